@@ -33,47 +33,36 @@ class KeysRefused(ValueError):
 
 def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """The newest first; none where neither variable is set."""
-    given = _given(MASTERS, environment)
+    place, given = _given(MASTERS, environment)
     if given is None:
         return ()
     try:
-        return masters_of(given if _is_file(MASTERS, environment) else "\n".join(given.split()))
+        return masters_of("\n".join(given.split()) if place == MASTERS else given)
     except BadSigningKey as error:
-        raise KeysRefused(f"{_place(MASTERS, environment)}: {error}") from error
+        raise KeysRefused(f"{place}: {error}") from error
 
 
 def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
-    given = _given(SIGNING_KEY, environment)
-    if given is None:
-        return None
+    place, given = _given(SIGNING_KEY, environment)
     try:
-        return SigningKey.parse(given)
+        return None if given is None else SigningKey.parse(given)
     except BadSigningKey as error:
-        raise KeysRefused(f"{_place(SIGNING_KEY, environment)}: {error}") from error
+        raise KeysRefused(f"{place}: {error}") from error
 
 
-def _given(variable: str, environment: Mapping[str, str]) -> str | None:
+def _given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return what is given, and where."""
     value, path = environment.get(variable), environment.get(variable + FILE)
     if value is not None and path is not None:
         raise KeysRefused(f"{variable} and {variable}{FILE} are both set; leave one out")
     if path is None:
-        return value
+        return variable, value
     try:
         content = content_of(path)
         if Path(path).stat().st_mode & S_IROTH:
             log.warning("%s%s: everybody here can read %s; chmod 600 it", variable, FILE, path)
-        return content
     except OSError as error:
         raise KeysRefused(f"{variable}{FILE}: {path}: {error.strerror}") from error
     except BadSigningKey as error:
         raise KeysRefused(f"{variable}{FILE}: {error}") from error
-
-
-def _is_file(variable: str, environment: Mapping[str, str]) -> bool:
-    return environment.get(variable + FILE) is not None
-
-
-def _place(variable: str, environment: Mapping[str, str]) -> str:
-    if _is_file(variable, environment):
-        return f"{variable}{FILE}: {environment[variable + FILE]}"
-    return variable
+    return f"{variable}{FILE}: {path}", content

@@ -29,9 +29,9 @@ from faust.sensors.monitor import Monitor
 from faust.tables.manager import TableManager
 from yarl import URL
 
+from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
 from agents.kafka.membership import is_news
-from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
 
 log = logging.getLogger(__name__)
@@ -144,11 +144,8 @@ class Application(faust.App):
 
     logger = FAUST_LOG
     BootStrategy = _ConsumerOnly
-    brokers: str
+    brokers: Brokers
     input_topics: tuple[str, ...]
-    is_embedded: bool
-    check_crcs: bool
-    security: Security
     instance: str | None
     session_s: float
 
@@ -171,22 +168,18 @@ class Application(faust.App):
 
 def build_app(
     group: str,
-    brokers: str,
+    brokers: Brokers,
     topics: Sequence[str],
     handler: Handler,
-    client_id: str = "inorder",
-    check_crcs: bool = True,
-    security: Security = PLAINTEXT,
     instance: str | None = None,
     session_s: float = SESSION_TIMEOUT_S,
     known: Mapping[str, int] | None = None,
-    is_embedded: bool = False,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
-    `brokers` is `host:port[,host:port…]`; `instance` is the name of a place in the group that is
-    kept for `session_s` (agents.kafka.membership); `known` says how many partitions each topic has,
-    those beyond are not opened. Call it inside of the loop that will run it.
+    `instance` is the name of a place in the group that is kept for `session_s`
+    (agents.kafka.membership); `known` says how many partitions each topic has, those beyond are not
+    opened. Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -195,11 +188,11 @@ def build_app(
         logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
     for name in (GROUP_LOGGER, FETCHER_LOGGER):
         logging.getLogger(name).addFilter(is_news)
-    urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
+    urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.servers.split(",")]
     app = Application(
         group,
         broker=urls,
-        broker_client_id=client_id,
+        broker_client_id="inorder",
         TableManager=_NoTables,
         Monitor=_NoMonitor,
         topic_disable_leader=True,
@@ -215,12 +208,9 @@ def build_app(
     )
     app.brokers = brokers
     app.input_topics = tuple(topics)
-    app.is_embedded = is_embedded
-    app.check_crcs = check_crcs
-    app.security = security
     app.instance = instance
     app.session_s = session_s
-    app.transport = BatchTransport(urls, app, topics, handler, known)
+    app.transport = BatchTransport(urls, app, topics, handler, known or {})
     channel = app.topic(*topics, key_serializer=None, value_serializer=None, acks=False)
 
     async def batches(stream: Any) -> None:
@@ -271,17 +261,19 @@ async def _await_topics(app: Application, stop: asyncio.Event) -> None:
 
 
 async def _missing(app: Application) -> str | None:
-    client = AIOKafkaClient(bootstrap_servers=app.brokers, **app.security.aiokafka())
+    client = AIOKafkaClient(**app.brokers.client)
     try:
         await client.bootstrap()
         cluster = await client.fetch_all_metadata()
     except KafkaError:
-        return f"no Kafka broker answers at {app.brokers}: check the address, or start one"
+        return f"no Kafka broker answers at {app.brokers.servers}: check the address, or start one"
     finally:
         await client.close()
     absent = [topic for topic in app.input_topics if not cluster.partitions_for_topic(topic)]
     if absent:
-        return f"{app.brokers} has no topic {', '.join(absent)}: run `inorder topics create`"
+        return (
+            f"{app.brokers.servers} has no topic {', '.join(absent)}: run `inorder topics create`"
+        )
     return None
 
 

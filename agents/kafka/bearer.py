@@ -78,9 +78,8 @@ class TokenSource(Protocol):
 class TokenFile:
     """A file that holds the token and nothing else."""
 
-    def __init__(self, path: Path, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._now_s = now_s
 
     def current(self) -> Token:
         try:
@@ -93,7 +92,7 @@ class TokenFile:
             raise TokenUnavailable(f"the token file {self._path} holds no token") from error
         if len(content) > MAX_BYTES or len(text.split()) != 1:
             raise TokenUnavailable(f"the token file {self._path} holds no token, or more than one")
-        now_s = self._now_s()
+        now_s = time.time()
         expires_s = expiry_of(text)
         if expires_s is not None and expires_s <= now_s:
             raise TokenUnavailable(

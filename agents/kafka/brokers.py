@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.bearer import TokenUnavailable
@@ -30,9 +29,6 @@ REFUSED_S: Final = 1.0
 try ends here, and a mistyped address is reported so much sooner."""
 
 PAUSE_S: Final = 1.0
-WITHOUT_LEADER: Final = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
-"""As brokers say that have just started, or just lost one of them."""
-
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """Sixteen bytes of 0: what brokers say that know of no ids."""
 
@@ -95,25 +91,12 @@ class Brokers:
             known = ask.describe(None, TIMEOUT_S).topics
         return {topic: len(described.partitions) for topic, described in known.items()}
 
-    def written(self, topics: Iterable[str]) -> list[str]:
-        """Those that exist and in which anything was ever written. Blocks."""
-        with _Asking(self.servers, self.security, may_create=False) as ask:
-            known = ask.describe(None, TIMEOUT_S).topics
-            return [
-                topic
-                for topic in topics
-                if topic in known
-                and any(ask.end_of(topic, number) for number in known[topic].partitions)
-            ]
-
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The ids that distinguish a topic from one of the same name made later; of the embedded
         broker, and of brokers before 2.8, nothing does. Blocks."""
         if self.is_embedded:
             return {}
-        admin = AdminClient(
-            {**self.security.librdkafka(), "bootstrap.servers": self.servers, "log_level": 0}
-        )
+        admin = admin_client(self.servers, self.security)
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
         try:
             found = {topic: known_id(answer.result().topic_id) for topic, answer in asked.items()}
@@ -123,6 +106,11 @@ class Brokers:
                 f"{self.servers} does not describe its topics: {text}"
             ) from error
         return {topic: topic_id for topic, topic_id in found.items() if topic_id}
+
+
+def admin_client(servers: str, security: Security) -> AdminClient:
+    """Return a client that describes topics and alters them."""
+    return AdminClient({**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0})
 
 
 def known_id(topic_id: object) -> str:
@@ -138,32 +126,28 @@ def brokers_at(
     """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` is called with
     what the first try met, and for how many seconds it is tried on. Blocks."""
     deadline_s = time.monotonic() + TIMEOUT_S
+    try:
+        return _tried(servers, security)
+    except BrokersUnavailable as absent:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise
+        waits(absent, left_s)
+        return _tried(servers, security, left_s)
+
+
+def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
+    """Try once, for so long, or for `TRY_S`; then for a short time, where every server is known to
+    be down."""
+    short_s = wait_s or min(REFUSED_S, TRY_S)
     with _Asking(servers, security, may_create=False) as ask:
         try:
-            found = _first(ask)
-        except BrokersUnavailable as absent:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
+            found = ask.describe(None, short_s)
+        except BrokersUnavailable:
+            if ask.all_are_down or short_s >= TRY_S:
                 raise
-            waits(absent, left_s)
-            found = ask.describe(None, left_s)
-    return _brokers(servers, security, found)
-
-
-def _tried(servers: str, security: Security) -> Brokers:
-    with _Asking(servers, security, may_create=False) as ask:
-        return _brokers(servers, security, _first(ask))
-
-
-def _first(ask: _Asking) -> Any:
-    """One try; where every server is known to be down, a short one."""
-    short_s = min(REFUSED_S, TRY_S)
-    try:
-        return ask.describe(None, short_s)
-    except BrokersUnavailable:
-        if ask.all_are_down or short_s == TRY_S:
-            raise
-        return ask.describe(None, TRY_S - short_s)
+            found = ask.describe(None, TRY_S - short_s)
+    return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
@@ -179,10 +163,6 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
                 raise BrokersUnavailable(f"{absent}; waited for {wait_s:.0f} s") from absent
             log.warning("waiting for brokers, %.0f s more at most: %s", left_s, absent)
             await asyncio.sleep(min(PAUSE_S, left_s))
-
-
-def _brokers(servers: str, security: Security, found: Any) -> Brokers:
-    return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
 
 
 class _Asking:
@@ -224,21 +204,6 @@ class _Asking:
                 f"no broker answers at {self._servers} within {timeout_s:.0f} s; check --brokers"
                 f"{self._trouble}"
             ) from error
-
-    def end_of(self, topic: str, partition: int) -> int:
-        """A partition that has no leader yet, or another one now, is asked again for a while."""
-        place = KafkaPartition(topic, partition)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                return int(self._client.get_watermark_offsets(place, timeout=TIMEOUT_S)[1])
-            except KafkaException as error:
-                refused = error.args[0]
-                if refused.code() not in WITHOUT_LEADER or time.monotonic() >= deadline_s:
-                    raise BrokersUnavailable(
-                        f"{self._servers} does not say how long {topic} is: {refused.str()}"
-                    ) from error
-            time.sleep(PAUSE_S)
 
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # which does not say why

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from agents.kafka.brokers import Brokers
+from agents.kafka.brokers import Brokers, admin_client
 
 TIMEOUT_S: Final = 5.0
 
@@ -28,9 +28,7 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
     if brokers.is_embedded:
         return
     names = [*inputs]
-    admin = AdminClient(
-        {"bootstrap.servers": brokers.servers, "log_level": 0, **brokers.security.librdkafka()}
-    )
+    admin = admin_client(brokers.servers, brokers.security)
     answers = asked_configs(admin, ResourceType.TOPIC, names)
     for name in names:
         if (fault := compaction(name, config_of(answers[name]))) is not None:

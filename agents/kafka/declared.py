@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from agents.kafka.stage_topics import changelog_topic, inputs_of, works
+from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
@@ -90,12 +90,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
         "segment.ms": str(SEGMENT_MS),
         "max.compaction.lag.ms": str(SEGMENT_MS),
     }
-    for stage in topology.stages:
-        if works(topology, stage):
-            for topic in inputs_of(topology, stage):
-                name = changelog_topic(topology.application, stage.name, topic)
-                specs.append(TopicSpec(name, topics.partitions, {**changelog, **written}))
-    return specs
+    changelog |= written
+    return [*specs, *(TopicSpec(n, topics.partitions, changelog) for n in changelogs_of(topology))]
 
 
 def _arrival(topology: Topology, topic: str) -> dict[str, str]:

@@ -154,7 +154,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         app = cast(Any, self.app)
         wants_ticks = cast(Any, self.consumer).handler.wants_ticks
-        self._pacing = Pacing(fetcher, is_fixed=app.is_embedded, wants_ticks=wants_ticks)
+        self._pacing = Pacing(fetcher, is_fixed=app.brokers.is_embedded, wants_ticks=wants_ticks)
         self._times = FetchTimes(fetcher, self._pacing.received)
         WholeBatches(fetcher)
         self._membership = Membership(consumer, app.session_s, self._fenced)
@@ -264,25 +264,23 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             consumer.seek(partition, first[partition] if offset is None else offset)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
-        conf = self.app.conf
-        session_s = cast(Any, self.app).session_s
+        app = cast(Any, self.app)
         return aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=driver.server_list(transport.url, transport.default_port),
-            **cast(Any, self.app).security.aiokafka(),
-            client_id=conf.broker_client_id,
-            group_id=conf.id,
-            group_instance_id=cast(Any, self.app).instance,
+            **app.brokers.client,
+            client_id=app.conf.broker_client_id,
+            group_id=app.conf.id,
+            group_instance_id=app.instance,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
             enable_auto_commit=False,  # the offsets belong to the transaction
             auto_offset_reset="none",  # a position outside the log is ours to judge
             isolation_level="read_committed",
-            check_crcs=cast(Any, self.app).check_crcs,
+            check_crcs=app.brokers.check_crcs,
             max_poll_records=MAX_POLL_RECORDS,
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
             fetch_max_bytes=FETCH_MAX_BYTES,
             max_partition_fetch_bytes=PARTITION_FETCH_MAX_BYTES,
-            session_timeout_ms=int(session_s * 1000),
-            heartbeat_interval_ms=int(min(HEARTBEAT_INTERVAL_S, session_s / 3) * 1000),
+            session_timeout_ms=int(app.session_s * 1000),
+            heartbeat_interval_ms=int(min(HEARTBEAT_INTERVAL_S, app.session_s / 3) * 1000),
             rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
             request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
         )

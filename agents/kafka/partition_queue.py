@@ -55,6 +55,7 @@ class PolledBatch:
     queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
 
 
+@dataclass(eq=False)
 class PartitionQueue:
     """Works through one partition's batches until closed.
 
@@ -62,25 +63,22 @@ class PartitionQueue:
     goes to `on_error`. `on_room` is called whenever the queue takes a further batch.
     """
 
-    def __init__(
-        self,
-        partition: TopicPartition,
-        work: Callable[[PolledBatch], Awaitable[None]],
-        on_room: Callable[[], None],
-        on_error: Callable[[PartitionQueue, Exception], None],
-    ) -> None:
-        self.partition = partition
-        self.expected = 0  # batches on their way here, waiting, or being worked on
-        self.ticked_at_ns = 0
-        self.last_batch_ns = time.time_ns()  # its last batch, of whichever kind
-        self._work = work
-        self._on_room = on_room
-        self._on_error = on_error
-        self._waiting: deque[PolledBatch] = deque()
-        self._under_work: PolledBatch | None = None
-        self._wake = asyncio.Event()
-        self._is_closing = False
-        self._task = asyncio.create_task(self._run(), name=f"queue {partition}")
+    partition: TopicPartition
+    work: Callable[[PolledBatch], Awaitable[None]]
+    on_room: Callable[[], None]
+    on_error: Callable[[PartitionQueue, Exception], None]
+    expected: int = 0
+    """Batches on their way here, waiting, or being worked on."""
+    ticked_at_ns: int = 0
+    last_batch_ns: int = field(default_factory=time.time_ns)
+    """When its last batch came, of whichever kind."""
+    _waiting: deque[PolledBatch] = field(default_factory=deque, init=False)
+    _under_work: PolledBatch | None = field(default=None, init=False)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _is_closing: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"queue {self.partition}")
 
     def has_room(self) -> bool:
         return self.expected < MAX_BATCHES and not self._is_closing
@@ -112,10 +110,10 @@ class PartitionQueue:
                     await self._wake.wait()
                     continue
                 self._under_work = self._waiting.popleft()
-                await self._work(self._under_work)
+                await self.work(self._under_work)
                 self._under_work = None
                 self.expected -= 1
-                self._on_room()
+                self.on_room()
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must get it
             self._is_closing = True
-            self._on_error(self, exc)
+            self.on_error(self, exc)

@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
@@ -54,28 +54,14 @@ class PurgeRefused(Exception):
     """It would be refused at each look."""
 
 
-class Topic(Protocol):
-    """The topic and its groups, as Purging asks for them; KafkaError where brokers refuse."""
-
-    async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
-        """By partition, the first offset that the group would read again; none where it has not
-        committed that yet."""
-
-    async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what lies before these offsets; by partition, where it begins now."""
-
-    async def close(self) -> None: ...
-
-
 class Purging:
     """Purges `topic` behind its owner and the other `groups`; `purged` is called with how many
     offsets went."""
 
     def __init__(
-        self, topic: Topic, name: str, groups: Sequence[str], purged: Callable[[int], None]
+        self, topic: KafkaTopic, groups: Sequence[str], purged: Callable[[int], None]
     ) -> None:
         self._topic = topic
-        self._name = name
         self._groups = groups
         self._purged = purged
         self._begins_at: dict[int, int] = {}
@@ -98,13 +84,13 @@ class Purging:
             except PurgeRefused as refused:
                 log.error(
                     "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
-                    self._name,
+                    self._topic.name,
                     refused,
                 )
                 return
             except (KafkaError, TimeoutError) as failed:
                 if was_well:  # once, not at each look
-                    log.warning("%s is not purged at present: %r", self._name, failed)
+                    log.warning("%s is not purged at present: %r", self._topic.name, failed)
                 was_well = False
 
     async def look(self, own: Mapping[int, int]) -> None:
@@ -130,19 +116,22 @@ class Purging:
 
 
 class KafkaTopic:
-    """The topic on real brokers, by a client of its own, which connects with the first question."""
+    """The topic and its groups, by a client of their own, which connects with the first question.
+    KafkaError where brokers refuse."""
 
     def __init__(self, brokers: Brokers, name: str) -> None:
         self._brokers = brokers
-        self._name = name
+        self.name = name
         self._client: AIOKafkaClient | None = None
         self._groups: dict[str, Committed] = {}
 
     async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
+        """Return by partition the first offset that the group would read again; none where it has
+        not committed that yet."""
         client = await self._connected()
         if group not in self._groups:
             self._groups[group] = Committed(client, group)
-        places = [TopicPartition(self._name, number) for number in numbers]
+        places = [TopicPartition(self.name, number) for number in numbers]
         found = await self._groups[group].fetch_committed_offsets(places)
         return {
             place.partition: int(offset.metadata)
@@ -151,23 +140,24 @@ class KafkaTopic:
         }
 
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete what lies before these offsets, and return by partition where it begins now."""
         client = await self._connected()
         by_leader: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for number, offset in before.items():
-            leader = client.cluster.leader_for_partition(TopicPartition(self._name, number))
+            leader = client.cluster.leader_for_partition(TopicPartition(self.name, number))
             if leader is None or leader == -1:
                 client.force_metadata_update()
-                raise LeaderNotAvailableError(f"{self._name}/{number}")
+                raise LeaderNotAvailableError(f"{self.name}/{number}")
             by_leader[leader].append((number, offset))
         begins_at: dict[int, int] = {}
         for leader, places in by_leader.items():
-            request = DeleteRecordsRequest([(self._name, places)], DELETE_TIMEOUT_MS)
+            request = DeleteRecordsRequest([(self.name, places)], DELETE_TIMEOUT_MS)
             answer = await client.send(leader, request)
             for _, partitions, *_ in answer.topics:
                 for number, low_watermark, code, *_ in partitions:
                     if code:
                         client.force_metadata_update()  # another may lead it now
-                        raise for_code(code)(f"{self._name}/{number}")
+                        raise for_code(code)(f"{self.name}/{number}")
                     begins_at[number] = low_watermark
         return begins_at
 
@@ -181,12 +171,6 @@ class KafkaTopic:
         if self._client is None:
             client = AIOKafkaClient(**self._brokers.client)
             await client.bootstrap()
-            await client.set_topics(frozenset({self._name}))
+            await client.set_topics(frozenset({self.name}))
             self._client = client
         return self._client
-
-
-def purging(
-    brokers: Brokers, topic: str, groups: Sequence[str], purged: Callable[[int], None]
-) -> Purging:
-    return Purging(KafkaTopic(brokers, topic), topic, groups, purged)

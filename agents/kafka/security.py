@@ -200,6 +200,10 @@ class Security(BaseModel):
                     "a token from a file needs no sasl.oauthbearer.client.… and scope; leave them"
                     " out"
                 )
+            try:
+                TokenFile(Path(unquote(place.path))).current()
+            except TokenUnavailable as error:
+                raise ValueError(str(error)) from error
         elif place.scheme == "https" or (place.scheme == "http" and place.hostname in OWN_HOSTS):
             self._need("sasl.oauthbearer.client.id", self.client_id, "write it")
             name = "sasl.oauthbearer.client.secret"
@@ -209,11 +213,6 @@ class Security(BaseModel):
                 f"{url} would send a secret in the open, or is none; write https://… or"
                 " file:///path/of/a/token"
             )
-        if place.scheme == "file":
-            try:
-                TokenFile(Path(unquote(place.path))).current()
-            except TokenUnavailable as error:
-                raise ValueError(str(error)) from error
 
     def _need(self, name: str, value: Any, remedy: str) -> None:
         if not value:

@@ -50,6 +50,16 @@ def changelog_topic(application: str, stage: str, input_topic: str) -> str:
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
 
 
+def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
+    """Return all changelogs, each with its stage and the input topic it belongs to."""
+    return {
+        changelog_topic(topology.application, stage.name, topic): (stage.name, topic)
+        for stage in topology.stages
+        if works(topology, stage)
+        for topic in inputs_of(topology, stage)
+    }
+
+
 def sequenced_readers(topology: Topology) -> list[str]:
     """The groups that read `events.sequenced`."""
     return [

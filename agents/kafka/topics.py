@@ -12,7 +12,7 @@ part it from its state.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
@@ -25,9 +25,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from agents.kafka.brokers import admin_client
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import changelog_topic, inputs_of, works
+from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
@@ -60,7 +61,7 @@ def create(
 ) -> list[Outcome]:
     """Make those that are not there. `replication` None: as many copies as the brokers' own
     setting says. TopicsUnavailable names the first that failed."""
-    admin = _admin(bootstrap_servers, security)
+    admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
@@ -77,12 +78,6 @@ def create(
         )
         for spec in specs
     ]
-
-
-def _admin(bootstrap_servers: str, security: Security) -> AdminClient:
-    return AdminClient(
-        {"bootstrap.servers": bootstrap_servers, "log_level": 0, **security.librdkafka()}
-    )
 
 
 def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
@@ -161,10 +156,16 @@ def narrow_changelogs(
 ) -> list[Grown]:
     """The changelogs that have fewer partitions than their inputs, and how many these have.
     TopicsUnavailable if no broker answers."""
-    counts = _counts(_admin(bootstrap_servers, security), bootstrap_servers)
+    try:
+        known = admin_client(bootstrap_servers, security).list_topics(timeout=TIMEOUT_S).topics
+    except KafkaException as failed:
+        raise TopicsUnavailable(
+            f"no broker answered at {bootstrap_servers}; check --brokers"
+        ) from failed
+    counts = {name: len(topic.partitions) for name, topic in known.items()}
     return [
         Grown(changelog, counts[topic])
-        for changelog, topic in _changelogs(topology).items()
+        for changelog, (_, topic) in changelogs_of(topology).items()
         if counts.get(changelog, 0) < counts.get(topic, 0)
     ]
 
@@ -177,7 +178,7 @@ def grow_changelogs(
     grown = narrow_changelogs(topology, bootstrap_servers, security)
     if not grown:
         return []
-    admin = _admin(bootstrap_servers, security)
+    admin = admin_client(bootstrap_servers, security)
     asked = admin.create_partitions([NewPartitions(each.name, each.partitions) for each in grown])
     for name, answer in asked.items():
         try:
@@ -187,23 +188,3 @@ def grow_changelogs(
             raise TopicsUnavailable(f"{name} was not grown: {text}") from refused
     await_leaders(admin, [each.name for each in grown])
     return grown
-
-
-def _changelogs(topology: Topology) -> dict[str, str]:
-    """Each changelog, and the input it belongs to."""
-    return {
-        changelog_topic(topology.application, stage.name, topic): topic
-        for stage in topology.stages
-        if works(topology, stage)
-        for topic in inputs_of(topology, stage)
-    }
-
-
-def _counts(admin: AdminClient, bootstrap_servers: str) -> Mapping[str, int]:
-    try:
-        topics = admin.list_topics(timeout=TIMEOUT_S).topics
-    except KafkaException as failed:
-        raise TopicsUnavailable(
-            f"no broker answered at {bootstrap_servers}; check --brokers"
-        ) from failed
-    return {name: len(topic.partitions) for name, topic in topics.items()}

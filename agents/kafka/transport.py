@@ -420,10 +420,10 @@ class BatchTransport(driver.Transport):
         app: Any,
         topics: Iterable[str],
         handler: Handler,
-        known: Mapping[str, int] | None = None,
+        known: Mapping[str, int],
     ) -> None:
         super().__init__(url, app)
         self.topics = tuple(topics)
-        self.known = known or {}
+        self.known = known
         self.handler = handler
         self.failure = Failure()

@@ -89,6 +89,10 @@ class Process:
                 self.returncode = os.waitstatus_to_exitcode(status)
                 self._ended.set()
 
+    def is_there(self) -> bool:
+        self.look()
+        return self.returncode is None
+
     async def wait(self) -> int:
         """Until somebody has seen its end by `look`."""
         await self._ended.wait()
@@ -173,13 +177,8 @@ def forked(
         for child in children.values():
             child.kill()
         until_s = time.monotonic() + KILLED_WITHIN_S
-        while any(_is_there(child) for child in children.values()) and time.monotonic() < until_s:
+        while any(child.is_there() for child in children.values()) and time.monotonic() < until_s:
             time.sleep(LOOK_EVERY_S)
-
-
-def _is_there(child: Process) -> bool:
-    child.look()
-    return child.returncode is None
 
 
 def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]]) -> Process:

@@ -15,6 +15,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -82,20 +83,15 @@ class Scraped(NamedTuple):
     at_s: float
 
 
+@dataclass(eq=False)
 class Scrapes:
     """A collector. `are_ready`: which stages of this worker are; `pids`: of those that run;
     `topology_stages`: all stages of its topology file."""
 
-    def __init__(
-        self,
-        are_ready: Callable[[], Mapping[str, bool]],
-        pids: Callable[[], Mapping[str, int]],
-        topology_stages: Sequence[str],
-    ) -> None:
-        self._are_ready = are_ready
-        self._pids = pids
-        self._topology_stages = topology_stages
-        self._last: dict[str, Scraped] = {}
+    are_ready: Callable[[], Mapping[str, bool]]
+    pids: Callable[[], Mapping[str, int]]
+    topology_stages: Sequence[str]
+    _last: dict[str, Scraped] = field(default_factory=dict, init=False)
 
     def note(self, stage: str, text: str) -> None:
         self._last[stage] = Scraped(text, time.monotonic())
@@ -112,14 +108,14 @@ class Scrapes:
             [
                 *(each for text in self.texts() for each in text_string_to_metric_families(text)),
                 *_of_process(SUPERVISOR, os.getpid()),
-                *(each for stage, pid in self._pids().items() for each in _of_process(stage, pid)),
+                *(each for stage, pid in self.pids().items() for each in _of_process(stage, pid)),
             ]
         )
         now_s = time.monotonic()
         ages = {stage: now_s - scraped.at_s for stage, scraped in self._last.items()}
         yield _by_stage(AGE, "Age of the values of a stage, which did not answer since", ages)
-        yield _by_stage(READY, "Whether the stage is ready", self._are_ready())
-        stages = dict.fromkeys(self._topology_stages, 1)
+        yield _by_stage(READY, "Whether the stage is ready", self.are_ready())
+        stages = dict.fromkeys(self.topology_stages, 1)
         yield _by_stage(STAGES, "1 for each stage of the worker's topology file", stages)
         built = build()
         info = GaugeMetricFamily(BUILD, "1; the labels name what runs", labels=list(built))

@@ -17,8 +17,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,13 +33,12 @@ from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
-from agents.kafka.purging import purging
+from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import purges, sequenced_readers
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
-from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import (
     Arrangement,
     ArrangementError,
@@ -46,10 +46,10 @@ from agents.stage.arrangement import (
     topics_of,
 )
 from agents.stage.clock_feed import ClockFeed
-from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
-from agents.stage.plan import plan
+from agents.stage.plan import ChangePlan, plan
 from agents.stage.services import Services
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
@@ -67,7 +67,7 @@ from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
-from topology.config.change import REFUSED, Contract, refusals
+from topology.config.change import REFUSED, refusals
 from topology.flow.unmet import KINDS, unmet_by
 
 log = logging.getLogger(__name__)
@@ -118,10 +118,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     if arrangement.is_first:
         await asyncio.to_thread(refuse_compacted, brokers, arrangement.inputs)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
-    seen = None if brokers.is_embedded else made.seen.get(stage.name, {})
-    amid = made.amid.get(stage.name, ())
-    process = StageProcess(arrangement, brokers, topic_ids, settings, seen, amid)
-    await process.run()
+    await StageProcess(arrangement, brokers, topic_ids, settings, made).run()
 
 
 async def described(
@@ -148,11 +145,11 @@ class StageProcess:
         brokers: Brokers,
         topic_ids: Mapping[str, str],
         settings: ProcessSettings,
-        seen: Mapping[TopicPartition, Contract] | None = None,
-        amid: Collection[str] = (),
+        made: ChangePlan,
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
+        self._topic_ids = topic_ids
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
@@ -163,17 +160,15 @@ class StageProcess:
         if not {*KINDS}.isdisjoint(operators):
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
             metrics.open_ends = open_ends(topology)
-        self._feed = self._clock_feed(metrics, topic_ids)
-        changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
+        self._feed = self._clock_feed()
         read = dict.fromkeys(arrangement.inputs, MAX_UNPACKED_BYTES)
-        read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
+        read |= dict.fromkeys(arrangement.changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
-            *(self._logs, metrics, self._delivery, self._store, self._feed, topic_ids),
+            *(self._logs, metrics, self._delivery, self._new_copy, self._feed, topic_ids),
             histories=settings.histories,
-            seen=seen,
-            amid=amid,
-            schemas=SchemaFeed(),
+            seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
+            amid=made.amid.get(arrangement.stage.name, ()),
         )
         watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -216,15 +211,12 @@ class StageProcess:
         log.info("%s", arrangement.topology.cut.why)
         app = build_app(
             arrangement.group,
-            self._brokers.servers,
+            self._brokers,
             arrangement.inputs,
             self._handler,
-            check_crcs=self._brokers.check_crcs,
-            security=self._brokers.security,
             instance=self._instance,
             session_s=self._settings.session_s,
             known=arrangement.partitions,
-            is_embedded=self._brokers.is_embedded,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -280,7 +272,7 @@ class StageProcess:
         purged = self._metrics.purged.labels(self._arrangement.stage.name).inc
         others = sequenced_readers(topology)
         others.remove(self._arrangement.group)
-        work = purging(self._brokers, topology.topics.sequenced, others, purged)
+        work = Purging(KafkaTopic(self._brokers, topology.topics.sequenced), others, purged)
         await work.run(self._handler.needed_from)
 
     async def _pulse(self) -> None:
@@ -331,41 +323,35 @@ class StageProcess:
         return (*of_topics, *self._handler.faults(), *verdict.reasons)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
-        topology = self._arrangement.topology
-        changelog = self._arrangement.changelog(source)
-        client = self._brokers.client
-        group = self._arrangement.group
-        transactional_id = f"{group}.{source.topic}.{source.partition}"
-        timeout_ms = topology.transaction_timeout_ns // 1_000_000
-        if topology.delivery == "at_least_once":
-            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
-        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
+        topology, group = self._arrangement.topology, self._arrangement.group
+        return Delivery(
+            self._brokers.client,
+            f"{group}.{source.topic}.{source.partition}",
+            group,
+            self._arrangement.changelog(source),
+            topology.transaction_timeout_ns // 1_000_000,
+            exactly_once=topology.delivery == "exactly_once",
+        )
 
-    def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
+    def _clock_feed(self) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
         arrangement = self._arrangement
         clocks = arrangement.clocks
         if not clocks:
             return None
-        stage = arrangement.stage.name
-
-        def failed(reason: str) -> None:
-            metrics.store_error(stage, reason)
-
-        def new_copy(source: TopicPartition) -> CopyWriter:
-            name = f"{source.topic}/{source.partition}"
-            log_id = topic_ids.get(source.topic, "")
-            copy = LocalCopy(name, lambda: self._store(source), failed, log_id)
-            return CopyWriter(copy, failed)
-
         return ClockFeed(
             self._brokers,
             arrangement.topology.topics.clock,
             DriftTable(),
             activation_ns=min(clock.activation_ns for clock in clocks),
             window_ns=GUESS_WINDOWS * max(clock.sync_window_ns for clock in clocks),
-            new_copy=new_copy,
+            new_copy=self._new_copy,
         )
+
+    def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
+        name, log_id = f"{source.topic}/{source.partition}", self._topic_ids.get(log_topic, "")
+        failed = partial(self._metrics.store_error, self._arrangement.stage.name)
+        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id), failed)
 
     def _store(self, source: TopicPartition) -> StateStore | None:
         topology = self._arrangement.topology

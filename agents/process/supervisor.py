@@ -141,7 +141,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
-        self._explanations: list[list[Any]] = []
+        self._explained: list[Any] = []
         self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
@@ -152,7 +152,7 @@ class Supervisor:
             live=lambda: self._answer("live"),
             ready=lambda: self._answer("ready"),
             about=self._about,
-            explain=self._explained,
+            explain=lambda: self._explained,
             host=host,
             port=port,
             scrape=self._scrape,
@@ -196,8 +196,7 @@ class Supervisor:
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
         """Wait until each child has ended; each was signalled, and killed where it did not end."""
         try:
-            async with asyncio.timeout(KILLED_WITHIN_S):
-                await asyncio.gather(*keepers)
+            await asyncio.wait_for(asyncio.gather(*keepers), KILLED_WITHIN_S)
         except TimeoutError:
             log.error(
                 "a stage that was killed still runs after %.0f s; it is left behind",
@@ -237,8 +236,7 @@ class Supervisor:
         """Whether the supervisor is stopped, too, within a moment after a child that ended
         regularly."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_FOLLOWS_WITHIN_S):
-                await self._stopping.wait()
+            await asyncio.wait_for(self._stopping.wait(), STOP_FOLLOWS_WITHIN_S)
         return self._stopping.is_set()
 
     async def _run_once(self, child: Child) -> int:
@@ -293,8 +291,7 @@ class Supervisor:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await process.wait()
+            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
         except TimeoutError:
             log.error("stage %s did not stop within %.0f s", child.stage, STOP_TIMEOUT_S)
             process.kill()
@@ -339,28 +336,34 @@ class Supervisor:
 
     async def _scrape(self) -> None:
         """Ask each stage for its metrics; of one that does not answer the last ones stay."""
-        async with self._session() as session:
-            asked = (self._content(session, child, "/metrics") for child in self._children)
-            for child, text in zip(self._children, await asyncio.gather(*asked), strict=True):
-                if text is not None:
-                    self._scrapes.note(child.stage, text.decode())
+        for child, text in zip(self._children, await self._asked("/metrics"), strict=True):
+            if text is not None:
+                self._scrapes.note(child.stage, text.decode())
 
     async def _ask_to_explain(self) -> None:
         """Ask each stage for what it holds; one that does not answer is left out."""
+        found = await self._asked("/explain")
+        self._explained = [part for body in found for part in orjson.loads(body or b"[]")]
+
+    async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
+        """Ask each stage; None where one does not answer."""
         async with self._session() as session:
-            asked = (self._content(session, child, "/explain") for child in self._children)
-            found = await asyncio.gather(*asked)
-            self._explanations = [orjson.loads(body) for body in found if body is not None]
+            asked = (self._content(session, child, path, query) for child in self._children)
+            return await asyncio.gather(*asked)
 
     async def _content(
-        self, session: aiohttp.ClientSession, child: Child, path: str
+        self,
+        session: aiohttp.ClientSession,
+        child: Child,
+        path: str,
+        query: Mapping[str, str] | None,
     ) -> bytes | None:
         health = self._health_of.get(child.stage, {"fault": ""})
         process = child.process
         if process is None or child.address is None or "fault" in health:
             return None
         try:
-            async with session.get(f"http://{child.address}{path}") as response:
+            async with session.get(f"http://{child.address}{path}", params=query) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError):
             return None
@@ -369,28 +372,14 @@ class Supervisor:
 
     async def _located(self, asked: Question) -> dict[str, Any]:
         """Return what the stages know of one event, and which of them do not answer."""
-        async with self._session() as session:
-            answers = await asyncio.gather(
-                *(self._facts_of(session, child, asked) for child in self._children)
-            )
+        answers = await self._asked("/event", asked.query())
         silent = [
             f"stage {child.stage} does not answer"
             for child, facts in zip(self._children, answers, strict=True)
             if facts is None
         ]
-        return verdict(asked, [fact for facts in answers for fact in facts or ()], silent)
-
-    async def _facts_of(
-        self, session: aiohttp.ClientSession, child: Child, asked: Question
-    ) -> list[Any] | None:
-        if not child.runs or child.address is None:
-            return None
-        try:
-            url = f"http://{child.address}/event"
-            async with session.get(url, params=asked.query()) as response:
-                return list(await response.json()) if response.ok else None
-        except (TimeoutError, aiohttp.ClientError):
-            return None
+        known = [fact for facts in answers for fact in orjson.loads(facts or b"[]")]
+        return verdict(asked, known, silent)
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
         """Kill the child where it has not answered for too long."""
@@ -456,15 +445,12 @@ class Supervisor:
         running = ((each.stage, each.process) for each in self._children if each.runs)
         return {stage: process.pid for stage, process in running if process is not None}
 
-    def _explained(self) -> list[Any]:
-        return [partition for explained in self._explanations for partition in explained]
-
     async def _look(self) -> View:
         await asyncio.gather(self._scrape(), self._ask_to_explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
         lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
         log = {name: each.plain() for name, each in lines.items()}
-        return view(health, self._explained(), self._scrapes.texts(), log)
+        return view(health, self._explained, self._scrapes.texts(), log)
 
 
 def _why(child: Child) -> str:

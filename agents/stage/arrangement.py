@@ -29,12 +29,10 @@ from agents.stage.inlet import (
     Inlet,
     MappedInlet,
     OrderedInlet,
-    PayloadInlet,
     RawInlet,
     SequencedInlet,
 )
 from agents.stage.outlet import (
-    NoOutlet,
     OrderedOutlet,
     Outlet,
     ResultOutlet,
@@ -251,7 +249,7 @@ class Arrangement:
         streams = self.streams_of(source.topic)
         writer = HeaderWriter(next(iter(streams.values())).headers)
         if self.only_looks:
-            return NoOutlet()
+            return Outlet()
         if MERGE in self.operator_names:
             return OrderedOutlet(writer, self._written(source))
         lane = self.lane_places.index((source.topic, source.partition))
@@ -262,9 +260,10 @@ class Arrangement:
         streams = self.streams_of(source.topic)
         if self.only_looks:
             return {}
+        outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
         if MERGE in self.operator_names:
-            return self._targets({name: stream.output for name, stream in streams.items()})
-        return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
+            outputs = {name: stream.output for name, stream in streams.items()}
+        return {name: (topic, self._partition_of(name, topic)) for name, topic in outputs.items()}
 
     def result_outlet(self) -> ResultOutlet:
         return ResultOutlet(self._result_targets(), self._result_tables())
@@ -289,13 +288,7 @@ class Arrangement:
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
-        place = (source.topic, source.partition)
-        return SideOutlet(place, self.topology.topics, self.partitions, late)
-
-    def _targets(self, outputs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-        return {
-            stream: (topic, self._partition_of(stream, topic)) for stream, topic in outputs.items()
-        }
+        return SideOutlet(source, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:
         return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
@@ -322,29 +315,26 @@ def _reading_payloads(
         payloads = payload_readers(streams, tables)
     except SchemaFault as fault:
         raise ArrangementError(f"the schema {fault}") from None
-    return PayloadInlet(inlet, payloads, tuple(tables.values())) if payloads else inlet
+    if payloads:
+        inlet.payloads, inlet.registered = payloads, tuple(tables.values())
+    return inlet
 
 
 def input_reader(
-    topology: Topology, topic: str, masters: tuple[bytes, ...] = (), partition: int = 0
+    topology: Topology,
+    topic: str,
+    masters: tuple[bytes, ...] = (),
+    partition: int = 0,
+    *,
+    checks: bool = True,
 ) -> RawInlet:
     """Streams that share an input topic share its header contract or mapping; those by time need
-    no number. ArrangementError where one is signed and there is no master key to check it by."""
-    signed = [name for name, s in topology.streams.items() if s.input == topic and s.signed]
+    no number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
+    to be checked and there is no master key to check it by."""
+    streams = {name: s for name, s in topology.streams.items() if s.input == topic}
+    signed = [name for name, s in streams.items() if s.signed and checks]
     if signed and not masters:
         raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
-    return _input_reader(topology, topic, partition, signed, masters)
-
-
-def unchecked_reader(topology: Topology, topic: str, partition: int) -> RawInlet:
-    """One that checks no signature, for who only looks."""
-    return _input_reader(topology, topic, partition, [], ())
-
-
-def _input_reader(
-    topology: Topology, topic: str, partition: int, signed: list[str], masters: tuple[bytes, ...]
-) -> RawInlet:
-    streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
     mixed = [name for name, s in streams.items() if s.reorder.is_mixed]
     reader = HeaderReader(topology.headers_of(topic), by_time, mixed)
@@ -356,8 +346,7 @@ def _input_reader(
     most_bytes = topology.topics.max_record_bytes
     check = None
     if signed:
-        names = streams[signed[0]].signed_headers()
-        check = SignatureCheck(names, signed, masters)
+        check = SignatureCheck(streams[signed[0]].signed_headers(), signed, masters)
     if fields is not None:
         tables = () if registered is None else (registered,)
         short = short_way(fields)
@@ -391,7 +380,8 @@ def arrange(
     knows (topology.config.change), behind which new ones come. ArrangementError where a changelog
     does not have its input's partitions, or an input more than the cut of the stages rests on, or
     keys are missing."""
-    _look_at_cut(topology, stage, partitions)
+    for found in scattered(topology.streams, [stage], partitions):
+        raise ArrangementError(f"{found.what}; {found.remedy}")
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)
         if partitions[changelog] < partitions[topic]:
@@ -409,8 +399,3 @@ def arrange(
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)
     return arrangement
-
-
-def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> None:
-    for found in scattered(topology.streams, [stage], partitions):
-        raise ArrangementError(f"{found.what}; {found.remedy}")

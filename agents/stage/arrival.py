@@ -193,17 +193,10 @@ def arrival_clock(
     tick_lag_ns: int = 0,
     *,
     embedded: bool = False,
-    judges: bool = True,
 ) -> ArrivalClock:
     """The clock of a partition of this topic, as the topology says that its records arrive."""
     arrival, max_ahead_ns = topology.arrival_of(topic)
-    return ArrivalClock(
-        tick_lag_ns,
-        embedded=embedded,
-        judges=judges,
-        arrival=arrival,
-        max_ahead_ns=max_ahead_ns,
-    )
+    return ArrivalClock(tick_lag_ns, embedded=embedded, arrival=arrival, max_ahead_ns=max_ahead_ns)
 
 
 def no_arrival(topology: Topology, topic: str) -> str | None:

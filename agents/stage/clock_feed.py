@@ -31,6 +31,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -41,6 +42,7 @@ from agents.kafka.fetching import FetchTimes
 from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import Copied
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word
 
@@ -95,6 +97,7 @@ class Share:
         self.changes: dict[bytes, bytes | None] = {}
 
 
+@dataclass(eq=False)
 class ClockFeed:
     """`start`, then `reach` before each batch, `stop` at the end.
 
@@ -102,34 +105,27 @@ class ClockFeed:
     memory. `refused` counts records without a reading of a clock.
     """
 
-    def __init__(
-        self,
-        brokers: Brokers,
-        topic: str,
-        table: DriftTable,
-        *,
-        activation_ns: int,
-        window_ns: int,
-        new_copy: Callable[[TopicPartition], CopyWriter],
-    ) -> None:
-        self._brokers = brokers
-        self._topic = topic
-        self.table = table
-        self._activation_ns = activation_ns
-        wait_ms = activation_ns // NS_PER_MS // LOOKS
+    brokers: Brokers
+    topic: str
+    table: DriftTable
+    _: KW_ONLY
+    activation_ns: int
+    window_ns: int
+    new_copy: Callable[[TopicPartition, str], CopyWriter]
+    words: int = 0
+    refused: int = 0
+    _shares: list[Share] = field(default_factory=list, init=False)
+    _wanted: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
+    """From when until when, by arrival, each asker needs it."""
+    _homes: dict[str, Share] = field(default_factory=dict, init=False)
+    _moved: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _forgotten_ns: int = field(default=NOTHING_FORGOTTEN_NS, init=False)
+    """What arrived before may be removed from the table."""
+    _reading: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        wait_ms = self.activation_ns // NS_PER_MS // LOOKS
         self._wait_ms = min(max(wait_ms, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
-        self._window_ns = window_ns
-        self._new_copy = new_copy
-        self._shares: list[Share] = []
-        self._wanted: dict[Any, tuple[int, int]] = {}
-        """From when until when, by arrival, each asker needs it."""
-        self._homes: dict[str, Share] = {}
-        self._moved = asyncio.Event()
-        self._forgotten_ns = NOTHING_FORGOTTEN_NS
-        """What arrived before may be removed from the table."""
-        self._reading: asyncio.Task[None] | None = None
-        self.words = 0
-        self.refused = 0
 
     # -- for the partitions ------------------------------------------------------------------------
 
@@ -141,9 +137,9 @@ class ClockFeed:
         while not self._covers(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
                 logged = True
-                log.warning("%s: input waits for the samples that may apply to it", self._topic)
+                log.warning("%s: input waits for the samples that may apply to it", self.topic)
             if self._reading is None or self._reading.done():
-                raise FeedEnded(f"{self._topic} is no longer read") from self._why()
+                raise FeedEnded(f"{self.topic} is no longer read") from self._why()
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
@@ -157,10 +153,10 @@ class ClockFeed:
         self._wanted.pop(asker, None)
 
     def _covers(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
-        if since_ns - self._activation_ns - self._window_ns < self._forgotten_ns:
+        if since_ns - self.activation_ns - self.window_ns < self._forgotten_ns:
             return False
-        needed_ns = until_ns - self._activation_ns
-        recent_ns = begun_ns - self._activation_ns
+        needed_ns = until_ns - self.activation_ns
+        recent_ns = begun_ns - self.activation_ns
         return all(
             share.clock.now_ns >= needed_ns or share.ended_at_ns >= recent_ns
             for share in self._shares
@@ -176,9 +172,9 @@ class ClockFeed:
     async def start(self, partitions: int) -> None:
         """Load the copies, and begin to read behind them."""
         for number in range(partitions):
-            partition = TopicPartition(self._topic, number)
-            copy = self._new_copy(partition)
-            embedded = self._brokers.is_embedded
+            partition = TopicPartition(self.topic, number)
+            copy = self.new_copy(partition, self.topic)
+            embedded = self.brokers.is_embedded
             self._shares.append(Share(partition, copy, embedded=embedded))
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(begun))
@@ -194,7 +190,7 @@ class ClockFeed:
 
     async def _read(self, begun: asyncio.Future[None]) -> None:
         try:
-            async with self._brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
+            async with self.brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
                 WholeBatches(consumer._fetcher)
                 consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3  # an answer wakes it
@@ -213,16 +209,15 @@ class ClockFeed:
             place = share.partition
             copy = share.copying.copy
             copied = await asyncio.to_thread(copy.load)
-            state, position = copied.state, copied.position
             unfit = await asyncio.to_thread(copy.why_unfit, ends[place])
             if unfit is not None:
                 await asyncio.to_thread(copy.discard, unfit)
-                state, position = {}, None
-            for key in sorted(state):
-                self._restore(share, key, state[key])
-            share.position = max(position or 0, first[share.partition])
-            share.copied_to = position or 0
-            consumer.seek(share.partition, share.position)
+                copied = Copied()
+            for key in sorted(copied.state):
+                self._restore(share, key, copied.state[key])
+            share.copied_to = copied.position or 0
+            share.position = max(share.copied_to, first[place])
+            consumer.seek(place, share.position)
 
     def _restore(self, share: Share, key: bytes, value: bytes) -> None:
         if key == FORGOTTEN:
@@ -261,7 +256,7 @@ class ClockFeed:
         found = await consumer.offsets_for_times(
             dict.fromkeys([share.partition for share in self._shares], since_ms)
         )
-        log.info("%s: a partition is far behind; read again from %d ms", self._topic, since_ms)
+        log.info("%s: a partition is far behind; read again from %d ms", self.topic, since_ms)
         self.table.forget_all()
         self._forgotten_ns = since_ns
         for share in self._shares:
@@ -275,7 +270,7 @@ class ClockFeed:
 
     def _oldest_needed(self) -> int:
         oldest_ns = min((since_ns for since_ns, _ in self._wanted.values()), default=1 << 63)
-        return oldest_ns - self._activation_ns - self._window_ns
+        return oldest_ns - self.activation_ns - self.window_ns
 
     def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
         """Not further ahead than needed."""
@@ -303,7 +298,7 @@ class ClockFeed:
                 log.warning("%s: no reading of a clock: %s", place, word)
             return
         if isinstance(word, Declared):
-            word.arrival_ns += self._activation_ns
+            word.arrival_ns += self.activation_ns
         self.words += 1
         self.table.add(word)
         self._homes[word.source] = share

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from agents.stage.cutting import CutSize
@@ -34,21 +35,15 @@ MARKER: Final = 1
 """Offsets that the end of a transaction takes."""
 
 
+@dataclass(eq=False)
 class Committing:
     """`log_end`: where the changelog ended when the last checkpoint had come through."""
 
-    def __init__(
-        self,
-        delivery: Delivery,
-        restoring: Restoring,
-        cutting: CutSize,
-        metrics: PartitionMetrics,
-    ) -> None:
-        self._delivery = delivery
-        self._restoring = restoring
-        self._cutting = cutting
-        self._metrics = metrics
-        self.log_end = 0
+    delivery: Delivery
+    restoring: Restoring
+    cutting: CutSize
+    metrics: PartitionMetrics
+    log_end: int = 0
 
     async def commit(self, checkpoint: Checkpoint, records: int, payload_bytes: int) -> None:
         """One after so many records, with so much in its outputs. CommitFailed where it has not
@@ -57,34 +52,34 @@ class Committing:
         try:
             end = await self._end_of(checkpoint)
         except CommitFailed:
-            self._metrics.aborted()
-            self._cutting.failed()
+            self.metrics.aborted()
+            self.cutting.failed()
             raise
-        self._restoring.accept_end(self.log_end, end)
+        self.restoring.accept_end(self.log_end, end)
         self.log_end = end
         took_s = time.monotonic() - started_s
-        self._metrics.committed(took_s)
-        self._cutting.committed(took_s, records, payload_bytes)
+        self.metrics.committed(took_s)
+        self.cutting.committed(took_s, records, payload_bytes)
 
     async def is_current(self) -> bool:
         """Whether nobody else has committed to the changelog."""
-        return await self._restoring.changelog_end() - self.log_end <= MARKER
+        return await self.restoring.changelog_end() - self.log_end <= MARKER
 
     async def _end_of(self, checkpoint: Checkpoint) -> int:
         """The changelog offset after its changes."""
         try:
-            return await self._delivery.commit(checkpoint)
+            return await self.delivery.commit(checkpoint)
         except EndUnanswered as unanswered:
             return await self._found(checkpoint, unanswered)
 
     async def _found(self, checkpoint: Checkpoint, unanswered: EndUnanswered) -> int:
         try:
-            await self._delivery.renew()
-            found = await self._restoring.changes_since(self.log_end)
+            await self.delivery.renew()
+            found = await self.restoring.changes_since(self.log_end)
         except Exception as failed:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
         is_there = found.changes == checkpoint.changes
-        self._metrics.unanswered(COMMITTED if is_there else ABORTED)
+        self.metrics.unanswered(COMMITTED if is_there else ABORTED)
         if not is_there:
             raise CommitFailed(
                 f"the brokers did not answer whether a transaction was committed ({unanswered}),"

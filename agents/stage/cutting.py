@@ -101,11 +101,7 @@ class CutSize:
         began_s = time.monotonic()
         with uncollected():
             yield
-        self.took(time.monotonic() - began_s, records)
-
-    def took(self, seconds: float, records: int) -> None:
-        """A cut did."""
-        self._cut.took(seconds, records)
+        self._cut.took(time.monotonic() - began_s, records)
 
     def committed(self, seconds: float, records: int, payload_bytes: int) -> None:
         """A transaction took so long."""

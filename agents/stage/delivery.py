@@ -1,10 +1,10 @@
 """How a checkpoint reaches Kafka: exactly once, or at least once.
 
-`ExactlyOnce`: one transactional producer per input partition. Its `transactional_id`
+Exactly once: one transactional producer per input partition. Its `transactional_id`
 names application, stage, topic and partition, so that a new owner fences the old one
 merely by starting. One transaction holds outputs, state changes and the input offset.
 
-`AtLeastOnce`: outputs first, without a transaction, so readers see them at once; when
+At least once: outputs first, without a transaction, so readers see them at once; when
 they are acknowledged, the state changes and the input offset, in a transaction of
 their own. A crash in between sends some outputs again, and the next stage drops what it
 has seen. The transaction is for the fence: the changes of a former owner that wakes from
@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
@@ -97,26 +97,13 @@ class CameThrough:
         self.at_s = time.monotonic()
 
 
-class Delivery(Protocol):
-    async def start(self) -> None:
-        """Ready to send; a former owner is fenced from here on."""
+class Delivery:
+    """The way of one partition's checkpoints to the brokers; see the module's docstring.
 
-    def new_batch(self) -> Any: ...
-
-    async def commit(self, checkpoint: Checkpoint) -> int:
-        """The changelog offset after the changes. CommitFailed, whatever went wrong."""
-
-    async def renew(self) -> None:
-        """After EndUnanswered: with another producer. When this returns the transaction is
-        committed or aborted, and what is still on its way of it is refused."""
-
-    async def stop(self) -> None: ...
-
-
-class _Producing:
-    """What both have in common: the producer of the outputs (None: that of the changelog), and the
-    one of the changelog, which has that `transactional_id`. `client` has how the brokers are
-    reached (`Brokers.client`), `group` is the consumer group that the offsets belong to."""
+    `client` has how the brokers are reached (`Brokers.client`), `group` is the consumer group that
+    the offsets belong to. The producer of the changelog has the `transactional_id`; exactly once it
+    sends the outputs, too.
+    """
 
     def __init__(
         self,
@@ -125,7 +112,8 @@ class _Producing:
         group: str,
         changelog: Target,
         transaction_timeout_ms: int,
-        outputs: AIOKafkaProducer | None = None,
+        *,
+        exactly_once: bool,
     ) -> None:
         ask_once()
         self._new_changes: Callable[[], AIOKafkaProducer] = partial(
@@ -135,20 +123,17 @@ class _Producing:
             transaction_timeout_ms=transaction_timeout_ms,
         )
         self._changes = self._new_changes()
-        self._own_outputs = outputs
+        self._outputs = None if exactly_once else _producer(client, enable_idempotence=True)
         self._transactional_id = transactional_id
         self._group = group
         self._changelog = changelog
 
     @property
-    def _outputs(self) -> AIOKafkaProducer:
-        return self._changes if self._own_outputs is None else self._own_outputs
-
-    @property
-    def _producers(self) -> set[AIOKafkaProducer]:
-        return {self._outputs, self._changes}
+    def _producers(self) -> Iterable[AIOKafkaProducer]:
+        return filter(None, (self._outputs, self._changes))
 
     async def start(self) -> None:
+        """Get ready to send; a former owner is fenced from here on."""
         await self._start(self._producers)
 
     async def _start(self, producers: Iterable[AIOKafkaProducer]) -> None:
@@ -165,12 +150,14 @@ class _Producing:
             ) from None
 
     async def renew(self) -> None:
+        """Take another producer, after EndUnanswered. When this returns the transaction is
+        committed or aborted, and what is still on its way of it is refused."""
         before, self._changes = self._changes, self._new_changes()
         await _stop(before)
         await self._start([self._changes])
 
     def new_batch(self) -> Any:
-        is_transactional = self._own_outputs is None
+        is_transactional = self._outputs is None
         return codec.new_batch(MAX_BATCH_BYTES, COMPRESSION, is_transactional=is_transactional)
 
     async def stop(self) -> None:
@@ -178,6 +165,7 @@ class _Producing:
             await _stop(producer)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
+        """Return the changelog offset after the changes. CommitFailed, whatever went wrong."""
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_S):
                 return await self._commit(checkpoint)
@@ -187,10 +175,18 @@ class _Producing:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
 
     async def _commit(self, checkpoint: Checkpoint) -> int:
-        raise NotImplementedError
-
-    async def _send_outputs(self, batches: Batches) -> list[_Sent]:
-        return await _send(self._outputs, batches)
+        sent: list[_Sent] = []
+        if self._outputs is not None:
+            await _all(await _send(self._outputs, checkpoint.outputs))
+        await self._changes.begin_transaction()
+        if self._outputs is None:
+            sent = await _send(self._changes, checkpoint.outputs)
+        position = await self._send_changes(checkpoint.changes)
+        # All acknowledged before the offsets join: a partition and the offsets entering one
+        # transaction at the same time make the broker refuse the batch for 100 ms.
+        await _all(sent)
+        await self._end(checkpoint)
+        return position
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
         outbox = Outbox(
@@ -279,41 +275,3 @@ def _producer(client: Mapping[str, Any], **own: Any) -> AIOKafkaProducer:
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         **own,
     )
-
-
-class ExactlyOnce(_Producing):
-    """See the module's docstring."""
-
-    async def _commit(self, checkpoint: Checkpoint) -> int:
-        await self._changes.begin_transaction()
-        sent = await self._send_outputs(checkpoint.outputs)
-        position = await self._send_changes(checkpoint.changes)
-        # All acknowledged before the offsets join: a partition and the offsets entering one
-        # transaction at the same time make the broker refuse the batch for 100 ms.
-        await _all(sent)
-        await self._end(checkpoint)
-        return position
-
-
-class AtLeastOnce(_Producing):
-    """See the module's docstring."""
-
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        transactional_id: str,
-        group: str,
-        changelog: Target,
-        transaction_timeout_ms: int,
-    ) -> None:
-        outputs = _producer(client, enable_idempotence=True)
-        super().__init__(
-            client, transactional_id, group, changelog, transaction_timeout_ms, outputs
-        )
-
-    async def _commit(self, checkpoint: Checkpoint) -> int:
-        await _all(await self._send_outputs(checkpoint.outputs))
-        await self._changes.begin_transaction()
-        position = await self._send_changes(checkpoint.changes)
-        await self._end(checkpoint)
-        return position

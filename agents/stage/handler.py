@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
@@ -39,73 +40,72 @@ REST_S: Final = 2.0
 """The same while all partitions rest, until a record comes."""
 
 
+@dataclass(eq=False)
 class StageHandler:
     """Opens and closes partitions as they come and go, and keeps watch over them. `emptied` is
     called when the last one was released and nothing refers to it."""
 
-    def __init__(
-        self,
-        arrangement: Arrangement,
-        services: Services,
-        watchdog: Watchdog,
-        stage_log: StageLog,
-        emptied: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._arrangement = arrangement
-        self._services = services
-        self._watchdog = watchdog
-        self._log = stage_log
-        self._emptied = emptied
-        self._partitions: dict[TopicPartition, Partition] = {}
-        self._kept: dict[TopicPartition, Partition] = {}  # revoked, and may come back
-        self._apart = StreamsApart(arrangement.in_one_partition)
+    arrangement: Arrangement
+    services: Services
+    watchdog: Watchdog
+    stage_log: StageLog
+    emptied: Callable[[], None] = lambda: None
+    _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
+    _kept: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
+    """Revoked, and may come back."""
+    _queued: set[TopicPartition] = field(default_factory=set, init=False)
+    """For a turn."""
+    _unread: set[TopicPartition] = field(default_factory=set, init=False)
+    """Nothing of them can come yet."""
+    _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
+    """A checkpoint failed, and none came since."""
+
+    def __post_init__(self) -> None:
+        self._apart = StreamsApart(self.arrangement.in_one_partition)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
-        self._queued: set[TopicPartition] = set()  # for a turn
-        self._unread: set[TopicPartition] = set()  # nothing of them can come yet
-        self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
         self._stirred = asyncio.Event()  # records have come, or partitions
-        watchdog.leaving(time.monotonic_ns())
+        self.watchdog.leaving(time.monotonic_ns())
 
     @property
     def _metrics(self) -> Metrics:
-        return self._services.metrics
+        return self.services.metrics
 
     # -- what the transport calls ---------------------------------------------------------
 
     @property
     def wants_ticks(self) -> bool:
         """Behind a derived topic time comes with the records."""
-        return self._arrangement.is_first
+        return self.arrangement.is_first
 
     @property
     def rests(self) -> bool:
         """Nothing waits here. Where the next stage waits for progress of every partition of the
         input, those of other workers may be busy, so all have to be here."""
-        if self._arrangement.writes_progress:
-            partitions = self._arrangement.partitions
-            if len(self._partitions) < sum(partitions[t] for t in self._arrangement.inputs):
+        if self.arrangement.writes_progress:
+            partitions = self.arrangement.partitions
+            if len(self._partitions) < sum(partitions[t] for t in self.arrangement.inputs):
                 return False
         return all(partition.rests for partition in self._partitions.values())
 
     async def on_assigned(
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        stage = self._arrangement.stage.name
+        stage = self.arrangement.stage.name
         self._metrics.rebalances.labels(stage).inc()
-        self._watchdog.joined(time.monotonic_ns())
+        self.watchdog.joined(time.monotonic_ns())
         self._stirred.set()
         kept, self._kept = self._kept, {}
         for source in sorted(partitions):
             partition = kept.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             if source not in self._in_doubt:
-                now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
-                self._watchdog.assigned(now_ns, place)
-                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
+                now_ns = time.monotonic_ns()
+                self.watchdog.assigned(now_ns, source)
+                self.watchdog.reported(now_ns, source, *partition.restored, restoring=True)
         self._unread |= partitions
         self._queued |= partitions
         if not partitions <= self._in_doubt:
-            self._log.owns(self._partitions)
+            self.stage_log.owns(self._partitions)
         moved = asyncio.create_task(self._release(kept))
         try:
             opened = await together(*(self._open(source) for source in sorted(partitions)))
@@ -116,11 +116,11 @@ class StageHandler:
         return {source: offset for source, offset in offsets if offset is not None}
 
     def _new(self, source: TopicPartition) -> Partition:
-        return Partition(source, self._arrangement, self._services)
+        return Partition(source, self.arrangement, self.services)
 
     def _count_partitions(self) -> None:
-        stage = self._arrangement.stage.name
-        held = sum(self._arrangement.held_limit_bytes(source.topic) for source in self._partitions)
+        stage = self.arrangement.stage.name
+        held = sum(self.arrangement.held_limit_bytes(source.topic) for source in self._partitions)
         self._metrics.partitions.labels(stage).set(len(self._partitions))
         self._metrics.held_limit.labels(stage).set(held)
 
@@ -130,7 +130,7 @@ class StageHandler:
             self._queued.discard(source)
             if partition.is_open:
                 if await partition.is_current():
-                    log.info("%s/%d: came back, and goes on", source.topic, source.partition)
+                    log.info("%s/%d: came back, and goes on", *source)
                     return partition.next_offset
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
@@ -164,13 +164,13 @@ class StageHandler:
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
             self._in_doubt -= partitions
-            self._watchdog.leaving(time.monotonic_ns())
+            self.watchdog.leaving(time.monotonic_ns())
             for source in partitions:
-                self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
+                self.watchdog.revoked(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # then the transport logs why
             _log_failed(failed)
-        self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
+        self._metrics.partitions.labels(self.arrangement.stage.name).set(len(self._partitions))
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
         """Which one, and why, where its last checkpoint did not come through."""
@@ -195,7 +195,7 @@ class StageHandler:
         await asyncio.gather(*(partition.abandon() for partition in kept.values()))
         kept.clear()
         if not self._partitions:
-            self._emptied()
+            self.emptied()
 
     # -- what the process calls -----------------------------------------------------------
 
@@ -215,24 +215,23 @@ class StageHandler:
         for source, partition in self._partitions.items():
             if partition.is_open:
                 partition.pulse()
-            place = (source.topic, source.partition)
             if source in self._queued:
-                self._watchdog.waits(now_ns, place)
+                self.watchdog.waits(now_ns, source)
                 continue
             is_waiting = partition.waits_for_schemas or not partition.is_open
-            if is_waiting and self._services.schemas.faults:
-                self._watchdog.waits(now_ns, place, "waits for a schema")
+            if is_waiting and self.services.schemas.faults:
+                self.watchdog.waits(now_ns, source, "waits for a schema")
                 continue
             if not partition.is_open:
-                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
-                self._log.restoring(source, *partition.restored)
+                self.watchdog.reported(now_ns, source, *partition.restored, restoring=True)
+                self.stage_log.restoring(source, *partition.restored)
                 continue
-            self._log.restored(source)
+            self.stage_log.restored(source)
             if partition.through.commits:
                 self._in_doubt.discard(source)
             if source in self._unread:
                 if others_open:  # else the transport has to begin, and time counts
-                    self._watchdog.waits(now_ns, place)
+                    self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.owes or source in self._in_doubt:
                 # Where the broker is silent no batch comes, nor a tick: nothing is reported then.
                 partition.got_batch = False
@@ -241,9 +240,9 @@ class StageHandler:
     def _report_to_watchdog(self, now_ns: int, source: TopicPartition) -> None:
         """Report how far an open partition is."""
         partition = self._partitions[source]
-        self._watchdog.reported(
+        self.watchdog.reported(
             now_ns,
-            (source.topic, source.partition),
+            source,
             *partition.position,
             owes=partition.owes or source in self._in_doubt,
             commits=partition.through.commits,
@@ -254,11 +253,8 @@ class StageHandler:
             if partition.is_open:
                 partition.observe()
         off_ns = max((each.clock.log.off_ns for each in self._partitions.values()), default=0)
-        self._metrics.append_time_off.labels(self._arrangement.stage.name).set(off_ns / 1e9)
-        streams_seen = {
-            (p.topic, p.partition): each.streams_seen for p, each in self._partitions.items()
-        }
-        self._apart.look(streams_seen)
+        self._metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
+        self._apart.look({p: each.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
         """By the number of a partition, where the stage reads one topic: the first offset that a
@@ -267,14 +263,14 @@ class StageHandler:
         return {number: offset for number, offset in found.items() if offset is not None}
 
     def verdict(self) -> Verdict:
-        return self._watchdog.verdict(time.monotonic_ns())
+        return self.watchdog.verdict(time.monotonic_ns())
 
     def faults(self) -> tuple[str, ...]:
         """Return what is wrong with the input of partitions, or with what they wait for."""
         found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
         faults = ((f"{source.topic}/{source.partition}", fault) for source, fault in found)
         of_input = (f"{place}: {fault}" for place, fault in faults if fault)
-        return (*self._services.schemas.faults, *of_input)
+        return (*self.services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
         """Partitions that lag by more than `FAR_BEHIND_NS`, and how far, the farthest first."""
@@ -292,8 +288,8 @@ class StageHandler:
         return max((at_s for at_s in times if at_s is not None), default=None)
 
     def explain(self) -> list[dict[str, Any]]:
-        stage = self._arrangement.stage.name
-        cut = self._arrangement.topology.cut.why
+        stage = self.arrangement.stage.name
+        cut = self.arrangement.topology.cut.why
         shared = [each for each in sorted(self._partitions.items()) if each[1].is_open]
         most = share(len(shared))
         unmet = self._metrics.without_results()
@@ -310,9 +306,9 @@ class StageHandler:
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
         """What each partition here that has met the event knows of it."""
-        names = self._arrangement.operator_names
+        names = self.arrangement.operator_names
         found = [
-            {"stage": self._arrangement.stage.name, "operators": names, **partition.locate(asked)}
+            {"stage": self.arrangement.stage.name, "operators": names, **partition.locate(asked)}
             for _, partition in sorted(self._partitions.items())
             if partition.is_open
         ]

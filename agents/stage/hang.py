@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import faulthandler
 import sys
-from types import TracebackType
 
 NS_PER_S = 1e9
 
@@ -28,11 +27,6 @@ class HangGuard:
         if self._log is not None:
             faulthandler.dump_traceback_later(self._stuck_after_s, exit=True, file=self._log)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._log is not None:
             faulthandler.cancel_dump_traceback_later()

@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, Protocol
 
 import orjson
@@ -45,7 +46,7 @@ from agents.stage.inlet import Inlet, Read
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
-from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of
+from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of, offset_of
 from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
@@ -161,9 +162,9 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     entries: dict[bytes, bytes | None] = {}
     if state or stage.alignment is not None:
         entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
-    for page, events in _pages(kept).items():
+    for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
         key = f"{changelog.PAGE}{page}".encode()
-        entries[key] = changelog.encode(notes_of(events, STAMPED_FROM))
+        entries[key] = changelog.encode(notes_of([*events], STAMPED_FROM))
     read = Read()
     for each in last:
         read.add(each)  # a dead letter may hold a place, and be looked for in a restart
@@ -172,15 +173,10 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     written = {key: value for key, value in entries.items() if value is not None}
     arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
     contract = Raw(changelog.encode(arrangement.contract(source)))
-    progress = Progress(history.next_offset, arrival, contract, "", form, 0, 0, histories.name)
+    progress = Progress(
+        history.next_offset, arrival, contract, "", form, 0, 0, history=histories.name
+    )
     return Origin(written, last, progress)
-
-
-def _pages(events: Iterable[Event]) -> dict[int, list[Event]]:
-    pages: dict[int, list[Event]] = {}
-    for event in events:
-        pages.setdefault(event.offset >> PAGE_BITS, []).append(event)
-    return pages
 
 
 def _record_key(offset: int) -> bytes:
@@ -283,7 +279,3 @@ def refuse_other(
         " this backfill (--from-backfill): leave the option out to go on with that state, or,"
         f" before the backfill, {begin_anew(topology)}"
     )
-
-
-def offset_of(each: Event | Malformed) -> int:
-    return each.offset

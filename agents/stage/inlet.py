@@ -4,7 +4,7 @@ A dead letter whose source and number could be read also yields the event that t
 place in the sequence, so that it leaves no hole.
 
 The codec at work (`codec`) reads whole batches; what it does not find plain it hands to the inlet,
-whose `_one` is the general path.
+whose `one` is the general path.
 
 A record above `topics.max_record_bytes`, or with more than `MAX_HEADERS` headers, is dead, as what
 is written on must fit into topics of known bounds. Key, value and headers count together, with the
@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from codec import EventReader, plain
@@ -66,59 +66,74 @@ class Read:
             self.dead.append(item)
 
 
-class Inlet(Protocol):
-    @property
-    def registered(self) -> tuple[RegisteredSchemas, ...]:
-        """The schemas by which records are read, to be filled before."""
+class Inlet:
+    """The way from the records of a topic to events. `payloads`: by stream, what reads the values
+    that queries ask for. `registered`: the schemas by which records are read, to be filled
+    before."""
+
+    registered: tuple[RegisteredSchemas, ...] = ()
+    payloads: Mapping[str, ReadEncoded] | None = None
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        """A stretch of the log, in order; moves the clock."""
+        """Read a stretch of the log, in order, and move the clock."""
+        read = Read()
+        self._read(records, clock, read)
+        self._put_readers(read.events)
+        return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
-        """Held records, in log order, as far as they still yield events. When they arrived is noted
-        elsewhere: these do not have it."""
+        """Read held records, in log order, as far as they still yield events. When they arrived is
+        noted elsewhere: these do not have it."""
+        read = Read()
+        self._read_again(records, read)
+        self._put_readers(read.events)
+        return read.events
+
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
+        raise NotImplementedError
+
+    def _read_again(self, records: Sequence[Record], read: Read) -> None:
+        self._read(records, ArrivalClock(0), read)
+
+    def _put_readers(self, events: list[Event]) -> None:
+        payloads = self.payloads
+        if payloads is not None:
+            for event in events:
+                reads = payloads.get(event.stream)
+                if reads is not None and isinstance(event.value, bytes):
+                    event.value = Encoded.of(event.value, reads)
 
 
-class RawInlet:
+class RawInlet(Inlet):
     """Input topics: the header contract of producers, append time, and with `check` who sent it.
 
     What is checked goes through both: the codec's short path, then the check, in log order."""
 
-    registered: tuple[RegisteredSchemas, ...] = ()
-
     def __init__(
-        self,
-        reader: HeaderReader,
-        max_record_bytes: int,
-        check: SignatureCheck | None = None,
-        spilled: type[Any] = NoneType,
+        self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
     ) -> None:
         self._reader = reader
-        self._spilled = spilled
+        self._spilled: type[Any] = NoneType
         self._ts_name = reader.names.ts
         self._max_record_bytes = max_record_bytes
         self._check = check
         form = Form(RAW, reader.names, reader.unit_ns, reader.by_time, max_record_bytes)
-        self._events = EventReader(form, self._one)
+        self._events = EventReader(form, self.one)
 
-    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        read = Read()
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
         if clock.goes_on(records):
-            self._read(records, clock, read)
+            self._read_on(records, clock, read)
             clock.went_on(records, read.events, self._ts_name)
         else:
             items = self._items(records, ArrivalClock(0))
             clock.judge_all(records, items, time.time_ns(), self._ts_name)
             for item in items:
                 read.add(item)
-        return read
 
-    def read_again(self, records: Sequence[Record]) -> list[Event]:
-        read = Read()
-        self._read(records, ArrivalClock(0), read, has_past=True)
-        return read.events
+    def _read_again(self, records: Sequence[Record], read: Read) -> None:
+        self._read_on(records, ArrivalClock(0), read, has_past=True)
 
-    def _read(
+    def _read_on(
         self, records: Sequence[Record], clock: ArrivalClock, read: Read, *, has_past: bool = False
     ) -> None:
         if self._check is None:
@@ -143,10 +158,7 @@ class RawInlet:
         return items
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
-        """The general path, for a record that arrived then."""
-        return self._one(record, arrival_ns)
-
-    def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
+        """Go the general path, for a record that arrived then."""
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
@@ -182,23 +194,21 @@ class MappedInlet(RawInlet):
         spilled: type[Any] = NoneType,
         check: SignatureCheck | None = None,
     ) -> None:
-        super().__init__(reader, max_record_bytes, check, spilled)
+        super().__init__(reader, max_record_bytes, check)
+        self._spilled = spilled
         self.registered = registered
         self._fields = fields
         self._partition = partition
         unit_ns = UNIT_NS[fields.fields.ts_unit]
         form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
-        self._events = (plain.EventReader if short is None else EventReader)(form, self._mapped)
+        self._events = (plain.EventReader if short is None else EventReader)(form, self.one)
         self._is_stamped = fields.fields.ts.place != "timestamp"
         if not self._is_stamped:
             self._ts_name = ""  # the broker may have written it: no evidence about a broker
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
-        return self._mapped(record, arrival_ns)
-
-    def _mapped(self, record: Record, arrival_ns: int) -> Event | Malformed:
         if isinstance(record, self._spilled):
-            return self._one(record, arrival_ns)
+            return super().one(record, arrival_ns)
         headers, key, value = record.headers, record.key, record.value
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         found = self._fields.found(headers, key, value, stamp_ns, self._partition)
@@ -213,7 +223,7 @@ class MappedInlet(RawInlet):
             record.offset, record.timestamp, record.timestamp_type, key, value,
             self._fields.headers(found, headers),
         )  # fmt: skip
-        event = self._one(translated, arrival_ns)
+        event = super().one(translated, arrival_ns)
         if isinstance(event, Event):
             event.is_stamped = self._is_stamped
         return event
@@ -230,14 +240,12 @@ def largest_size(record: Record) -> int:
     return size
 
 
-class SequencedInlet:
+class SequencedInlet(Inlet):
     """Reads a derived topic: stamped records, whose headers have their time and upstream partition.
 
     `upstream_partitions`: how many there are. A greater number in the header `lane` means that an
     upstream topic has grown since the start.
     """
-
-    registered: tuple[RegisteredSchemas, ...] = ()
 
     def __init__(self, reader: HeaderReader, upstream_partitions: int) -> None:
         self._reader = reader
@@ -245,23 +253,14 @@ class SequencedInlet:
         form = Form(
             SEQUENCED, reader.names, reader.unit_ns, upstream_partitions=upstream_partitions
         )
-        self._events = EventReader(form, self._one)
+        self._events = EventReader(form, self.one)
 
-    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        read = Read()
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add)
-        return read
 
-    def read_again(self, records: Sequence[Record]) -> list[Event]:
-        return self.read(records, ArrivalClock(0)).events
-
-    def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
+    def one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         item = self._reader.read_sequenced(
-            record.headers,
-            record.timestamp * NS_PER_MS,
-            record.offset,
-            record,
-            record.value,
+            record.headers, record.timestamp * NS_PER_MS, record.offset, record, record.value
         )
         if isinstance(item, Event) and item.lane >= self._upstream_partitions:
             raise UnknownPartition(
@@ -271,57 +270,20 @@ class SequencedInlet:
         return item
 
 
-class OrderedInlet:
+class OrderedInlet(Inlet):
     """The ordered topic: each stream in one partition, with the clock it was ordered by."""
-
-    registered: tuple[RegisteredSchemas, ...] = ()
 
     def __init__(self, reader: HeaderReader) -> None:
         self._reader = reader
-        self._events = EventReader(Form(ORDERED, reader.names, reader.unit_ns), self._one)
+        self._events = EventReader(Form(ORDERED, reader.names, reader.unit_ns), self.one)
 
-    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        read = Read()
+    def _read(self, records: Sequence[Record], clock: ArrivalClock, read: Read) -> None:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add_without_place)
-        return read
 
-    def read_again(self, records: Sequence[Record]) -> list[Event]:
-        return self.read(records, ArrivalClock(0)).events
-
-    def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
+    def one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         return self._reader.read_ordered(
             record.headers, record.timestamp * NS_PER_MS, record.offset, record, record.value
         )
-
-
-class PayloadInlet:
-    """Another inlet, to whose values is put what reads them: by stream, in `payloads`."""
-
-    def __init__(
-        self,
-        inlet: Inlet,
-        payloads: Mapping[str, ReadEncoded],
-        registered: tuple[RegisteredSchemas, ...],
-    ) -> None:
-        self._inlet = inlet
-        self._payloads = payloads
-        self.registered = registered
-
-    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        read = self._inlet.read(records, clock)
-        self._put_to(read.events)
-        return read
-
-    def read_again(self, records: Sequence[Record]) -> list[Event]:
-        events = self._inlet.read_again(records)
-        self._put_to(events)
-        return events
-
-    def _put_to(self, events: list[Event]) -> None:
-        for event in events:
-            reads = self._payloads.get(event.stream)
-            if reads is not None and isinstance(event.value, bytes):
-                event.value = Encoded.of(event.value, reads)
 
 
 class UnknownPartition(Exception):

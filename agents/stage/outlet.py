@@ -11,15 +11,16 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 import orjson
 from aiokafka.partitioner import murmur2
 
 from agents.stage.arrival import NS_PER_MS
-from agents.stage.outbox import Outbox
+from agents.stage.outbox import Headers, Outbox
 from codec import EventWriter
-from codec.face import ORDERED, SEQUENCED, Form
+from codec.face import ORDERED, SEQUENCED, Form, Target, Topic
 from inorder.contract import retraction_headers
 from topology.config import TopicsConfig
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
@@ -32,35 +33,44 @@ from topology.wire.json_lines import JsonObject, dead_line, gap_line, line_json,
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
 
-Target = tuple[str, int]
-
 
 def partition_of(stream: str, partitions: int) -> int:
     """The partition of a derived topic that holds a stream, as Java's default has it."""
     return int(murmur2(stream.encode()) & POSITIVE) % partitions
 
 
-class Outlet(Protocol):
-    """`put_all` goes by way of the codec at work; `put` is the general path."""
-
-    def put(self, event: Event, outbox: Outbox) -> None: ...
+class Outlet:
+    """The way of a stage's events into topics. This one has nothing to write, for a stage that only
+    finds results: what it releases is in its input already, and nobody waits for its progress.
+    `put_all` goes by way of the codec at work; `put` is the general path."""
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None: ...
+
+    def put(self, event: Event, outbox: Outbox) -> None: ...
 
     def progress(self, at_ns: int, outbox: Outbox) -> None: ...
 
 
-class SequencedOutlet:
-    """`events.sequenced`: the record with its stamps, from input partition `partition`."""
+class RecordOutlet(Outlet):
+    """Writes the events of each stream to its target."""
 
-    def __init__(self, writer: HeaderWriter, partition: int, targets: Mapping[str, Target]) -> None:
+    def __init__(
+        self, topic: Topic, writer: HeaderWriter, targets: Mapping[str, Target], partition: int = 0
+    ) -> None:
         self._writer = writer
         self._partition = partition
         self._targets = targets
-        self._events = EventWriter(Form(SEQUENCED, writer.names), targets, self.put, partition)
+        self._events = EventWriter(Form(topic, writer.names), targets, self.put, partition)
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
         self._events.put_all(events, outbox)
+
+
+class SequencedOutlet(RecordOutlet):
+    """`events.sequenced`: the record with its stamps, from input partition `partition`."""
+
+    def __init__(self, writer: HeaderWriter, partition: int, targets: Mapping[str, Target]) -> None:
+        super().__init__(SEQUENCED, writer, targets, partition)
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
@@ -80,16 +90,12 @@ class SequencedOutlet:
             outbox.add(target, None, None, 0, headers)
 
 
-class OrderedOutlet:
-    """`events.ordered`: any Kafka reader gets an ordered stream from it."""
+class OrderedOutlet(RecordOutlet):
+    """`events.ordered`: any Kafka reader gets an ordered stream from it. Watermarks announce time
+    here, so there is no progress to write."""
 
     def __init__(self, writer: HeaderWriter, targets: Mapping[str, Target]) -> None:
-        self._writer = writer
-        self._targets = targets
-        self._events = EventWriter(Form(ORDERED, writer.names), targets, self.put)
-
-    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
-        self._events.put_all(events, outbox)
+        super().__init__(ORDERED, writer, targets)
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
@@ -103,23 +109,8 @@ class OrderedOutlet:
         headers = self._writer.ordered(event, record.headers)
         outbox.add(target, record.key, record.value, timestamp_ms, headers)
 
-    def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Nothing to write: watermarks announce time here."""
 
-
-class NoOutlet:
-    """For a stage that only finds results: what it releases is in its input already."""
-
-    def put(self, event: Event, outbox: Outbox) -> None:
-        """Nothing to write."""
-
-    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
-        """Nothing to write."""
-
-    def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Nobody waits for it."""
-
-
+@dataclass(frozen=True, slots=True)
 class ResultOutlet:
     """What windows, patterns and joins find, as JSON under its id: a compacted topic, or a reader
     that upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under
@@ -127,52 +118,41 @@ class ResultOutlet:
     query, of those whose results have a topic of their own, where nothing but results is: what is
     taken back has no value there, and an overflow goes to the operator's topic."""
 
-    def __init__(
-        self, topics: Mapping[str, tuple[str, int]], tables: Mapping[str, tuple[str, int]]
-    ) -> None:
-        self._topics = topics
-        self._tables = tables
+    topics: Mapping[str, tuple[str, int]]
+    tables: Mapping[str, tuple[str, int]]
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
-        topic, partitions = self._topics[finding.found_by]
-        line, headers = result_line(finding), list[tuple[str, bytes | None]]()
-        is_taken_back = False
+        topic, partitions = self.topics[finding.found_by]
+        line = result_line(finding)
+        value: bytes | None = line_json(line)
+        headers: Headers = []
         if isinstance(finding, Overflow):
-            key = finding.query
-            headers.append(("kind", b"overflow"))
+            key, headers = finding.query, [("kind", b"overflow")]
         else:
             key = finding.id
-            if finding.query in self._tables:
-                topic, partitions = self._tables[finding.query]
-                is_taken_back = finding.op == RETRACT
-        if is_taken_back:
-            headers = retraction_headers(line)
-        value = None if is_taken_back else line_json(line)
+            if finding.query in self.tables:
+                topic, partitions = self.tables[finding.query]
+                if finding.op == RETRACT:
+                    value, headers = None, retraction_headers(line)
         target = (topic, partition_of(key, partitions))
         outbox.add(target, key.encode(), value, max(finding.at_ns // NS_PER_MS, 0), headers)
 
 
+@dataclass(frozen=True, slots=True)
 class SideOutlet:
     """Reports of a stage that reads `source` (topic and partition)."""
 
-    def __init__(
-        self,
-        source: Target,
-        topics: TopicsConfig,
-        partitions: Mapping[str, int],
-        late: Mapping[str, str],
-    ) -> None:
-        self._source = source
-        self._topics = topics
-        self._partitions = partitions
-        self._late = late
+    source: Target
+    topics: TopicsConfig
+    partitions: Mapping[str, int]
+    late: Mapping[str, str]
 
     def put(self, report: Report, outbox: Outbox) -> None:
         if isinstance(report, Gap):
-            self._add(self._topics.gaps, report.stream, gap_line(report), outbox)
+            self._add(self.topics.gaps, report.stream, gap_line(report), outbox)
         elif isinstance(report, Malformed):
-            dead = dead_letter(report, self._source)
-            self._add(self._topics.dead, report.stream or "", dead, outbox)
+            dead = dead_letter(report, self.source)
+            self._add(self.topics.dead, report.stream or "", dead, outbox)
         elif isinstance(report, Late):
             self._put_late(report, outbox)
         else:
@@ -180,16 +160,16 @@ class SideOutlet:
 
     def _put_late(self, late: Late, outbox: Outbox) -> None:
         event = late.event
-        if late.reason not in MAY_BE_COPY and self._late[event.stream] == "drop":
+        if late.reason not in MAY_BE_COPY and self.late[event.stream] == "drop":
             return
         record = event.record
         headers = [*record.headers, ("reason", late.reason.encode())]
-        topic = self._topics.late
-        target = (topic, partition_of(event.stream, self._partitions[topic]))
+        topic = self.topics.late
+        target = (topic, partition_of(event.stream, self.partitions[topic]))
         outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
 
     def _add(self, topic: str, stream: str, document: JsonObject, outbox: Outbox) -> None:
-        target = (topic, partition_of(stream, self._partitions[topic]))
+        target = (topic, partition_of(stream, self.partitions[topic]))
         key = (document["source"] or "").encode()
         outbox.add(target, key, orjson.dumps(document), None, [])
 

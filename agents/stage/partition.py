@@ -58,9 +58,7 @@ from agents.stage.restoring import FoundState, Restoring
 from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import LastWhole, Progress, StateRefused
-from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
-from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics.partition import (
     PartitionMetrics,
@@ -92,7 +90,8 @@ RESTS_AFTER_S: Final = 5.0
 
 
 class Partition:
-    """See the module's docstring. `open` first; `take` and `pulse` until `close`."""
+    """See the module's docstring. `open` first, then `take` and `pulse`; `settle` and `abandon` at
+    the end."""
 
     waits_for_schemas = False
 
@@ -120,9 +119,8 @@ class Partition:
         self._history = ""
         self._arrangement = arrangement
         self._services = services
-        counts_in = (
-            self.stage.counts_in
-        )  # not through self: a reference cycle would keep all held events
+        # Not through self: a reference cycle would keep all held events.
+        counts_in = self.stage.counts_in
         self._metrics = PartitionMetrics(
             services.metrics,
             arrangement.stage.name,
@@ -136,19 +134,11 @@ class Partition:
         self._results = arrangement.result_outlet()
         self._delivery = services.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
-        self._readings, self._held = (
-            Readings(),
-            HeldPages(topology.spill_after_ns, STAMPED_FROM, self.stage.waiting_places),
-        )
+        self._readings = Readings()
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
         topic_ids = services.topic_ids
         self._restoring = Restoring(services.logs, arrangement, source, topic_ids, services.seen)
-        self._copy = LocalCopy(
-            f"{source.topic}/{source.partition}",
-            lambda: services.new_store(source),
-            self._metrics.store_failed,
-            topic_ids.get(arrangement.changelog(source)[0], ""),
-        )
-        self._copying = CopyWriter(self._copy, self._metrics.store_failed)
+        self._copying = services.new_copy(source, arrangement.changelog(source)[0])
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
         self._cutting = services.cut_sizes.setdefault(
@@ -194,14 +184,6 @@ class Partition:
         )
         return self.next_offset
 
-    async def close(self) -> None:
-        """Commit what is done, and release the partition. CommitFailed if it could not be
-        committed."""
-        try:
-            await self.settle()
-        finally:
-            await self.abandon()
-
     async def settle(self) -> None:
         """Commit what is done. CommitFailed if it could not be committed."""
         if self.is_open:
@@ -230,7 +212,8 @@ class Partition:
 
     async def _find(self) -> FoundState:
         """The state, from the local copy as far as it goes, then from the changelog."""
-        found = await self._restoring.find(self._copy, self._delivery.start(), self._note_restored)
+        copy = self._copying.copy
+        found = await self._restoring.find(copy, self._delivery.start(), self._note_restored)
         if found.passed_over:
             self._metrics.offset_passed_over()
         self._copying.note(found.changes, found.position)
@@ -511,8 +494,8 @@ class Partition:
             changelog.STATE_FORMAT,
             self._tally.entries,
             self._tally.digest,
-            self._history,
             self._last_whole.since,
+            self._history,
             self.stage.begins_amid,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)

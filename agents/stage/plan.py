@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.stage_topics import RAW, changelog_topic, inputs_of, reads, works
+from agents.kafka.stage_topics import RAW, changelog_topic, changelogs_of, inputs_of, reads, works
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.rebuilding import StateParts
 from agents.state.changelog import (
@@ -80,10 +80,10 @@ async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = 
     topics = await asyncio.to_thread(brokers.topics)
     looking = _Looking(brokers, topology, topics)
     try:
-        await looking.begin()
+        await looking.logs.start()
         return await looking.plan(only)
     finally:
-        await looking.end()
+        await looking.logs.stop()
 
 
 class _Looking:
@@ -93,18 +93,13 @@ class _Looking:
         self._topology = topology
         self._topics = topics
         self._stages = [stage for stage in topology.stages if works(topology, stage)]
-        application = topology.application
-        self._ours = {
-            changelog_topic(application, stage.name, topic): (stage.name, topic)
-            for stage in self._stages
-            for topic in inputs_of(topology, stage)
-        }
-        prefix = f"{application}."
+        self._ours = changelogs_of(topology)
+        prefix = f"{topology.application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
         self._others = [topic for topic in named if topic not in self._ours]
         read = dict.fromkeys(self._looked_at(), MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(named, MAX_OWN_BYTES)
-        self._logs = LogReader(brokers, "inorder-plan", read)
+        self.logs = LogReader(brokers, "inorder-plan", read)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._claims: dict[str, dict[int, Claim]] = {}
 
@@ -116,12 +111,6 @@ class _Looking:
         names |= {topology.topics.sequenced, *topology.all_result_topics}
         left = {t for t in self._topics for o in self._others if o.endswith(f".{t}{SUFFIX}")}
         return (names | left) & self._topics.keys()
-
-    async def begin(self) -> None:
-        await self._logs.start()
-
-    async def end(self) -> None:
-        await self._logs.stop()
 
     async def plan(self, only: StageConfig | None) -> ChangePlan:
         made = ChangePlan()
@@ -200,20 +189,18 @@ class _Looking:
         if changelog not in self._claims:
             numbers = range(self._topics.get(changelog, 0))
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
-            claims = {
-                n: claim for n, claim in zip(numbers, found, strict=True) if claim is not None
-            }
+            claims = {n: claim for n, claim in enumerate(found) if claim is not None}
             self._claims[changelog] = claims
         return {
-            number: contract_of(claim)
+            number: contract
             for number, claim in self._claims[changelog].items()
             if claim.format == STATE_FORMAT
-            and contract_of(claim).application == self._topology.application
+            and (contract := contract_of(claim)).application == self._topology.application
         }
 
     async def _claim(self, changelog: str, number: int) -> Claim | None:
         async with self._turns:
-            return await last_claim(self._logs, TopicPartition(changelog, number))
+            return await last_claim(self.logs, TopicPartition(changelog, number))
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -238,7 +225,7 @@ class _Looking:
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
         if wanted := waiting - parts.spilled.keys():
-            async with aclosing(read_again(self._logs, source, wanted)) as pieces:
+            async with aclosing(read_again(self.logs, source, wanted)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)
@@ -246,7 +233,7 @@ class _Looking:
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
         """The state, and the offsets of what waits in it."""
-        read = await read_changelog(self._logs, changelog, None, lambda _, __: None)
+        read = await read_changelog(self.logs, changelog, None, lambda _, __: None)
         parts = StateParts()
         for key, value in read.changes.items():
             if value is not None:
@@ -281,8 +268,8 @@ class _Looking:
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
         """Whether anything that is committed lies there from this offset on."""
-        first, end = await self._logs.bounds(place)
-        async with aclosing(self._logs.stretch(place, max(first, begin), end, 1)) as pieces:
+        first, end = await self.logs.bounds(place)
+        async with aclosing(self.logs.stretch(place, max(first, begin), end, 1)) as pieces:
             async for records, _ in pieces:
                 if records:
                     return True
@@ -294,29 +281,26 @@ class _Looking:
         """Each with the name of the stage."""
         found = []
         for changelog in self._others:
-            contracts = await self._contracts(changelog)
-            for number, contract in contracts.items():
+            for number, contract in (await self._contracts(changelog)).items():
+                claim = self._claims[changelog][number]
                 begins = changelog_topic(self._topology.application, contract.stage, "")
                 topic = changelog[len(begins) - len(SUFFIX) : -len(SUFFIX)]
                 for now in self._moved(contract, topic):
                     made.amid.setdefault(contract.stage, set()).add(now)
                     newest = self._newest(contract.stage, now)
-                    if newest is not None and newest < self._claims[changelog][number].arrival[:1]:
+                    if newest is not None and newest < claim.arrival[:1]:
                         each = returned(contract.stage, topic, now, self._topology)
                         found.append((contract.stage, each))
-                if self._was_left(contract.stage, topic, self._claims[changelog][number], made):
+                if self._was_left(contract.stage, topic, claim, made):
                     continue
                 waiting, is_unread = False, False
                 if any(stage.name == contract.stage for stage in self._stages):
                     _, held = await self._held(contract, TopicPartition(changelog, number))
-                    place, at = TopicPartition(topic, number), self._claims[changelog][number]
-                    waiting = bool(held)
-                    is_unread = topic in self._topics and await self._has_records(
-                        place, at.next_offset
-                    )
+                    waiting, place = bool(held), TopicPartition(topic, number)
+                    if topic in self._topics:
+                        is_unread = await self._has_records(place, claim.next_offset)
                 left = Abandoned(contract.stage, topic, waiting, is_unread)
-                each = abandoned(left, self._topology, self._topics)
-                found.append((contract.stage, each))
+                found.append((contract.stage, abandoned(left, self._topology, self._topics)))
         return found
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:

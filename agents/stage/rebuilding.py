@@ -30,7 +30,7 @@ from agents.kafka.log_reader import LogReader
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
-from agents.stage.readings import Readings
+from agents.stage.readings import Readings, Streams
 from agents.state import changelog
 from agents.state.changelog import OnProgress, StateRefused
 from agents.state.held import HeldPages, Note, Spilled, apply_note
@@ -73,33 +73,25 @@ class StateParts:
             self.readings.load(name, value)
 
 
+@dataclass(eq=False)
 class Rebuilding:
     """The way from a state to the operators of a partition. `on_progress` is called with how far it
-    is, counted on from `begins_at`; `on_missing` with how many held records the input no longer
+    is, counted on from `done`; `on_missing` with how many held records the input no longer
     has. Afterwards `dead` has those that cannot be read."""
 
-    def __init__(
-        self,
-        logs: LogReader,
-        source: TopicPartition,
-        inlet: Inlet,
-        arrangement: Arrangement,
-        on_progress: OnProgress,
-        on_missing: Callable[[int], None],
-        begins_at: int,
-        schemas: SchemaFeed,
-    ) -> None:
-        self._logs = logs
-        self._source = source
-        self._inlet = inlet
-        self._arrangement = arrangement
-        self._inlets: dict[int, Inlet | None] = {}
-        self.dead: list[Malformed] = []
-        self._on_progress = on_progress
-        self._on_missing = on_missing
-        self._schemas = schemas
-        self._done = begins_at
-        self._end = begins_at
+    logs: LogReader
+    source: TopicPartition
+    inlet: Inlet
+    arrangement: Arrangement
+    on_progress: OnProgress
+    on_missing: Callable[[int], None]
+    done: int
+    schemas: SchemaFeed
+    dead: list[Malformed] = field(default_factory=list, init=False)
+    _inlets: dict[int, Inlet | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._end = self.done
         self._logged_s = self._turn_s = time.monotonic()
 
     async def rebuild(
@@ -111,14 +103,12 @@ class Rebuilding:
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
-            if self._is_turn_over(1):
-                await self._pass_turn("state")
+            await self._went(1, "state")
         events = await self._events(parts, stage)
         self._end += len(events)
         steps = stage.restoring(parts.operators, events)
         while (count := self._restored(steps)) is not None:
-            if self._is_turn_over(count):
-                await self._pass_turn("operators")
+            await self._went(count, "operators")
         held.restore(events, parts.notes, parts.spilled)
 
     def _restored(self, steps: Iterator[int]) -> int | None:
@@ -126,9 +116,9 @@ class Rebuilding:
         try:
             return next(steps, None)
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
-            anew = begin_anew(self._arrangement.topology)
+            anew = begin_anew(self.arrangement.topology)
             raise StateRefused(
-                f"the state of {self._source.topic}/{self._source.partition} has another layout"
+                f"the state of {self.source.topic}/{self.source.partition} has another layout"
                 f" than this version of inorder reads ({type(wrong).__name__}: {wrong}); go on with"
                 f" the version that wrote it, or {anew}"
             ) from wrong
@@ -141,17 +131,15 @@ class Rebuilding:
         for first in range(0, len(spilled), MADE_AT_ONCE):
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(records, parts, found)
-            if self._is_turn_over(len(records)):
-                await self._pass_turn("held events")
+            await self._went(len(records), "held events")
         wanted = parts.notes.keys() - parts.spilled.keys()
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
-            async with aclosing(read_again(self._logs, self._source, wanted)) as pieces:
+            async with aclosing(read_again(self.logs, self.source, wanted)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
-                    if self._is_turn_over(reached - position):
-                        await self._pass_turn("held events")
+                    await self._went(reached - position, "held events")
                     position = reached
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
@@ -161,7 +149,7 @@ class Rebuilding:
         if strange:
             raise StateRefused(
                 f"events of the stream {', '.join(sorted(strange))} wait in the state of"
-                f" {self._source.topic}/{self._source.partition}, and the topology file has it no"
+                f" {self.source.topic}/{self.source.partition}, and the topology file has it no"
                 " more; put it back"
             )
         return [found[offset] for offset in sorted(found)]
@@ -174,7 +162,7 @@ class Rebuilding:
         for inlet, alike in self._by_inlet(noted, parts.readings):
             read: set[int] = set()
             if inlet is not None:
-                await self._schemas.reach_for(inlet.registered, alike)
+                await self.schemas.reach_for(inlet.registered, alike)
                 for event in inlet.read_again(alike):
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
@@ -185,49 +173,44 @@ class Rebuilding:
         self, records: Sequence[Any], readings: Readings
     ) -> Iterator[tuple[Inlet | None, Sequence[Any]]]:
         """The records, with what reads them; None: nothing does any more."""
-        if not readings:
-            yield self._inlet, records
-            return
         for before, alike in groupby(records, lambda record: readings.of(record.offset)):
-            if before is None:
-                yield self._inlet, list(alike)
-                continue
-            key = id(before)
-            if key not in self._inlets:
-                try:
-                    topology = read_as(self._arrangement.topology, before)
-                    self._inlets[key] = replace(self._arrangement, topology=topology).inlet(
-                        self._source
-                    )
-                except (ArrangementError, ValueError) as wrong:  # of a version with other keys
-                    log.error("%s: what was held cannot be read as before: %s", self._source, wrong)
-                    self._inlets[key] = None
-            yield self._inlets[key], list(alike)
+            yield self.inlet if before is None else self._inlet_of(before), list(alike)
+
+    def _inlet_of(self, before: Streams) -> Inlet | None:
+        if id(before) not in self._inlets:
+            try:
+                topology = read_as(self.arrangement.topology, before)
+                inlet = replace(self.arrangement, topology=topology).inlet(self.source)
+            except (ArrangementError, ValueError) as wrong:  # of a version with other keys
+                log.error("%s: what was held cannot be read as before: %s", self.source, wrong)
+                inlet = None
+            self._inlets[id(before)] = inlet
+        return self._inlets[id(before)]
 
     def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
         missing = sorted(offset for offset in notes if offset not in found)
         if missing:
-            self._on_missing(len(missing))
+            self.on_missing(len(missing))
             log.error(
                 "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
                 " retention above spill_after",
-                self._source,
+                self.source,
                 len(missing),
                 missing[0],
                 missing[-1],
             )
 
-    def _is_turn_over(self, done: int) -> bool:
-        self._done += done
-        return time.monotonic() - self._turn_s >= TURN_S
-
-    async def _pass_turn(self, what: str) -> None:
-        self._on_progress(self._done, max(self._done, self._end))
+    async def _went(self, steps: int, what: str) -> None:
+        """Count steps of `what`, and give others their turn where this one is over."""
+        self.done += steps
         now_s = time.monotonic()
+        if now_s - self._turn_s < TURN_S:
+            return
+        self.on_progress(self.done, max(self.done, self._end))
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
-            place = f"{self._source.topic}/{self._source.partition}"
-            left = max(0, self._end - self._done)
+            place = f"{self.source.topic}/{self.source.partition}"
+            left = max(0, self._end - self.done)
             log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
         self._turn_s = time.monotonic()

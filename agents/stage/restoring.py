@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 from aiokafka.structs import TopicPartition
@@ -69,26 +69,22 @@ class FoundState:
     before: Contract | None = None
 
 
+@dataclass(eq=False)
 class Restoring:
     """The state of the partition `source`; `topic_ids` are those of its input and changelog,
     as far as the brokers give some. `seen`: the contracts of all states when the process
     started; None: nobody looked."""
 
-    def __init__(
-        self,
-        logs: LogReader,
-        arrangement: Arrangement,
-        source: TopicPartition,
-        topic_ids: Mapping[str, str],
-        seen: Mapping[TopicPartition, Contract] | None = None,
-    ) -> None:
-        self._seen = seen
-        self._ways_out = ways_out(arrangement.topology)
-        self._logs = logs
-        self._arrangement = arrangement
-        self._source = source
-        self._where = TopicPartition(*arrangement.changelog(source))
-        self._input_id = topic_ids.get(source.topic, "")
+    logs: LogReader
+    arrangement: Arrangement
+    source: TopicPartition
+    topic_ids: InitVar[Mapping[str, str]]
+    seen: Mapping[TopicPartition, Contract] | None = None
+
+    def __post_init__(self, topic_ids: Mapping[str, str]) -> None:
+        self._ways_out = ways_out(self.arrangement.topology)
+        self._where = TopicPartition(*self.arrangement.changelog(self.source))
+        self._input_id = topic_ids.get(self.source.topic, "")
 
     async def find(
         self, copy: LocalCopy, fence: Awaitable[None], on_progress: OnProgress
@@ -102,15 +98,15 @@ class Restoring:
         known = self._known_to(copied.state)
         position = copied.position
         if position is None:
-            position = await whole_since(self._logs, self._where)
-        read = await read_changelog(self._logs, self._where, position, on_progress)
+            position = await whole_since(self.logs, self._where)
+        read = await read_changelog(self.logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
         is_part = position is not None and not _is_whole(state, tally)
         if unfit is None and is_part and copied.position is not None:
             unfit = "and the changelog behind it make no whole state"
         if unfit is not None or is_part:
-            read = await read_changelog(self._logs, self._where, None, on_progress)
+            read = await read_changelog(self.logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
@@ -123,11 +119,11 @@ class Restoring:
     def _contract_before(self, progress: Progress) -> Contract | None:
         """Return the contract of the state where it is not today's. StateRefused where today's does
         not follow from it."""
-        topology, mine = self._arrangement.topology, self._arrangement.contract(self._source)
+        topology, mine = self.arrangement.topology, self.arrangement.contract(self.source)
         found = contract_of(progress)
         if found == mine:
             return None
-        if self._seen is not None and found != self._seen.get(self._source):
+        if self.seen is not None and found != self.seen.get(self.source):
             raise StateRefused(
                 f"the state of {self._whose} was gone on with under another topology file since"
                 " this worker started: start it anew with that file"
@@ -138,20 +134,20 @@ class Restoring:
 
     async def changes_since(self, position: int) -> LogRead:
         """What the changelog holds from there on. No transaction of it is open."""
-        return await read_changelog(self._logs, self._where, position, _nobody)
+        return await read_changelog(self.logs, self._where, position, _nobody)
 
     async def changelog_end(self) -> int:
-        return (await self._logs.bounds(self._where))[1]
+        return (await self.logs.bounds(self._where))[1]
 
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
-        return None if self._logs.is_embedded else await self._logs.committed(self._source)
+        return None if self.logs.is_embedded else await self.logs.committed(self.source)
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
         """What the local copy knows of work on this very input; a copy may outlive the
         embedded broker."""
         claim = claim_of(copied)
-        if claim is None or self._logs.is_embedded:
+        if claim is None or self.logs.is_embedded:
             return None
         return claim if same_log(claim.topic_id, self._input_id) else None
 
@@ -167,12 +163,12 @@ class Restoring:
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
                 f" and not how far it is: a part of it was lost; {self._ways_out}"
             )
-        anew = begin_anew(self._arrangement.topology)
+        anew = begin_anew(self.arrangement.topology)
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
         if not same_log(progress.topic_id, self._input_id):
             raise StateRefused(
-                f"{self._source.topic} is not the topic that the state of its partition"
-                f" {self._source.partition} was made from (id {progress.topic_id}, now"
+                f"{self.source.topic} is not the topic that the state of its partition"
+                f" {self.source.partition} was made from (id {progress.topic_id}, now"
                 f" {self._input_id}): it was made anew, or this is another cluster, and the"
                 f" offsets of the state mean nothing in it; {anew}"
             )
@@ -191,14 +187,14 @@ class Restoring:
         changelog has as aborted."""
         if found is None or committed is None or committed <= found.next_offset:
             return False
-        if not await was_aborted(self._logs, self._where, found.since, committed):
+        if not await was_aborted(self.logs, self._where, found.since, committed):
             return False
         log.warning(
             "%s: the brokers gave offset %d as that of the group %s, of a transaction that was"
             " aborted; the state is at %d, and work goes on from there",
             self._whose,
             committed,
-            self._arrangement.group,
+            self.arrangement.group,
             found.next_offset,
         )
         return True
@@ -209,7 +205,7 @@ class Restoring:
         """StateRefused where somebody knows of more work than the changelog does."""
         instant = (-1,) if found is None else instant_of(found)
         if committed is not None and instant[0] < committed:
-            group = self._arrangement.group
+            group = self.arrangement.group
             who = f"the group {group} has worked up to offset {committed} of it"
             moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
         elif known is not None and instant < instant_of(known):
@@ -237,7 +233,7 @@ class Restoring:
 
     @property
     def _whose(self) -> str:
-        return f"{self._source.topic}/{self._source.partition}"
+        return f"{self.source.topic}/{self.source.partition}"
 
     @property
     def _changelog(self) -> str:

@@ -15,14 +15,15 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
-from agents.state.stores.store import StateStore
+from agents.state.copy_writer import CopyWriter
 from agents.watch.metrics.worker import Metrics
 from topology.config.change import Contract
 
 
 @dataclass(frozen=True)
 class Services:
-    """Partitions without a state begin with their part of `histories`, or empty where that is None.
+    """`new_copy` takes a partition and the topic that its local copy follows. Partitions without a
+    state begin with their part of `histories`, or empty where that is None.
     `seen`: the contracts of the states that were there when the process started. `amid`: inputs
     whose streams came by another one before. `cut_sizes` has an
     entry for each partition that was open here."""
@@ -30,7 +31,7 @@ class Services:
     logs: LogReader
     metrics: Metrics
     new_delivery: Callable[[TopicPartition], Delivery]
-    new_store: Callable[[TopicPartition], StateStore | None]
+    new_copy: Callable[[TopicPartition, str], CopyWriter]
     clock_feed: ClockFeed | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     histories: Histories | None = None

@@ -40,9 +40,8 @@ from math import ceil
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
-from agents.kafka.brokers import Brokers, known_id
+from agents.kafka.brokers import Brokers, admin_client, known_id
 from agents.stage.arrangement import Arrangement
 from agents.state.changelog import StateRefused
 from topology.config.change import begin_anew, ways_out
@@ -240,9 +239,7 @@ def _next(topics: deque[str], most: int) -> list[str]:
 
 def looking_at(brokers: Brokers) -> Look:
     """A `Look` with a client of its own."""
-    admin = AdminClient(
-        {**brokers.security.librdkafka(), "bootstrap.servers": brokers.servers, "log_level": 0}
-    )
+    admin = admin_client(brokers.servers, brokers.security)
 
     def look(topics: Collection[str]) -> Mapping[str, TopicState]:
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S)

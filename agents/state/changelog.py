@@ -72,38 +72,31 @@ class StateRefused(Exception):
     """A state that this worker cannot go on with; the message says what to do."""
 
 
-class Progress(msgspec.Struct):
-    """How far the state is: the next input offset, the arrival clock, and the contract that it was
-    made under (`contract_of`). `topic_id` is the input topic's own, which a
-    topic of the same name made anew does not have; "" where brokers give none. `format` is the
-    layout that all of the state has. `entries` and `digest` are those of all of the state but
-    this. `history`: what it began with (agents.stage.history); "" where that was nothing. `since`:
-    no entry was written last before this offset of the changelog. `amid`: what begins amid its
-    stream, of streams without a state (topology.flow.stage)."""
-
-    next_offset: int
-    arrival: list[int]
-    contract: msgspec.Raw
-    topic_id: str
-    format: int
-    entries: int
-    digest: int
-    history: str = ""
-    since: int = 0
-    amid: int = 0
-
-
 class Claim(msgspec.Struct):
-    """The fields that a state of any format has, as far as they can be read."""
+    """How far a state is, in the fields that one of any format has, as far as they can be read: the
+    next input offset, the arrival clock, and the contract that it was made under (`contract_of`).
+    `topic_id` is the input topic's own, which a topic of the same name made anew does not have; ""
+    where brokers give none. `format` is the layout that all of the state has. `entries` and
+    `digest` are those of all of the state but this. `since`: no entry was written last before this
+    offset of the changelog."""
 
     next_offset: int = 0
     arrival: list[int] = []
+    contract: msgspec.Raw = msgspec.Raw()
     topic_id: str = ""
     format: int = 0
     entries: int = -1
     digest: int = -1
     since: int = 0
-    contract: msgspec.Raw = msgspec.Raw()
+
+
+class Progress(Claim):
+    """How far a state of today's format is. `history`: what it began with (agents.stage.history);
+    "" where that was nothing. `amid`: what begins amid its stream, of streams without a state
+    (topology.flow.stage)."""
+
+    history: str = ""
+    amid: int = 0
 
 
 class LastWhole:
@@ -129,7 +122,7 @@ class LastWhole:
         return True
 
 
-def instant_of(state: Claim | Progress) -> tuple[int, ...]:
+def instant_of(state: Claim) -> tuple[int, ...]:
     """The later of two states of one partition has the greater one: each checkpoint has advanced
     in the input, or in time."""
     return (state.next_offset, *state.arrival[:1])
@@ -164,7 +157,7 @@ async def was_aborted(
     return False
 
 
-def contract_of(state: Claim | Progress) -> Contract:
+def contract_of(state: Claim) -> Contract:
     """Decode the contract that the state was made under. StateRefused where it has another layout,
     as it may before the first release."""
     try:

@@ -65,7 +65,9 @@ class CopyWriter:
             self._waiting.update(changes)
             self._waiting_bytes += size
             self._waiting_position = position
-            self._begin()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._go_on, daemon=True)
+                self._thread.start()
             if self._waiting_bytes >= WRITE_AT_BYTES:
                 self._changed.notify()
 
@@ -91,11 +93,6 @@ class CopyWriter:
         except TimeoutError:
             log.warning("%s: the local copy hangs; it is left behind", self.copy.name)
             self._failed(BEHIND)
-
-    def _begin(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._go_on, daemon=True)
-            self._thread.start()
 
     def _leave_behind(self) -> None:
         log.warning(

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -34,6 +35,8 @@ STAMPED_FROM: Final = FIRST_PLACE << 1
 
 UNSTAMPED: Final = (False, -1, 0, 0, 0, 0)
 """The fields of a `Note` from `stamped` to `segment`, where nothing was found out."""
+
+offset_of = attrgetter("offset")
 
 ANY_OFFSET: Final = 1 << 63
 """Above all offsets."""
@@ -110,13 +113,6 @@ def apply_note(event: Event, note: Note) -> None:
         event.segment = note.segment
 
 
-class Waiting(NamedTuple):
-    """So many events wait, the one that came first since `since_ns` (None: none waits)."""
-
-    held: int
-    since_ns: int | None
-
-
 class HeldPages:
     """The held events of one partition by page, and which pages changed.
 
@@ -158,8 +154,9 @@ class HeldPages:
             elif not isinstance(report, Gap):
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
-    def by_stream(self, streams: Iterable[str]) -> dict[str, Waiting]:
-        """Which events of each stream wait; dead letters that hold a place do not."""
+    def by_stream(self, streams: Iterable[str]) -> dict[str, tuple[int, int | None]]:
+        """Return how many events of each stream wait, the one that came first since when (None:
+        none waits); dead letters that hold a place do not."""
         counts = dict.fromkeys(streams, 0)
         since_ns: dict[str, int] = {}
         for events in self._pages.values():
@@ -169,15 +166,12 @@ class HeldPages:
                     counts[stream] += 1
                     if event.arrival_ns < since_ns.get(stream, NEVER):
                         since_ns[stream] = event.arrival_ns
-        return {stream: Waiting(held, since_ns.get(stream)) for stream, held in counts.items()}
+        return {stream: (held, since_ns.get(stream)) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
         """Return the first in the log that waits here, be it only for its number."""
-        for page in sorted(self._pages):
-            waiting = [event for event in self._pages[page] if event.held_by & self._waiting]
-            if waiting:
-                return min(waiting, key=offset_of)
-        return None
+        held = (event for events in self._pages.values() for event in events)
+        return min((e for e in held if e.held_by & self._waiting), key=offset_of, default=None)
 
     def __len__(self) -> int:
         return sum(1 for events in self._pages.values() for event in events if event.held_by)
@@ -270,10 +264,6 @@ class HeldPages:
             if event.held_by != notes[event.offset].held_by:
                 self.touched.add(page)  # noted by mistake: an operator did not take it
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled_offsets}
-
-
-def offset_of(event: Event) -> int:
-    return event.offset
 
 
 def spilled(event: Event) -> Spilled:

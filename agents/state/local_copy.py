@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -82,13 +83,12 @@ class LocalCopy:
 
     def load(self) -> Copied:
         """What it holds; nothing, if it cannot be used."""
+        copied = Copied()
         with self._lock:
-            try:
+            with self._giving_up():
                 self._store = self._new_store()
-                copied = Copied() if self._store is None else self._read_or_set_aside(self._store)
-            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
-                self._give_up(unusable)
-                copied = Copied()
+                if self._store is not None:
+                    copied = self._read_or_set_aside(self._store)
             self._position = copied.position
             self._found_log_id = copied.log_id
             return copied
@@ -134,11 +134,10 @@ class LocalCopy:
                 return None
             if not same_log(self._found_log_id, self._log_id):
                 return f"was made from another topic of the same name (id {self._found_log_id})"
-            try:
-                return why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
-            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
-                self._give_up(unusable)
-                return "cannot be used"
+            why = None
+            with self._giving_up():
+                why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
+            return why if self.is_used else "cannot be used"
 
     def discard(self, why: str) -> None:
         """Begin anew with an empty one."""
@@ -148,17 +147,15 @@ class LocalCopy:
             log.warning("%s: the local copy %s; it is made anew", self.name, why)
             self._position = None
             self._tally = StateTally()
-            try:
+            with self._giving_up():
                 self._store.clear()
-            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
-                self._give_up(unusable)
 
     def move(self, changes: Changes, position: int) -> None:
         """Bring it up to `position` of the changelog."""
         with self._lock:
             if self._store is None or (self._position == position and not changes):
                 return
-            try:
+            with self._giving_up():
                 self._tally.change(changes)
                 seal = sealing.packed(self._tally.seal(position, self._log_id))
                 self._store.apply(
@@ -167,9 +164,6 @@ class LocalCopy:
                     position,
                     written_at_ns=time.time_ns(),
                 )
-            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
-                self._give_up(unusable)
-            else:
                 self._position = position
 
     def close(self) -> None:
@@ -182,10 +176,15 @@ class LocalCopy:
             except Exception as failed:  # noqa: BLE001 - whatever a store raises
                 self._warn("could not be closed", failed)
 
-    def _give_up(self, why: Exception) -> None:
-        self._tally = StateTally()
-        self._warn("is given up", why)
-        self.close()
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Go on without the store where the body fails."""
+        try:
+            yield
+        except Exception as unusable:  # noqa: BLE001 - whatever a store raises
+            self._tally = StateTally()
+            self._warn("is given up", unusable)
+            self.close()
 
     def _warn(self, what: str, why: Exception) -> None:
         log.warning("%s: the local copy %s: %s", self.name, what, why)

@@ -17,7 +17,6 @@ date when it has come to the top. Memory: `most` entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappush, heapreplace, nlargest
 
@@ -86,14 +85,8 @@ class Frequent:
             self._looks += 1
             heapreplace(self._least, (now, self._looks, source))
 
-    def __len__(self) -> int:
-        return len(self._table)
-
     def __contains__(self, source: Source) -> bool:
         return source in self._table
-
-    def __iter__(self) -> Iterator[tuple[Source, Weighed]]:
-        return iter(self._table.items())
 
     def of(self, source: Source) -> Weighed:
         """One that is not in the table has nothing, and the error that this may have."""

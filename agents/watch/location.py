@@ -314,17 +314,14 @@ def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
 
 
 def _copies(seen: _Seen) -> list[str]:
-    lines = []
     copies = [each for each in seen.decided if each[1]["what"] in {COPY, DIFFERS}]
-    if copies:
-        fact, note = copies[-1]
-        differs = ", and differs from the first" if note["what"] == DIFFERS else ""
-        times = "once more" if len(copies) == 1 else f"{len(copies)} times more"
-        lines.append(
-            f"came {times}, last {_since(fact, note['at_ns'])} ago at offset {note['offset']}"
-            f"{differs}: a duplicate"
-        )
-    return lines
+    if not copies:
+        return []
+    fact, note = copies[-1]
+    differs = ", and differs from the first" if note["what"] == DIFFERS else ""
+    times = "once more" if len(copies) == 1 else f"{len(copies)} times more"
+    last = f"last {_since(fact, note['at_ns'])} ago at offset {note['offset']}"
+    return [f"came {times}, {last}{differs}: a duplicate"]
 
 
 def _clock(seen: _Seen) -> list[str]:

@@ -16,10 +16,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
+from prometheus_client import Counter as Counted
+from prometheus_client import Gauge
+from prometheus_client.samples import Sample
 
 from agents.watch.deaths import Deaths
 from agents.watch.metrics.worker import Metrics
@@ -151,24 +154,25 @@ class StageLog:
         }
         found: Counter[tuple[str, str]] = Counter()
         for kind, family in families.items():
-            for metric in family.collect():
-                for sample in metric.samples:
-                    if sample.name.endswith("_total"):
-                        found[kind, sample.labels.get("reason", "")] += int(sample.value)
+            for sample in _samples(family):
+                if sample.name.endswith("_total"):
+                    found[kind, sample.labels.get("reason", "")] += int(sample.value)
         return found
 
     def _current(self) -> dict[str, int]:
         gauges = {"lag": self._metrics.input_lag, "held": self._metrics.held}
         return {
-            name: int(sum(sample.value for metric in gauge.collect() for sample in metric.samples))
-            for name, gauge in gauges.items()
+            name: int(sum(each.value for each in _samples(gauge))) for name, gauge in gauges.items()
         }
 
     def _lag_s(self) -> float:
         """The lag of the partition that is farthest behind."""
-        family = self._metrics.input_lag_seconds
-        seconds = (sample.value for metric in family.collect() for sample in metric.samples)
+        seconds = (sample.value for sample in _samples(self._metrics.input_lag_seconds))
         return round(max(seconds, default=0.0), 1)
+
+
+def _samples(family: Counted | Gauge) -> Iterable[Sample]:
+    return (sample for metric in family.collect() for sample in metric.samples)
 
 
 def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:

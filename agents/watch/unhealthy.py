@@ -222,12 +222,9 @@ class LateSources(Collector):
         if removed is not None:
             removed.read = no_reading  # who still has the table does not keep what it read from
 
-    def describe(self) -> Iterable[CounterMetricFamily]:
-        """What `collect` will yield, without the counts."""
-        return self._families()
-
     def collect(self) -> Iterator[CounterMetricFamily]:
-        late, read = self._families()
+        late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
+        read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
         found = [
             (each, stage)
             for (stage, _), table in list(self._tables.items())
@@ -243,9 +240,3 @@ class LateSources(Collector):
             read.add_metric(labels, read_count)
         yield late
         yield read
-
-    def _families(self) -> tuple[CounterMetricFamily, CounterMetricFamily]:
-        return (
-            CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS),
-            CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS),
-        )

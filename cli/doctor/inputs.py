@@ -19,7 +19,7 @@ from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.whole_topic import NoTopic, records_of
 from agents.registry.client import RegistryAway, RegistryRefuses
 from agents.registry.feed import SchemaFeed
-from agents.stage.arrangement import unchecked_reader
+from agents.stage.arrangement import input_reader
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
 from cli.doctor.finding import Finding, Weight, error, warning
@@ -88,7 +88,7 @@ async def _looked(
                 deaths = by_partition.setdefault(number, Deaths(f"{topic}/{number}"))
                 deaths.read += 1
                 if number not in readers:
-                    readers[number] = unchecked_reader(topology, topic, number)
+                    readers[number] = input_reader(topology, topic, (), number, checks=False)
                 await _known(schemas, readers[number], record)
                 item = _read(readers[number], record)
                 if not isinstance(item, Malformed) and item.stream not in streams:

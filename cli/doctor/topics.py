@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from agents.kafka import stage_topics
-from agents.kafka.brokers import Brokers
+from agents.kafka.brokers import Brokers, admin_client
 from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
@@ -96,8 +96,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     questions about settings, so these are not asked. Blocks, for TIMEOUT_S a question at most; all
     settings are one question. Where a transaction is open its end is awaited for
     `transaction_timeout`."""
-    reached = there.security.librdkafka()
-    admin = AdminClient({"bootstrap.servers": there.servers, "log_level": 0, **reached})
+    admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
@@ -370,18 +369,14 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Changelogs are as wide as their inputs."""
-    for stage in topology.stages:
-        if not stage_topics.works(topology, stage):
-            continue
-        for topic in stage_topics.inputs_of(topology, stage):
-            changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
-            ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
-            if ours and theirs and ours.partitions < theirs.partitions:
-                yield error(
-                    changelog,
-                    f"has {ours.partitions} partitions, its input {theirs.partitions}",
-                    "inorder topics create --grow, then restart all workers",
-                )
+    for changelog, (_, topic) in stage_topics.changelogs_of(topology).items():
+        ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
+        if ours and theirs and ours.partitions < theirs.partitions:
+            yield error(
+                changelog,
+                f"has {ours.partitions} partitions, its input {theirs.partitions}",
+                "inorder topics create --grow, then restart all workers",
+            )
 
 
 def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:

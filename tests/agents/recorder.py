@@ -11,6 +11,7 @@ from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
+from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import PolledBatch
 from cli.local.embedded import PARTITIONS
 
@@ -110,7 +111,7 @@ async def application(
     bootstrap: str, topics: list[str], handler: Recorder, group: str
 ) -> AsyncIterator[Application]:
     """An application that runs for the length of the block; what it raised is raised."""
-    app = build_app(group, bootstrap, topics, handler)
+    app = build_app(group, Brokers(bootstrap, is_embedded=False), topics, handler)
     stop = asyncio.Event()
     running = asyncio.create_task(run(app, stop))
     try:
@@ -123,7 +124,10 @@ async def application(
 
 async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        await run(build_app(topic, bootstrap, [topic], handler), asyncio.Event())
+        await run(
+            build_app(topic, Brokers(bootstrap, is_embedded=False), [topic], handler),
+            asyncio.Event(),
+        )
 
 
 def produce(bootstrap: str, topic: str, each: int, partitions: int = PARTITIONS) -> None:

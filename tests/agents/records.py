@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aiokafka.structs import TopicPartition
+
 from agents.stage.arrival import LOG_APPEND_TIME
 from agents.stage.outbox import Headers, Outbox
+from agents.stage.partition import Partition
+from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import LocalCopy
 
 SOUND: Headers = (("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"5000000"))
 
@@ -67,3 +72,20 @@ def taken(outbox: Outbox) -> list[tuple[tuple[str, int], Put]]:
 
 def put_into(batches: Sequence[Any]) -> list[Put]:
     return [put for batch in batches for put in batch.records]
+
+
+def no_copy(_: TopicPartition, __: str) -> CopyWriter:
+    """The local copy of a partition that has none."""
+
+    def failed(_: str) -> None:
+        return
+
+    return CopyWriter(LocalCopy("none", lambda: None, failed), failed)
+
+
+async def close(partition: Partition) -> None:
+    """Commit what is done, and release the partition."""
+    try:
+        await partition.settle()
+    finally:
+        await partition.abandon()

@@ -105,8 +105,8 @@ def test_a_failure_of_a_run_is_one() -> None:
     assert click.ClickException("").exit_code == Exit.FAILED
 
 
-def test_the_documents_hold_the_same_table() -> None:
+def test_the_documents_name_each() -> None:
     rows = re.findall(
-        r"^\| (\d) \| (.+?) \|$", (DOCS / "operate" / "operations.md").read_text(), re.M
+        r"^\| (\d) \| .+? \|$", (DOCS / "operate" / "operations.md").read_text(), re.M
     )
-    assert {int(code): text for code, text in rows} == {each: each.meaning for each in Exit}
+    assert [int(code) for code in rows] == [*Exit]

@@ -123,7 +123,7 @@ def test_a_record_has_a_bounded_number_of_headers(
     (stretch,) = first.stretches()
     read = Read()
     form = Form(RAW, names.names, names.unit_ns, max_record_bytes=1 << 20)
-    reader(form, inlet._one).read(stretch, ArrivalClock(0), 0, read.events, read.add)
+    reader(form, inlet.one).read(stretch, ArrivalClock(0), 0, read.events, read.add)
     assert [each.reason for each in read.dead] == reasons
     assert [event.seq for event in read.events] == [7]
 

@@ -69,7 +69,7 @@ class Way:
             ORDERED: partial(OrderedInlet, reader),
         }
         aside = read.add_without_place if topic == ORDERED else read.add
-        events = self._reader(self.form(topic), inlets[topic]()._one)
+        events = self._reader(self.form(topic), inlets[topic]().one)
         try:
             events.read(records, self.clock, READ_AT_NS, read.events, aside)
         except UnknownPartition as fault:

@@ -13,7 +13,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.stage.delivery import AtLeastOnce, Checkpoint, CommitFailed, Delivery, ExactlyOnce
+from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from tests.end_to_end.records import read_all
 from tests.services import SharedKafka, UniqueName
 
@@ -26,12 +26,12 @@ Make = Callable[[str, str, tuple[str, int]], Delivery]
 
 def exactly_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
     client = Brokers(servers, is_embedded=False).client
-    return ExactlyOnce(client, name, f"group-{name}", changelog, TIMEOUT_MS)
+    return Delivery(client, name, f"group-{name}", changelog, TIMEOUT_MS, exactly_once=True)
 
 
 def at_least_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
     client = Brokers(servers, is_embedded=False).client
-    return AtLeastOnce(client, name, name, changelog, TIMEOUT_MS)
+    return Delivery(client, name, name, changelog, TIMEOUT_MS, exactly_once=False)
 
 
 def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:

@@ -30,6 +30,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -101,21 +102,15 @@ Piece = tuple[list[bytes], list[bytes]]
 """Fields and values to set, one after the other; fields to delete."""
 
 
+@dataclass(slots=True)
 class Hung:
     """When the server last did not answer, for all stores of it in a process."""
 
-    def __init__(self) -> None:
-        self._since_s = -HUNG_S
+    since_s: float = -HUNG_S
 
     @property
     def lately(self) -> bool:
-        return time.monotonic() - self._since_s < HUNG_S
-
-    def note(self) -> None:
-        self._since_s = time.monotonic()
-
-    def answers(self) -> None:
-        self._since_s = -HUNG_S
+        return time.monotonic() - self.since_s < HUNG_S
 
 
 @lru_cache(maxsize=8)
@@ -237,12 +232,12 @@ class RedisStore:
                 answer = execute(*command)
                 if not self._has_answered:
                     self._has_answered = True
-                    self._hung.answers()
+                    self._hung.since_s = -HUNG_S
                 return answer, attempts
             except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
                 hangs = not self._has_answered and time.monotonic() - began_s >= OPENING_S
                 if hangs:
-                    self._hung.note()
+                    self._hung.since_s = time.monotonic()
                 if hangs or attempts >= ATTEMPTS:
                     raise self._unavailable(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))

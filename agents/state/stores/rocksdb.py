@@ -105,7 +105,7 @@ class RocksdbStore:
             self._db = _open(self._folder, name, self._limits)
         except StoreDamaged as damage:
             self._damage = damage
-        _remove_discarded(self._folder)
+        _remove(self._folder, _DISCARDED)
 
     def position(self) -> int | None:
         header = self._header()
@@ -149,12 +149,12 @@ class RocksdbStore:
     def clear(self) -> None:
         self._open_db()
         self._begin_anew(_free(self._folder, _DISCARDED))
-        _remove_discarded(self._folder)
+        _remove(self._folder, _DISCARDED)
 
     def set_aside(self) -> str:
         aside = _free(self._folder, _DAMAGED)
         self._begin_anew(aside)
-        _remove_old_damaged(self._folder)
+        _remove(self._folder, _DAMAGED, DAMAGED_KEPT)
         return f"it lies in {aside}"
 
     def _begin_anew(self, aside: Path) -> None:
@@ -272,28 +272,20 @@ def _put_aside(folder: Path, aside: Path) -> None:
     """Out of the way in one atomic step, for good; nothing else may have it open."""
     try:
         folder.rename(aside)
-        _sync(folder.parent)
+        # Else a power cut undoes the rename, and a copy once found wrong may pass later.
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
 
 
-def _sync(folder: Path) -> None:
-    # Else a power cut undoes the rename, and a copy once found wrong may pass later.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove_discarded(folder: Path) -> None:
-    for aside in folder.parent.glob(f"{folder.name}{_DISCARDED}*"):
-        shutil.rmtree(aside, ignore_errors=True)  # the next open tries again
-
-
-def _remove_old_damaged(folder: Path) -> None:
-    damaged = sorted(folder.parent.glob(f"{folder.name}{_DAMAGED}*"), key=_number)
-    for old in damaged[:-DAMAGED_KEPT]:
+def _remove(folder: Path, kind: str, kept: int = 0) -> None:
+    """Remove the folders of that kind, but for the newest ones; the next time tries again."""
+    found = sorted(folder.parent.glob(f"{folder.name}{kind}*"), key=_number)
+    for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
 
 

@@ -10,6 +10,7 @@ taken together: their counts summed, their times left out.
 
 from __future__ import annotations
 
+from collections import Counter as Totals
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -68,9 +69,7 @@ def together(parts: Iterable[Mapping[str, int]]) -> Figures:
     parts = list(parts)
     if len(parts) == 1:
         return dict(parts[0])
-    summed: Figures = {}
+    summed: Totals[str] = Totals()
     for part in parts:
-        for figure, value in part.items():
-            if not figure.endswith(TIME):
-                summed[figure] = summed.get(figure, 0) + value
-    return summed
+        summed.update({name: value for name, value in part.items() if not name.endswith(TIME)})
+    return dict(summed)

@@ -180,9 +180,6 @@ class PartitionMetrics:
         self.latest["restore_s"] = seconds
         self._metrics.restore_seconds.labels(self._stage).observe(seconds)
 
-    def store_failed(self, reason: str) -> None:
-        self._metrics.store_error(self._stage, reason)
-
     def lost(self, records: int) -> None:
         """Input records that retention took before they were read."""
         self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)

@@ -7,7 +7,7 @@ apart (agents.watch.metrics.wait_counts), and the families are built at the scra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -37,10 +37,6 @@ class WaitHistogram(Collector):
         if len(values) != len(self._labels):
             raise ValueError(f"{self._name} has labels {self._labels}, not {values}")
         return self._children.setdefault(values, WaitCounts())
-
-    def describe(self) -> Iterable[HistogramMetricFamily]:
-        """What `collect` will yield, without the counts."""
-        return [HistogramMetricFamily(self._name, self._text, labels=self._labels)]
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """One family with all children; called at each scrape."""

@@ -33,7 +33,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from agents.watch.deaths import Deaths
+from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
 from agents.watch.metrics.operators import NS_PER_S, OperatorMetrics
 from agents.watch.metrics.wait_histogram import WaitHistogram
 from agents.watch.unhealthy import LateSources, Place
@@ -45,10 +45,8 @@ from topology.model.result import Finding, Overflow
 
 log = logging.getLogger(__name__)
 
-MAX_REASONS: Final = 64
 MAX_STREAMS: Final = 256
 MAX_QUERIES: Final = 1_000
-OTHER: Final = "other"
 
 COMMIT_BUCKETS_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 GAP_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60)

@@ -7,8 +7,10 @@ are is shown too.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final
@@ -52,6 +54,7 @@ again: it is shown as often as in the stage that counts most. What is dead goes 
 RESULTS: Final = "inorder_results"
 
 View = dict[str, Any]
+Table = dict[str, dict[str, float]]
 Explained = Sequence[Mapping[str, Any]]
 
 
@@ -86,9 +89,9 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """`alarms`: stages most of whose records are dead, and why, and sources in several partitions;
     `remedies`: by reason, why events
     are late, and of the first dead record what was wrong."""
-    stages: dict[str, list[Mapping[str, Any]]] = {}
+    stages: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for part in partitions:
-        stages.setdefault(part["stage"], []).append(part["deaths"])
+        stages[part["stage"]].append(part["deaths"])
     alarms: list[str] = []
     known = (cause for cause in late if cause in CAUSES)
     remedies = {cause: "; ".join([why_late(cause), *what_helps(cause)]) for cause in known}
@@ -106,34 +109,24 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     return {"alarms": alarms, "remedies": remedies}
 
 
-def _counted(
-    metrics: Iterable[str],
-) -> tuple[
-    dict[str, dict[str, float]], dict[str, dict[str, float]], dict[str, dict[str, dict[str, float]]]
-]:
+def _counted(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
     """By stage and count; by query and word; by late or dead, and reason, and stage."""
-    counts: dict[str, dict[str, float]] = {}
-    results: dict[str, dict[str, float]] = {}
-    reasons: dict[str, dict[str, dict[str, float]]] = {"late": {}, "dead": {}}
-    for text in metrics:
-        for family in text_string_to_metric_families(text):
-            if family.name not in COUNTED and family.name != RESULTS:
-                continue
-            for sample in family.samples:
-                if family.name == RESULTS:
-                    place, word = (
-                        results.setdefault(sample.labels["query"], {}),
-                        sample.labels["op"],
-                    )
-                else:
-                    place = counts.setdefault(sample.labels["stage"], {})
-                    word = COUNTED[family.name]
-                place[word] = place.get(word, 0.0) + sample.value
-                if kind := REASONS.get(family.name):
-                    by_stage = reasons[kind].setdefault(sample.labels["reason"], {})
-                    stage = sample.labels["stage"]
-                    by_stage[stage] = by_stage.get(stage, 0.0) + sample.value
+    counts, results = _table(), _table()
+    reasons = {"late": _table(), "dead": _table()}
+    for family in chain.from_iterable(map(text_string_to_metric_families, metrics)):
+        for sample in family.samples:
+            labels, value = sample.labels, sample.value
+            if family.name == RESULTS:
+                results[labels["query"]][labels["op"]] += value
+            elif family.name in COUNTED:
+                counts[labels["stage"]][COUNTED[family.name]] += value
+            if kind := REASONS.get(family.name):
+                reasons[kind][labels["reason"]][labels["stage"]] += value
     return counts, results, reasons
+
+
+def _table() -> Table:
+    return defaultdict(lambda: defaultdict(float))
 
 
 def _stages(
@@ -222,7 +215,7 @@ def _sources(partitions: Explained) -> View:
     waiting: list[View] = []
     clocks: list[View] = []
     unhealthy: list[View] = []
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     known = 0
     for part in partitions:
         holding: dict[str, set[str]] = {}
@@ -236,7 +229,7 @@ def _sources(partitions: Explained) -> View:
             if clock:
                 clocks += [_entry({**place, **each}, holding) for each in clock["clocks"]]
                 for state in ("synced", "stale", "unsynced", "suspect", "broken"):
-                    totals[state] = totals.get(state, 0) + clock[state]
+                    totals[state] += clock[state]
         unhealthy += [_entry(each, holding) for each in part["unhealthy"]]
     return {
         "known": known,

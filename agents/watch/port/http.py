@@ -27,7 +27,7 @@ import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -73,56 +73,46 @@ class Health:
 Locate = Callable[[Question], Awaitable[Any]]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HttpServer:
     """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
     the loop and must be quick; `explain` gives what orjson can write. `scrape`, if any, is awaited
     before `/metrics`, `prepare` before `/explain`."""
 
-    def __init__(
-        self,
-        *,
-        registry: CollectorRegistry,
-        live: Callable[[], Health],
-        ready: Callable[[], Health],
-        explain: Callable[[], Any],
-        host: str = LOOPBACK,
-        port: int = FREE_PORT,
-        scrape: Callable[[], Awaitable[None]] | None = None,
-        prepare: Callable[[], Awaitable[None]] | None = None,
-        page: Page | None = None,
-        token: str | None = None,
-        about: Callable[[], Mapping[str, Any]] = dict,
-        event: Locate | None = None,
-        sockets: Sequence[socket.socket] = (),
-    ) -> None:
-        self._scrape = scrape
-        self._prepare = prepare
-        self._token = token
-        self._registry = registry
-        self._explain = explain
-        self._locate = event
-        self._host = host
-        self._port = port
-        self._sockets = sockets
-        self._runner: web.AppRunner | None = None
+    registry: CollectorRegistry
+    live: Callable[[], Health]
+    ready: Callable[[], Health]
+    explain: Callable[[], Any]
+    host: str = LOOPBACK
+    port: int = FREE_PORT
+    scrape: Callable[[], Awaitable[None]] | None = None
+    prepare: Callable[[], Awaitable[None]] | None = None
+    page: Page | None = None
+    token: str | None = None
+    about: Callable[[], Mapping[str, Any]] = dict
+    event: Locate | None = None
+    sockets: Sequence[socket.socket] = ()
+    _runner: web.AppRunner | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
         self._connections = Connections()
         self._routes = (
-            web.get("/live", _guarded(_health(live))),
-            web.get("/ready", _guarded(_health(ready))),
-            web.get("/health", _guarded(_both(live, ready, about))),
+            web.get("/live", _guarded(_health(self.live))),
+            web.get("/ready", _guarded(_health(self.ready))),
+            web.get("/health", _guarded(self._health_of_both)),
             web.get("/metrics", _guarded(self._metrics)),
             web.get("/explain", _guarded(self._explained)),
-            *(() if event is None else (web.get("/event", _guarded(self._located)),)),
-            *(() if page is None else page.routes()),
+            *(() if self.event is None else (web.get("/event", _guarded(self._located)),)),
+            *(() if self.page is None else self.page.routes()),
         )
 
     async def start(self) -> tuple[str, int]:
         """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
-        sockets = self._sockets or bound(self._host, self._port)
+        sockets = self.sockets or bound(self.host, self.port)
         host, port = sockets[0].getsockname()[:2]
-        guarding = [self._connections.middleware, *guards(self._host, port, self._token)]
+        guarding = [self._connections.middleware, *guards(self.host, port, self.token)]
         application = web.Application(middlewares=guarding)
         application.add_routes(self._routes)
         runner = self._runner = web.AppRunner(
@@ -141,25 +131,29 @@ class HttpServer:
             self._connections.stop()
             await runner.cleanup()
 
+    async def _health_of_both(self, _: web.Request) -> web.Response:
+        both = {"live": self.live().plain(), "ready": self.ready().plain()}
+        return _json({**both, **self.about()})
+
     async def _metrics(self, request: web.Request) -> web.Response:
-        if self._scrape is not None:
-            await self._scrape()
+        if self.scrape is not None:
+            await self.scrape()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = encode(self._registry)
+        body = encode(self.registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _explained(self, _: web.Request) -> web.Response:
-        if self._prepare is not None:
-            await self._prepare()
-        return _json(self._explain())
+        if self.prepare is not None:
+            await self.prepare()
+        return _json(self.explain())
 
     async def _located(self, request: web.Request) -> web.Response:
-        assert self._locate is not None
+        assert self.event is not None
         try:
             asked = question(request.query)
         except NoQuestion as wrong:
             return _json({"error": str(wrong)}, status=400)
-        return _json(await self._locate(asked))
+        return _json(await self.event(asked))
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -169,15 +163,6 @@ def _health(ask: Callable[[], Health]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         health = ask()
         return _json(health.plain(), status=200 if health.ok else 503)
-
-    return answer
-
-
-def _both(
-    live: Callable[[], Health], ready: Callable[[], Health], about: Callable[[], Mapping[str, Any]]
-) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        return _json({"live": live().plain(), "ready": ready().plain(), **about()})
 
     return answer
 

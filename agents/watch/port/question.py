@@ -7,7 +7,7 @@ occurs in several.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from topology.model.event import NO_EPOCH
@@ -30,12 +30,8 @@ class Question:
 
     def query(self) -> dict[str, str]:
         """To a stage."""
-        asked = {"source": self.source, "seq": str(self.seq)}
-        if self.stream is not None:
-            asked["stream"] = self.stream
-        if self.epoch != NO_EPOCH:
-            asked["epoch"] = str(self.epoch)
-        return asked
+        asked = asdict(self).items()
+        return {name: str(value) for name, value in asked if value not in {None, NO_EPOCH}}
 
 
 def question(query: Mapping[str, str]) -> Question:

@@ -9,6 +9,7 @@ import pytest
 from faust.types.settings import Settings
 
 from agents.kafka.application import Application, build_app
+from agents.kafka.brokers import Brokers
 from tests.agents.recorder import Recorder
 
 READ = {
@@ -23,7 +24,9 @@ GROUP = "inorder.reorder"
 
 def built() -> Application:
     async def build() -> Application:
-        return build_app(GROUP, "kafka:9092", ["events.raw"], Recorder())
+        return build_app(
+            GROUP, Brokers("kafka:9092", is_embedded=False), ["events.raw"], Recorder()
+        )
 
     return asyncio.run(build())
 

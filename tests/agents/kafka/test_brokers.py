@@ -7,14 +7,11 @@ import logging
 import socket
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
 
 import agents.kafka.brokers
-from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers, brokers_at
+from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 from agents.kafka.security import PLAINTEXT
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
@@ -84,31 +81,3 @@ def test_who_waits_for_brokers_is_told_after_the_first_try(
     assert (answer.code, answer.out) == (2, "")
     assert waiting.startswith("waiting for brokers, 2 s more at most: no broker answers at")
     assert end.startswith(f"Error: no broker answers at {nobody}")
-
-
-class Leaderless(Consumer):
-    """A client of a partition that has no leader for the first so many questions."""
-
-    questions = 0
-
-    def list_topics(self, *_: object, **__: object) -> Any:
-        return SimpleNamespace(topics={"log": SimpleNamespace(partitions=[0])})
-
-    def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
-        Leaderless.questions -= 1
-        if Leaderless.questions >= 0:
-            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
-        return 0, 7
-
-
-def test_a_partition_without_a_leader_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one is for a moment when its broker has just started."""
-    monkeypatch.setattr(agents.kafka.brokers, "Consumer", Leaderless)
-    monkeypatch.setattr(agents.kafka.brokers, "PAUSE_S", 0.01)
-    brokers = Brokers("127.0.0.1:1", is_embedded=False)
-    monkeypatch.setattr(Leaderless, "questions", 3)
-    assert brokers.written(["log", "other"]) == ["log"]
-    monkeypatch.setattr(Leaderless, "questions", 10_000)
-    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.1)
-    with pytest.raises(BrokersUnavailable, match="does not say how long log is: .*leader"):
-        brokers.written(["log"])

@@ -88,50 +88,44 @@ def place(kafka: SharedKafka, unique_name: UniqueName) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
-def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
+async def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
     kafka: SharedKafka, place: TopicPartition
 ) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            assert await logs.bounds(place) == (0, 0)
-            assert await read(logs, place, 0, 0) == ([], 0)
-            await written(producer, place, b"0", b"1")
-            await producer.begin_transaction()
-            await producer.send_and_wait(place.topic, b"3", partition=0)
-            await producer.abort_transaction()
-            await written(producer, place, b"5")
-            await producer.begin_transaction()
-            await producer.send_and_wait(place.topic, b"7", partition=0)
-            assert await logs.bounds(place) == (0, 7)  # what is open is not decided
-            assert await read(logs, place, 0, 7) == ([b"0", b"1", b"5"], 7)
-            assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
-            pieces = logs.stretch(place, 0, 7, with_aborted=True)
-            values = [record.value async for records, _ in pieces for record in records]
-            assert values[:4] == [b"0", b"1", b"3", b"5"]  # the last piece goes beyond the end
-            assert await read(logs, place, 6, 7) == ([], 7)
-            await producer.abort_transaction()
-            async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer
-                while await logs.bounds(place) != (0, 9):
-                    await asyncio.sleep(LOOK_S)
-            assert await read(logs, place, 6, 9) == ([], 9)
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        assert await logs.bounds(place) == (0, 0)
+        assert await read(logs, place, 0, 0) == ([], 0)
+        await written(producer, place, b"0", b"1")
+        await producer.begin_transaction()
+        await producer.send_and_wait(place.topic, b"3", partition=0)
+        await producer.abort_transaction()
+        await written(producer, place, b"5")
+        await producer.begin_transaction()
+        await producer.send_and_wait(place.topic, b"7", partition=0)
+        assert await logs.bounds(place) == (0, 7)  # what is open is not decided
+        assert await read(logs, place, 0, 7) == ([b"0", b"1", b"5"], 7)
+        assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
+        pieces = logs.stretch(place, 0, 7, with_aborted=True)
+        values = [record.value async for records, _ in pieces for record in records]
+        assert values[:4] == [b"0", b"1", b"3", b"5"]  # the last piece goes beyond the end
+        assert await read(logs, place, 6, 7) == ([], 7)
+        await producer.abort_transaction()
+        async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer
+            while await logs.bounds(place) != (0, 9):
+                await asyncio.sleep(LOOK_S)
+        assert await read(logs, place, 6, 9) == ([], 9)
 
 
-def test_a_marker_alone_is_passed_at_once(kafka: SharedKafka, place: TopicPartition) -> None:
+async def test_a_marker_alone_is_passed_at_once(kafka: SharedKafka, place: TopicPartition) -> None:
     """It stands behind what the local copy has, so each partition that comes back meets one."""
 
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await written(producer, place, b"0")
-            took_s = []
-            for _ in range(TRIES):
-                began_s = time.monotonic()
-                assert await read(logs, place, 1, 2) == ([], 2)
-                took_s.append(calm_s(began_s))
-            assert min(took_s) < AT_ONCE_S, took_s
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        await written(producer, place, b"0")
+        took_s = []
+        for _ in range(TRIES):
+            began_s = time.monotonic()
+            assert await read(logs, place, 1, 2) == ([], 2)
+            took_s.append(calm_s(began_s))
+        assert min(took_s) < AT_ONCE_S, took_s
 
 
 def test_many_are_read_at_once_and_none_meets_anothers_records(
@@ -168,46 +162,39 @@ def test_many_are_read_at_once_and_none_meets_anothers_records(
     asyncio.run(scenario())
 
 
-def test_one_that_is_left_before_its_end_leaves_nothing_behind(
+async def test_one_that_is_left_before_its_end_leaves_nothing_behind(
     kafka: SharedKafka, place: TopicPartition
 ) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await written(producer, place, b"0", b"1", b"2")
-            before = asyncio.all_tasks()
-            async with aclosing(logs.stretch(place, 0, 4, 1)) as pieces:
-                async for records, position in pieces:
-                    assert ([record.value for record in records], position) == ([b"0"], 1)
-                    break
-            assert asyncio.all_tasks() == before
-            assert await read(logs, place, 0, 4) == ([b"0", b"1", b"2"], 4)
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        await written(producer, place, b"0", b"1", b"2")
+        before = asyncio.all_tasks()
+        async with aclosing(logs.stretch(place, 0, 4, 1)) as pieces:
+            async for records, position in pieces:
+                assert ([record.value for record in records], position) == ([b"0"], 1)
+                break
+        assert asyncio.all_tasks() == before
+        assert await read(logs, place, 0, 4) == ([b"0", b"1", b"2"], 4)
 
 
-def test_what_retention_took_is_passed_over(kafka: SharedKafka, place: TopicPartition) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await written(producer, place, *(b"%d" % number for number in range(10)))
-            admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-            await admin.start()
-            await admin.delete_records({place: RecordsToDelete(before_offset=8)})
-            await admin.close()
-            assert await logs.bounds(place) == (8, 11)
-            assert await read(logs, place, 3, 11) == ([b"8", b"9"], 11)
+async def test_what_retention_took_is_passed_over(
+    kafka: SharedKafka, place: TopicPartition
+) -> None:
+    async with both(kafka, place.topic) as (producer, logs):
+        await written(producer, place, *(b"%d" % number for number in range(10)))
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await admin.start()
+        await admin.delete_records({place: RecordsToDelete(before_offset=8)})
+        await admin.close()
+        assert await logs.bounds(place) == (8, 11)
+        assert await read(logs, place, 3, 11) == ([b"8", b"9"], 11)
 
-    asyncio.run(scenario())
 
-
-def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            assert await logs.committed(place) is None
-            await commits(producer, place, 17)
-            assert await logs.committed(place) == 17
-            assert await logs.committed(place._replace(partition=1)) is None
-
-    asyncio.run(scenario())
+async def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) -> None:
+    async with both(kafka, place.topic) as (producer, logs):
+        assert await logs.committed(place) is None
+        await commits(producer, place, 17)
+        assert await logs.committed(place) == 17
+        assert await logs.committed(place._replace(partition=1)) is None
 
 
 async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
@@ -240,83 +227,68 @@ class Sent:
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
-def test_a_refusal_that_passes_is_not_taken_for_nothing(
+async def test_a_refusal_that_passes_is_not_taken_for_nothing(
     kafka: SharedKafka, place: TopicPartition, code: int
 ) -> None:
     """The coordinator loads its offsets, is not there yet, or is another one now."""
 
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await commits(producer, place, 17)
-            sent = Sent(logs, code, refusals=3)
-            assert await logs.committed(place) == 17
-            assert sent.refusals == 0
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        await commits(producer, place, 17)
+        sent = Sent(logs, code, refusals=3)
+        assert await logs.committed(place) == 17
+        assert sent.refusals == 0
 
 
-def test_another_refusal_is_an_error_with_its_place(
+async def test_another_refusal_is_an_error_with_its_place(
     kafka: SharedKafka, place: TopicPartition
 ) -> None:
-    async def scenario() -> None:
-        async with reader(kafka, place.topic) as logs:
-            Sent(logs, 30, refusals=1)
-            told = rf"{place.topic} has committed of {place.topic}/0: GroupAuthorizationFailed"
-            with pytest.raises(KafkaError, match=told):
-                await logs.committed(place)
-
-    asyncio.run(scenario())
+    async with reader(kafka, place.topic) as logs:
+        Sent(logs, 30, refusals=1)
+        told = rf"{place.topic} has committed of {place.topic}/0: GroupAuthorizationFailed"
+        with pytest.raises(KafkaError, match=told):
+            await logs.committed(place)
 
 
-def test_refusals_without_end_are_an_error(
+async def test_refusals_without_end_are_an_error(
     kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with reader(kafka, place.topic) as logs:
-            Sent(logs, 16, refusals=1_000)
-            with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
-                await logs.committed(place)
-
-    asyncio.run(scenario())
+    async with reader(kafka, place.topic) as logs:
+        Sent(logs, 16, refusals=1_000)
+        with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
+            await logs.committed(place)
 
 
-def test_a_broker_that_has_just_started_never_says_nothing(
+async def test_a_broker_that_has_just_started_never_says_nothing(
     own_kafka: KafkaBroker | ContainerBroker,
 ) -> None:
     """It loads the offsets of its groups while it answers already. This client is kept over the
     restart, and a second one comes after it."""
     place = TopicPartition("log", 0)
 
-    async def scenario() -> None:
-        kafka = SharedKafka(own_kafka.bootstrap)
-        kafka.create_topic(place.topic)
-        async with reader(kafka, place.topic) as kept:
-            async with transactional(kafka, place.topic) as producer:
-                await commits(producer, place, 17)
-            await asyncio.to_thread(own_kafka.kill)
-            await asyncio.to_thread(own_kafka.restart)
-            for _ in range(TRIES):
-                assert await kept.committed(place) == 17
-                async with reader(kafka, place.topic) as another:
-                    assert await another.committed(place) == 17
-
-    asyncio.run(scenario())
+    kafka = SharedKafka(own_kafka.bootstrap)
+    kafka.create_topic(place.topic)
+    async with reader(kafka, place.topic) as kept:
+        async with transactional(kafka, place.topic) as producer:
+            await commits(producer, place, 17)
+        await asyncio.to_thread(own_kafka.kill)
+        await asyncio.to_thread(own_kafka.restart)
+        for _ in range(TRIES):
+            assert await kept.committed(place) == 17
+            async with reader(kafka, place.topic) as another:
+                assert await another.committed(place) == 17
 
 
-def test_a_stretch_that_stands_is_asked_for_seldom(
+async def test_a_stretch_that_stands_is_asked_for_seldom(
     kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await written(producer, place, b"0")
-            sent = Sent(logs)
-            monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
-            with pytest.raises(TimeoutError):
-                await read(logs, place, 1, 5)
-            fetches = [each for each in sent.requests if isinstance(each, FetchRequest)]
-            assert 10 <= len(fetches) < 100  # ten a second, and more until it is seen to stand
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        await written(producer, place, b"0")
+        sent = Sent(logs)
+        monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
+        with pytest.raises(TimeoutError):
+            await read(logs, place, 1, 5)
+        fetches = [each for each in sent.requests if isinstance(each, FetchRequest)]
+        assert 10 <= len(fetches) < 100  # ten a second, and more until it is seen to stand
 
 
 @contextmanager
@@ -335,7 +307,7 @@ def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
          rf"where .*/{PARTITIONS} begins and ends: it has no leader"),
     ],
 )  # fmt: skip
-def test_where_nothing_comes_it_ends_and_names_the_place(
+async def test_where_nothing_comes_it_ends_and_names_the_place(
     kafka: SharedKafka,
     place: TopicPartition,
     monkeypatch: pytest.MonkeyPatch,
@@ -343,10 +315,7 @@ def test_where_nothing_comes_it_ends_and_names_the_place(
     ask: Callable[..., asyncio.Future[object]],
     told: str,
 ) -> None:
-    async def scenario() -> None:
-        async with both(kafka, place.topic) as (producer, logs):
-            await written(producer, place, b"0")
-            with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
-                await ask(logs, place)
-
-    asyncio.run(scenario())
+    async with both(kafka, place.topic) as (producer, logs):
+        await written(producer, place, b"0")
+        with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
+            await ask(logs, place)

@@ -21,10 +21,11 @@ from agents.kafka.purging import LEAST, KafkaTopic, PurgeRefused, Purging
 from tests.services import SharedKafka, UniqueName
 
 
-class Topic:
+class Topic(KafkaTopic):
     """`needs` are what each group needs by partition; `refusal` meets a deletion."""
 
     def __init__(self, **needs: dict[int, int]) -> None:
+        super().__init__(Brokers("nowhere:1", is_embedded=False), "events.sequenced")
         self.needs = {f"app.{name}": offsets for name, offsets in needs.items()}
         self.deleted: dict[int, int] = {}
         self.refusal: KafkaError | None = None
@@ -38,13 +39,11 @@ class Topic:
         self.deleted |= before
         return dict(before)
 
-    async def close(self) -> None: ...
-
 
 def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
     """`looks`: what the owner needs at each."""
     purged: list[int] = []
-    work = Purging(topic, "events.sequenced", [*topic.needs], purged.append)
+    work = Purging(topic, [*topic.needs], purged.append)
     for own in looks:
         asyncio.run(work.look(own))
     return purged
@@ -91,30 +90,27 @@ def test_a_right_that_is_missing_is_told_from_brokers_that_are_away(
 
 
 @pytest.mark.kafka
-def test_on_a_broker_what_a_group_has_noted_is_read_and_what_lies_before_is_deleted(
+async def test_on_a_broker_what_a_group_has_noted_is_read_and_what_lies_before_is_deleted(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     """An offset without a note, of an older version or set by hand, is none."""
 
-    async def scenario() -> None:
-        name = unique_name("sequenced")
-        kafka.create_topic(name, 3)
-        places = [TopicPartition(name, number) for number in range(3)]
-        async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
-            for place in places[:2] * 3:
-                await producer.send_and_wait(name, b"x", partition=place.partition)
-        async with AIOKafkaConsumer(
-            bootstrap_servers=kafka.bootstrap, group_id=name, enable_auto_commit=False
-        ) as member:
-            member.assign(places)
-            notes = {places[0]: (3, "2"), places[1]: (3, ""), places[2]: (0, "by hand")}
-            await member.commit(notes)
-        topic = KafkaTopic(Brokers(kafka.bootstrap, is_embedded=False), name)
-        try:
-            assert await topic.needed(f"{name}-new", [0, 1, 2]) == {}
-            assert await topic.needed(name, [0, 1, 2]) == {0: 2}
-            assert await topic.delete({0: 2}) == {0: 2}
-        finally:
-            await topic.close()
-
-    asyncio.run(scenario())
+    name = unique_name("sequenced")
+    kafka.create_topic(name, 3)
+    places = [TopicPartition(name, number) for number in range(3)]
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+        for place in places[:2] * 3:
+            await producer.send_and_wait(name, b"x", partition=place.partition)
+    async with AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap, group_id=name, enable_auto_commit=False
+    ) as member:
+        member.assign(places)
+        notes = {places[0]: (3, "2"), places[1]: (3, ""), places[2]: (0, "by hand")}
+        await member.commit(notes)
+    topic = KafkaTopic(Brokers(kafka.bootstrap, is_embedded=False), name)
+    try:
+        assert await topic.needed(f"{name}-new", [0, 1, 2]) == {}
+        assert await topic.needed(name, [0, 1, 2]) == {0: 2}
+        assert await topic.delete({0: 2}) == {0: 2}
+    finally:
+        await topic.close()

@@ -17,6 +17,7 @@ from faust.types import TP
 
 import agents.kafka.application
 from agents.kafka.application import Application, StartFailed, build_app, run
+from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
 from agents.kafka.transport import MAX_RESETS, PartitionReset
@@ -32,122 +33,112 @@ from tests.agents.recorder import (
 from tests.services import UniqueName
 
 
-def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_says(
+async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_says(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 50)
-        handler = Recorder(start_at={0: 20, 1: 0})
-        may_go_on = asyncio.Event()
-        handler.before_assigned = may_go_on.wait
-        async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
-            await handler.until(lambda: handler.has("assigning"))
-            produce(embedded_broker.bootstrap, topic, 1)  # a round trip to the broker
-            assert not handler.batches
-            assert app.open_partitions == frozenset()
-            may_go_on.set()
-            await handler.until(lambda: handler.read() == PARTITIONS * 51 - 20)
-            assert len(app.open_partitions) == PARTITIONS
-        assert handler.values(0) == [*numbers(20, 50), b"0"]
-        for partition in range(1, PARTITIONS):  # 1 by its offset, the others unnamed
-            assert handler.values(partition) == [*numbers(0, 50), b"0"]
-        record = handler.batches[0].records[0]
-        assert not isinstance(record, ConsumerRecord)  # which the client would copy it into
-        assert record.headers == [("h", b"1")]
-
-    asyncio.run(scenario())
+    produce(embedded_broker.bootstrap, topic, 50)
+    handler = Recorder(start_at={0: 20, 1: 0})
+    may_go_on = asyncio.Event()
+    handler.before_assigned = may_go_on.wait
+    async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
+        await handler.until(lambda: handler.has("assigning"))
+        produce(embedded_broker.bootstrap, topic, 1)  # a round trip to the broker
+        assert not handler.batches
+        assert app.open_partitions == frozenset()
+        may_go_on.set()
+        await handler.until(lambda: handler.read() == PARTITIONS * 51 - 20)
+        assert len(app.open_partitions) == PARTITIONS
+    assert handler.values(0) == [*numbers(20, 50), b"0"]
+    for partition in range(1, PARTITIONS):  # 1 by its offset, the others unnamed
+        assert handler.values(partition) == [*numbers(0, 50), b"0"]
+    record = handler.batches[0].records[0]
+    assert not isinstance(record, ConsumerRecord)  # which the client would copy it into
+    assert record.headers == [("h", b"1")]
 
 
-def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
+async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
     embedded_broker: EmbeddedBroker, topic: str, unique_name: UniqueName
 ) -> None:
     empty = unique_name("empty")
     embedded_broker.make_topic(empty)
     each = 2 * MAX_POLL_RECORDS
 
-    async def scenario() -> None:
-        started_ns = time.time_ns()
-        produce(embedded_broker.bootstrap, topic, each)
-        handler = Recorder()
-        async with application(embedded_broker.bootstrap, [topic, empty], handler, topic):
-            await handler.until(lambda: handler.read() == PARTITIONS * each)
-            await handler.until(lambda: len(handler.ticks(0)) >= 10)
-        now_ns = time.time_ns()
-        for partition in range(PARTITIONS):
-            assert handler.values(partition) == numbers(0, each)
-        of_empty = [batch for batch in handler.batches if batch.partition.topic == empty]
-        assert {batch.next_offset for batch in of_empty} == {0}
-        assert len({batch.partition for batch in of_empty}) == PARTITIONS
-        last: dict[TopicPartition, int] = {}
-        for batch in handler.batches:
-            assert len(batch.records) <= MAX_POLL_RECORDS
-            if batch.records:
-                assert batch.next_offset == batch.records[-1].offset + 1
-            if batch.caught_up_at_ns is not None:
-                assert batch.next_offset == batch.high_watermark
-                assert started_ns < batch.caught_up_at_ns < now_ns
-                assert batch.caught_up_at_ns >= last.get(batch.partition, 0)
-                last[batch.partition] = batch.caught_up_at_ns
-            else:
-                assert batch.records
-                assert batch.next_offset < batch.high_watermark
-
-    asyncio.run(scenario())
+    started_ns = time.time_ns()
+    produce(embedded_broker.bootstrap, topic, each)
+    handler = Recorder()
+    async with application(embedded_broker.bootstrap, [topic, empty], handler, topic):
+        await handler.until(lambda: handler.read() == PARTITIONS * each)
+        await handler.until(lambda: len(handler.ticks(0)) >= 10)
+    now_ns = time.time_ns()
+    for partition in range(PARTITIONS):
+        assert handler.values(partition) == numbers(0, each)
+    of_empty = [batch for batch in handler.batches if batch.partition.topic == empty]
+    assert {batch.next_offset for batch in of_empty} == {0}
+    assert len({batch.partition for batch in of_empty}) == PARTITIONS
+    last: dict[TopicPartition, int] = {}
+    for batch in handler.batches:
+        assert len(batch.records) <= MAX_POLL_RECORDS
+        if batch.records:
+            assert batch.next_offset == batch.records[-1].offset + 1
+        if batch.caught_up_at_ns is not None:
+            assert batch.next_offset == batch.high_watermark
+            assert started_ns < batch.caught_up_at_ns < now_ns
+            assert batch.caught_up_at_ns >= last.get(batch.partition, 0)
+            last[batch.partition] = batch.caught_up_at_ns
+        else:
+            assert batch.records
+            assert batch.next_offset < batch.high_watermark
 
 
-def test_a_slow_partition_holds_up_itself_only(embedded_broker: EmbeddedBroker, topic: str) -> None:
+async def test_a_slow_partition_holds_up_itself_only(
+    embedded_broker: EmbeddedBroker, topic: str
+) -> None:
     each = 4 * MAX_POLL_RECORDS
 
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, each)
-        handler = Recorder()
-        released = asyncio.Event()
+    produce(embedded_broker.bootstrap, topic, each)
+    handler = Recorder()
+    released = asyncio.Event()
 
-        async def hold(batch: PolledBatch) -> None:
-            if batch.partition.partition == 0:
-                await released.wait()
+    async def hold(batch: PolledBatch) -> None:
+        if batch.partition.partition == 0:
+            await released.wait()
 
-        handler.before_batch = hold
-        async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
-            await handler.until(lambda: handler.read() == (PARTITIONS - 1) * each)
-            await handler.until(lambda: len(handler.ticks(1)) >= 3)
-            held = app.batches._queues[TopicPartition(topic, 0)]
-            assert held.expected <= MAX_BATCHES
-            assert handler.values(0) == []
-            released.set()
-            await handler.until(lambda: handler.read() == PARTITIONS * each)
-        assert handler.values(0) == numbers(0, each)
-
-    asyncio.run(scenario())
+    handler.before_batch = hold
+    async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
+        await handler.until(lambda: handler.read() == (PARTITIONS - 1) * each)
+        await handler.until(lambda: len(handler.ticks(1)) >= 3)
+        held = app.batches._queues[TopicPartition(topic, 0)]
+        assert held.expected <= MAX_BATCHES
+        assert handler.values(0) == []
+        released.set()
+        await handler.until(lambda: handler.read() == PARTITIONS * each)
+    assert handler.values(0) == numbers(0, each)
 
 
 @pytest.mark.parametrize("where", ["on_assigned", "on_batch", "on_revoked"])
-def test_an_exception_of_the_handler_ends_the_run_with_it(
+async def test_an_exception_of_the_handler_ends_the_run_with_it(
     embedded_broker: EmbeddedBroker, topic: str, where: str
 ) -> None:
     async def fail(*_: Any) -> None:
         raise ZeroDivisionError(where)
 
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 1)
-        handler = Recorder()
-        stop = asyncio.Event()
-        if where == "on_assigned":
-            handler.before_assigned = fail
-        elif where == "on_batch":
-            handler.before_batch = fail
-        else:
-            handler.before_revoked = fail
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
-        running = asyncio.create_task(run(app, stop))
-        if where == "on_revoked":
-            await handler.until(lambda: handler.read() == PARTITIONS)
-            stop.set()
-        with pytest.raises(ZeroDivisionError, match=where):
-            async with asyncio.timeout(PATIENCE_S):
-                await running
-
-    asyncio.run(scenario())
+    produce(embedded_broker.bootstrap, topic, 1)
+    handler = Recorder()
+    stop = asyncio.Event()
+    if where == "on_assigned":
+        handler.before_assigned = fail
+    elif where == "on_batch":
+        handler.before_batch = fail
+    else:
+        handler.before_revoked = fail
+    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
+    running = asyncio.create_task(run(app, stop))
+    if where == "on_revoked":
+        await handler.until(lambda: handler.read() == PARTITIONS)
+        stop.set()
+    with pytest.raises(ZeroDivisionError, match=where):
+        async with asyncio.timeout(PATIENCE_S):
+            await running
 
 
 def test_a_reset_restores_and_reads_again_and_not_for_ever(
@@ -183,26 +174,23 @@ def test_a_reset_restores_and_reads_again_and_not_for_ever(
     asyncio.run(scenario())
 
 
-def test_resets_of_many_partitions_at_once_are_told_in_one_line(
+async def test_resets_of_many_partitions_at_once_are_told_in_one_line(
     embedded_broker: EmbeddedBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 10)
-        handler = Recorder()
-        reset_once: set[TopicPartition] = set()
+    produce(embedded_broker.bootstrap, topic, 10)
+    handler = Recorder()
+    reset_once: set[TopicPartition] = set()
 
-        async def reset(batch: PolledBatch) -> None:
-            if batch.partition not in reset_once:
-                reset_once.add(batch.partition)
-                raise PartitionReset("fenced by another worker")
+    async def reset(batch: PolledBatch) -> None:
+        if batch.partition not in reset_once:
+            reset_once.add(batch.partition)
+            raise PartitionReset("fenced by another worker")
 
-        handler.before_batch = reset
-        async with application(embedded_broker.bootstrap, [topic], handler, topic):
-            await handler.until(
-                lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text
-            )
-
-    asyncio.run(scenario())
+    handler.before_batch = reset
+    async with application(embedded_broker.bootstrap, [topic], handler, topic):
+        await handler.until(
+            lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text
+        )
     (line,) = (m for m in caplog.messages if "restoring and reading again" in m)
     assert line.endswith(": restoring and reading again: fenced by another worker")
     assert all(f"{topic}/{number}" in line for number in range(PARTITIONS))
@@ -273,34 +261,31 @@ async def pauses_until(running: asyncio.Task[None]) -> int:
     return pauses
 
 
-def test_stop_is_quick_lets_the_batch_end_and_revokes(
+async def test_stop_is_quick_lets_the_batch_end_and_revokes(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 10)
-        handler = Recorder()
-        released = hold_first_partition(handler)
-        stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
-        running = asyncio.create_task(run(app, stop))
-        await handler.until(lambda: handler.has("holding"))
-        (held,) = (detail for what, detail in handler.calls if what == "holding")
-        stop.set()
-        await no_flow(app)
-        for _ in range(100):  # turns of the loop in which on_revoked could come too early
-            await asyncio.sleep(0)
-        assert not handler.has("revoked")
-        released.set()
-        assert await pauses_until(running) < 200
-        mine = [batch for batch in handler.batches if batch.partition == held.partition]
-        assert [batch for batch in mine if batch.records] == [held]
-        assert handler.calls[-1][0] == "revoked"
-        assert not handler.owned
-
-    asyncio.run(scenario())
+    produce(embedded_broker.bootstrap, topic, 10)
+    handler = Recorder()
+    released = hold_first_partition(handler)
+    stop = asyncio.Event()
+    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
+    running = asyncio.create_task(run(app, stop))
+    await handler.until(lambda: handler.has("holding"))
+    (held,) = (detail for what, detail in handler.calls if what == "holding")
+    stop.set()
+    await no_flow(app)
+    for _ in range(100):  # turns of the loop in which on_revoked could come too early
+        await asyncio.sleep(0)
+    assert not handler.has("revoked")
+    released.set()
+    assert await pauses_until(running) < 200
+    mine = [batch for batch in handler.batches if batch.partition == held.partition]
+    assert [batch for batch in mine if batch.records] == [held]
+    assert handler.calls[-1][0] == "revoked"
+    assert not handler.owned
 
 
-def test_a_rebalance_amid_the_stop_opens_nothing(
+async def test_a_rebalance_amid_the_stop_opens_nothing(
     embedded_broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole groups are stopped at once: each sees the others leave while it finishes."""
@@ -308,55 +293,49 @@ def test_a_rebalance_amid_the_stop_opens_nothing(
     async def nothing(*_: Any) -> None:
         """Faust's own part, in a rebalance that the broker knows nothing of."""
 
-    async def scenario() -> None:
-        produce(embedded_broker.bootstrap, topic, 10)
-        handler = Recorder()
-        released = hold_first_partition(handler)
-        stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
-        running = asyncio.create_task(run(app, stop))
-        await handler.until(lambda: handler.has("holding"))
-        mine = {TP(*partition) for partition in handler.owned}
-        monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
-        monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
-        stop.set()
-        await no_flow(app)
+    produce(embedded_broker.bootstrap, topic, 10)
+    handler = Recorder()
+    released = hold_first_partition(handler)
+    stop = asyncio.Event()
+    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
+    running = asyncio.create_task(run(app, stop))
+    await handler.until(lambda: handler.has("holding"))
+    mine = {TP(*partition) for partition in handler.owned}
+    monkeypatch.setattr(driver.Consumer, "on_partitions_revoked", nothing)
+    monkeypatch.setattr(driver.Consumer, "on_partitions_assigned", nothing)
+    stop.set()
+    await no_flow(app)
 
-        async def rebalance() -> None:
-            await app.batches.on_partitions_revoked(mine)
-            await app.batches.on_partitions_assigned(mine, 1)
+    async def rebalance() -> None:
+        await app.batches.on_partitions_revoked(mine)
+        await app.batches.on_partitions_assigned(mine, 1)
 
-        rebalancing = asyncio.create_task(rebalance())
-        for _ in range(100):  # turns of the loop in which on_revoked could come too early
-            await asyncio.sleep(0)
-        assert not handler.has("revoked")
-        released.set()
-        async with asyncio.timeout(PATIENCE_S):
-            await rebalancing
-            await running
-        told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
-        assert told == ["assigning", "assigned", "reading", "revoked"]
-        assert not handler.owned
-
-    asyncio.run(scenario())
+    rebalancing = asyncio.create_task(rebalance())
+    for _ in range(100):  # turns of the loop in which on_revoked could come too early
+        await asyncio.sleep(0)
+    assert not handler.has("revoked")
+    released.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await rebalancing
+        await running
+    told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
+    assert told == ["assigning", "assigned", "reading", "revoked"]
+    assert not handler.owned
 
 
-def test_stop_while_restoring_cancels_the_restore_and_revokes(
+async def test_stop_while_restoring_cancels_the_restore_and_revokes(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
-    async def scenario() -> None:
-        handler = Recorder()
-        handler.before_assigned = asyncio.Event().wait  # for ever
-        stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
-        running = asyncio.create_task(run(app, stop))
-        await handler.until(lambda: handler.has("assigning"))
-        stop.set()
-        async with asyncio.timeout(PATIENCE_S):
-            await running
-        assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
-
-    asyncio.run(scenario())
+    handler = Recorder()
+    handler.before_assigned = asyncio.Event().wait  # for ever
+    stop = asyncio.Event()
+    app = build_app(topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler)
+    running = asyncio.create_task(run(app, stop))
+    await handler.until(lambda: handler.has("assigning"))
+    stop.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await running
+    assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
 
 
 def test_brokers_and_topics_that_are_not_there_are_reported(
@@ -365,7 +344,8 @@ def test_brokers_and_topics_that_are_not_there_are_reported(
     monkeypatch.setattr(agents.kafka.application, "START_TIMEOUT_S", 0.0)
 
     async def scenario(bootstrap: str) -> None:
-        await run(build_app("nobody", bootstrap, ["never-made"], Recorder()), asyncio.Event())
+        app = build_app("nobody", Brokers(bootstrap, is_embedded=False), ["never-made"], Recorder())
+        await run(app, asyncio.Event())
 
     with pytest.raises(StartFailed, match=r"no Kafka broker answers at 127\.0\.0\.1:1:"):
         asyncio.run(scenario("127.0.0.1:1"))
@@ -373,7 +353,7 @@ def test_brokers_and_topics_that_are_not_there_are_reported(
         asyncio.run(scenario(embedded_broker.bootstrap))
 
 
-def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
+async def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
     """A process that sleeps between question and answer must not claim the time between."""
 
     class State:
@@ -402,15 +382,12 @@ def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
                 assignment.state.timestamp = 1
             return False
 
-    async def scenario() -> None:
-        fetcher = Fetcher()
-        times = FetchTimes(fetcher)
-        partition = TopicPartition("raw", 0)
-        await fetcher._proc_fetch_request(Assignment(), 0, Request())
-        first = times.asked_at_ns[partition]
-        assert 0 < first < fetcher.answered_at_ns
-        fetcher.answers_fit = False
-        await fetcher._proc_fetch_request(Assignment(), 0, Request())
-        assert times.asked_at_ns[partition] == first
-
-    asyncio.run(scenario())
+    fetcher = Fetcher()
+    times = FetchTimes(fetcher)
+    partition = TopicPartition("raw", 0)
+    await fetcher._proc_fetch_request(Assignment(), 0, Request())
+    first = times.asked_at_ns[partition]
+    assert 0 < first < fetcher.answered_at_ns
+    fetcher.answers_fit = False
+    await fetcher._proc_fetch_request(Assignment(), 0, Request())
+    assert times.asked_at_ns[partition] == first

@@ -41,69 +41,63 @@ WORKER = Path(__file__).with_name("transport_worker.py")
 
 
 @pytest.mark.kafka
-def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
+async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     name = unique_name("raw")
     kafka.create_topic(name)
 
-    async def scenario() -> None:
-        handler = Recorder()
-        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
-        await producer.start()
-        try:
-            async with application(kafka.bootstrap, [name], handler, name):
-                await handler.until(lambda: bool(handler.ticks(0)))
-                await producer.begin_transaction()
-                await producer.send_and_wait(name, b"aborted")
-                await producer.abort_transaction()
-                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 2)  # + marker
-                await producer.begin_transaction()
-                await producer.send_and_wait(name, b"committed")
-                open_at_ns = time.time_ns()
-                await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
-                assert not [
-                    tick for tick in handler.ticks(0) if (tick.caught_up_at_ns or 0) > open_at_ns
-                ]
-                await producer.commit_transaction()
-                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 4)
-            assert handler.values(0) == [b"committed"]
-        finally:
-            await producer.stop()
-
-    asyncio.run(scenario())
+    handler = Recorder()
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
+    await producer.start()
+    try:
+        async with application(kafka.bootstrap, [name], handler, name):
+            await handler.until(lambda: bool(handler.ticks(0)))
+            await producer.begin_transaction()
+            await producer.send_and_wait(name, b"aborted")
+            await producer.abort_transaction()
+            await handler.until(lambda: handler.ticks(0)[-1].next_offset == 2)  # + marker
+            await producer.begin_transaction()
+            await producer.send_and_wait(name, b"committed")
+            open_at_ns = time.time_ns()
+            await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
+            assert not [
+                tick for tick in handler.ticks(0) if (tick.caught_up_at_ns or 0) > open_at_ns
+            ]
+            await producer.commit_transaction()
+            await handler.until(lambda: handler.ticks(0)[-1].next_offset == 4)
+        assert handler.values(0) == [b"committed"]
+    finally:
+        await producer.stop()
 
 
 @pytest.mark.kafka
-def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
+async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     name = unique_name("raw")
     kafka.create_topic(name)
     partition = TopicPartition(name, 0)
 
-    async def scenario() -> None:
-        produce(kafka.bootstrap, name, 100, partitions=1)
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        await admin.start()
-        await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
-        await admin.close()
-        handler = Recorder(start_at={0: 10})
-        async with application(kafka.bootstrap, [name], handler, name):
-            await handler.until(lambda: handler.read() == 40)
-        assert handler.batches[0].skipped == 50
-        assert handler.batches[0].next_offset == 60
-        assert handler.values(0) == numbers(60, 100)
+    produce(kafka.bootstrap, name, 100, partitions=1)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
+    await admin.close()
+    handler = Recorder(start_at={0: 10})
+    async with application(kafka.bootstrap, [name], handler, name):
+        await handler.until(lambda: handler.read() == 40)
+    assert handler.batches[0].skipped == 50
+    assert handler.batches[0].next_offset == 60
+    assert handler.values(0) == numbers(60, 100)
 
-        beyond = Recorder(start_at={0: 500})
-        with pytest.raises(InputLost, match="made anew"):
-            await run_to_failure(kafka.bootstrap, name, beyond)
-
-    asyncio.run(scenario())
+    beyond = Recorder(start_at={0: 500})
+    with pytest.raises(InputLost, match="made anew"):
+        await run_to_failure(kafka.bootstrap, name, beyond)
 
 
 @pytest.mark.kafka
-def test_a_topic_deleted_under_the_worker_ends_the_run(
+async def test_a_topic_deleted_under_the_worker_ends_the_run(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     name = unique_name("raw")
@@ -116,104 +110,92 @@ def test_a_topic_deleted_under_the_worker_ends_the_run(
         await admin.delete_topics([name])
         await admin.close()
 
-    async def scenario() -> None:
-        produce(kafka.bootstrap, name, 10, partitions=1)
-        handler = Recorder(start_at={0: 10})
-        deleting = asyncio.create_task(delete_once_read(handler))
-        with pytest.raises(InputLost, match=r"is gone|made anew"):  # brokers may auto-create
-            await run_to_failure(kafka.bootstrap, name, handler)
-        await deleting
-
-    asyncio.run(scenario())
+    produce(kafka.bootstrap, name, 10, partitions=1)
+    handler = Recorder(start_at={0: 10})
+    deleting = asyncio.create_task(delete_once_read(handler))
+    with pytest.raises(InputLost, match=r"is gone|made anew"):  # brokers may auto-create
+        await run_to_failure(kafka.bootstrap, name, handler)
+    await deleting
 
 
 @pytest.mark.kafka
-def test_a_record_larger_than_every_fetch_size_comes(
+async def test_a_record_larger_than_every_fetch_size_comes(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     name = unique_name("raw")
     kafka.create_topic(name, config={"max.message.bytes": str(24 << 20)})
     size = 18 << 20
 
-    async def scenario() -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=24 << 20)
-        await producer.start()
-        await producer.send_and_wait(name, b"x" * size)
-        await producer.send_and_wait(name, b"after")
-        await producer.stop()
-        handler = Recorder()
-        async with application(kafka.bootstrap, [name], handler, name):
-            await handler.until(lambda: handler.read() == 2)
-        assert [len(value) for value in handler.values(0)] == [size, 5]
-
-    asyncio.run(scenario())
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=24 << 20)
+    await producer.start()
+    await producer.send_and_wait(name, b"x" * size)
+    await producer.send_and_wait(name, b"after")
+    await producer.stop()
+    handler = Recorder()
+    async with application(kafka.bootstrap, [name], handler, name):
+        await handler.until(lambda: handler.read() == 2)
+    assert [len(value) for value in handler.values(0)] == [size, 5]
 
 
 @pytest.mark.kafka
-def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
+async def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     name = unique_name("raw")
     kafka.create_topic(name, partitions=4)
 
-    async def scenario() -> None:
-        first, second = Recorder(), Recorder()
-        order: list[str] = []
+    first, second = Recorder(), Recorder()
+    order: list[str] = []
 
-        async def let_go() -> None:
-            await asyncio.sleep(0)
-            order.append("first revoked")
+    async def let_go() -> None:
+        await asyncio.sleep(0)
+        order.append("first revoked")
 
-        async def take() -> None:
-            order.append("second assigned")
+    async def take() -> None:
+        order.append("second assigned")
 
-        async with application(kafka.bootstrap, [name], first, name):
-            await first.until(lambda: len(first.owned) == 4)
-            first.before_revoked, second.before_assigned = let_go, take
-            async with application(kafka.bootstrap, [name], second, name):
-                await second.until(lambda: len(second.owned) == 2)
-                await first.until(lambda: len(first.owned) == 2)
-                assert order[:2] == ["first revoked", "second assigned"]
-                assert not first.owned & second.owned
-                produce(kafka.bootstrap, name, 100)
-                await first.until(lambda: first.read() == 200)
-                await second.until(lambda: second.read() == 200)
-            await first.until(lambda: len(first.owned) == 4)
-
-    asyncio.run(scenario())
+    async with application(kafka.bootstrap, [name], first, name):
+        await first.until(lambda: len(first.owned) == 4)
+        first.before_revoked, second.before_assigned = let_go, take
+        async with application(kafka.bootstrap, [name], second, name):
+            await second.until(lambda: len(second.owned) == 2)
+            await first.until(lambda: len(first.owned) == 2)
+            assert order[:2] == ["first revoked", "second assigned"]
+            assert not first.owned & second.owned
+            produce(kafka.bootstrap, name, 100)
+            await first.until(lambda: first.read() == 200)
+            await second.until(lambda: second.read() == 200)
+        await first.until(lambda: len(first.owned) == 4)
 
 
 @pytest.mark.kafka
-def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
+async def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
     kafka: SharedKafka, unique_name: UniqueName, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its wish to join is with the broker, as the third has come and the first lets nothing go."""
     name = unique_name("raw")
     kafka.create_topic(name, partitions=4)
 
-    async def scenario() -> None:
-        first, second, third = Recorder(), Recorder(), Recorder()
-        released = asyncio.Event()
-        async with application(kafka.bootstrap, [name], first, name):
-            await first.until(lambda: len(first.owned) == 4)
-            async with AsyncExitStack() as stack:
-                await stack.enter_async_context(application(kafka.bootstrap, [name], second, name))
-                await second.until(lambda: len(second.owned) == 2)
-                await first.until(lambda: len(first.owned) == 2)
-                first.before_revoked = released.wait
-                others = AsyncExitStack()
-                await others.enter_async_context(application(kafka.bootstrap, [name], third, name))
-                await second.until(lambda: second.has("revoked"))
-                given_before = [what for what, _ in second.calls].count("assigned")
-            assert "Faust did not stop" not in caplog.text, "it waited for the first"
-            assert [what for what, _ in second.calls].count("assigned") == given_before
-            released.set()
-            async with others:
-                await first.until(lambda: len(first.owned) == 2)
-                await third.until(lambda: len(third.owned) == 2)
-                assert [what for what, _ in first.calls].count("revoked") == 2
-
-    asyncio.run(scenario())
+    first, second, third = Recorder(), Recorder(), Recorder()
+    released = asyncio.Event()
+    async with application(kafka.bootstrap, [name], first, name):
+        await first.until(lambda: len(first.owned) == 4)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(application(kafka.bootstrap, [name], second, name))
+            await second.until(lambda: len(second.owned) == 2)
+            await first.until(lambda: len(first.owned) == 2)
+            first.before_revoked = released.wait
+            others = AsyncExitStack()
+            await others.enter_async_context(application(kafka.bootstrap, [name], third, name))
+            await second.until(lambda: second.has("revoked"))
+            given_before = [what for what, _ in second.calls].count("assigned")
+        assert "Faust did not stop" not in caplog.text, "it waited for the first"
+        assert [what for what, _ in second.calls].count("assigned") == given_before
+        released.set()
+        async with others:
+            await first.until(lambda: len(first.owned) == 2)
+            await third.until(lambda: len(third.owned) == 2)
+            assert [what for what, _ in first.calls].count("revoked") == 2
 
 
 @pytest.mark.kafka
@@ -282,7 +264,7 @@ class Resting(Recorder):
 
 
 @pytest.mark.kafka
-def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
+async def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     """A poll and a fetch have just begun to last for two seconds when partitions move: what is
@@ -291,27 +273,24 @@ def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
     kafka.create_topic(name)
     took_s = []
 
-    async def scenario() -> None:
-        handler = Resting()
-        async with application(kafka.bootstrap, [name], handler, name) as app:
-            await handler.until(lambda: handler.has("assigned"))
-            thread = app.batches._thread
-            for count in range(1, TRIES + 1):
-                produce(kafka.bootstrap, name, 1, partitions=1)
-                await handler.until_read(count)
-                await until(lambda: SILENT.fetch_wait_ms in thread._times.waits_ms.values())
-                began_s = time.monotonic()
-                thread.thread_loop.call_soon_threadsafe(thread.hurry)
-                async with app.batches._polling:
-                    await thread.first_offset(TopicPartition(name, 0))
-                took_s.append(calm_s(began_s))
-
-    asyncio.run(scenario())
+    handler = Resting()
+    async with application(kafka.bootstrap, [name], handler, name) as app:
+        await handler.until(lambda: handler.has("assigned"))
+        thread = app.batches._thread
+        for count in range(1, TRIES + 1):
+            produce(kafka.bootstrap, name, 1, partitions=1)
+            await handler.until_read(count)
+            await until(lambda: SILENT.fetch_wait_ms in thread._times.waits_ms.values())
+            began_s = time.monotonic()
+            thread.thread_loop.call_soon_threadsafe(thread.hurry)
+            async with app.batches._polling:
+                await thread.first_offset(TopicPartition(name, 0))
+            took_s.append(calm_s(began_s))
     assert min(took_s) < SILENT.poll_s / 2, took_s
 
 
 @pytest.mark.kafka
-def test_a_resting_member_reads_soon_after_another_has_joined(
+async def test_a_resting_member_reads_soon_after_another_has_joined(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     """Each time, its poll and its fetch have just begun to last for two seconds. It hears of the
@@ -320,32 +299,29 @@ def test_a_resting_member_reads_soon_after_another_has_joined(
     kafka.create_topic(name, partitions=2)
     took_s = []
 
-    async def scenario() -> None:
-        handler = Resting()
-        async with application(kafka.bootstrap, [name], handler, name) as app:
-            await handler.until(lambda: handler.has("assigned"))
-            waits_ms = app.batches._thread._times.waits_ms
-            for _ in range(TRIES):
-                await until(lambda: len(handler.reading) == 2)
-                other = AIOKafkaConsumer(
-                    name,
-                    bootstrap_servers=kafka.bootstrap,
-                    group_id=name,
-                    partition_assignment_strategy=[RoundRobinPartitionAssignor],
-                )
-                read = handler.read()
-                produce(kafka.bootstrap, name, 1, partitions=1)
-                await handler.until_read(read + 1)
-                await until(lambda: SILENT.fetch_wait_ms in waits_ms.values())
-                began_s, before = time.monotonic(), handler.begun()
-                joining = asyncio.create_task(other.start())
-                await handler.until_more_begin(before)
-                took_s.append(calm_s(began_s))
-                assert len(handler.reading) == 1
-                await joining
-                await other.stop()
-
-    asyncio.run(scenario())
+    handler = Resting()
+    async with application(kafka.bootstrap, [name], handler, name) as app:
+        await handler.until(lambda: handler.has("assigned"))
+        waits_ms = app.batches._thread._times.waits_ms
+        for _ in range(TRIES):
+            await until(lambda: len(handler.reading) == 2)
+            other = AIOKafkaConsumer(
+                name,
+                bootstrap_servers=kafka.bootstrap,
+                group_id=name,
+                partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            )
+            read = handler.read()
+            produce(kafka.bootstrap, name, 1, partitions=1)
+            await handler.until_read(read + 1)
+            await until(lambda: SILENT.fetch_wait_ms in waits_ms.values())
+            began_s, before = time.monotonic(), handler.begun()
+            joining = asyncio.create_task(other.start())
+            await handler.until_more_begin(before)
+            took_s.append(calm_s(began_s))
+            assert len(handler.reading) == 1
+            await joining
+            await other.stop()
     assert max(took_s) < 0.8 * SILENT.poll_s, took_s
 
 

@@ -178,19 +178,16 @@ def test_a_fetch_that_was_let_go_is_gone_without_a_collector(cuts: list[int]) ->
         gc.enable()
 
 
-def test_a_fetch_that_pauses_after_a_failure_ends_quietly_when_its_consumer_closes() -> None:
+async def test_a_fetch_that_pauses_after_a_failure_ends_quietly_when_its_consumer_closes() -> None:
     """The client cancels it and waits for it; what it raised would be raised by the close."""
 
     async def pausing(*_: object) -> bool:
         await asyncio.sleep(60.0)
         return True
 
-    async def scenario() -> None:
-        fetcher: Any = SimpleNamespace(_records={}, _proc_fetch_request=pausing)
-        WholeBatches(fetcher)
-        fetching = asyncio.create_task(fetcher._proc_fetch_request(None, 0, None))
-        await asyncio.sleep(0)
-        fetching.cancel()
-        assert await fetching is False
-
-    asyncio.run(scenario())
+    fetcher: Any = SimpleNamespace(_records={}, _proc_fetch_request=pausing)
+    WholeBatches(fetcher)
+    fetching = asyncio.create_task(fetcher._proc_fetch_request(None, 0, None))
+    await asyncio.sleep(0)
+    fetching.cancel()
+    assert await fetching is False

@@ -15,6 +15,7 @@ from pathlib import Path
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.application import build_app, run
+from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import PolledBatch
 
 
@@ -53,7 +54,8 @@ class Holder:
 async def main(bootstrap: str, topic: str, log: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await run(build_app(topic, bootstrap, [topic], Holder(Path(log))), stop)
+    app = build_app(topic, Brokers(bootstrap, is_embedded=False), [topic], Holder(Path(log)))
+    await run(app, stop)
 
 
 if __name__ == "__main__":

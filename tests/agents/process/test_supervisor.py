@@ -111,30 +111,27 @@ async def pids(ask: Ask) -> list[int]:
     return [part["pid"] for part in await answers(ask, "/explain") or []]
 
 
-def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", "merge") as ask:
-            await until(lambda: answers(ask, "/ready"))
-            first = await pids(ask)
-            assert len(set(first)) == 2
-            os.kill(first[0], signal.SIGSTOP)
-            (reason,) = await until(lambda: faults(ask, "/live"))
-            assert reason.startswith("reorder: does not answer for ")
-            await until(lambda: answers(ask, "/live"))
-            await until(lambda: answers(ask, "/ready"))
-            second = await pids(ask)
-            assert second[0] not in first
-            assert second[1] == first[1]  # the other one was left alone
-            assert not Path(f"/proc/{first[0]}").exists()
-
-    asyncio.run(scenario())
+async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
+    async with supervised("reorder", "merge") as ask:
+        await until(lambda: answers(ask, "/ready"))
+        first = await pids(ask)
+        assert len(set(first)) == 2
+        os.kill(first[0], signal.SIGSTOP)
+        (reason,) = await until(lambda: faults(ask, "/live"))
+        assert reason.startswith("reorder: does not answer for ")
+        await until(lambda: answers(ask, "/live"))
+        await until(lambda: answers(ask, "/ready"))
+        second = await pids(ask)
+        assert second[0] not in first
+        assert second[1] == first[1]  # the other one was left alone
+        assert not Path(f"/proc/{first[0]}").exists()
 
 
 def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
     supervisor = Supervisor({"reorder": ["false"], "merge": ["false"]}, "127.0.0.1", 0, 60.0)
     well = {"ok": True, "reasons": []}
     supervisor._health_of["merge"] = {"live": well, "ready": well}
-    told = generate_latest(supervisor._http._registry).decode()
+    told = generate_latest(supervisor._http.registry).decode()
     assert f'{READY}{{stage="reorder"}} 0.0' in told
     assert f'{READY}{{stage="merge"}} 1.0' in told
 
@@ -190,34 +187,28 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
     assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
-def test_health_says_how_each_stage_runs() -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", "merge") as ask:
-            await until(lambda: answers(ask, "/ready"))
-            told = await answers(ask, "/health")
-            assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
-
-    asyncio.run(scenario())
+async def test_health_says_how_each_stage_runs() -> None:
+    async with supervised("reorder", "merge") as ask:
+        await until(lambda: answers(ask, "/ready"))
+        told = await answers(ask, "/health")
+        assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
 
 
-def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
+async def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervising, "LATELY_S", 0.2)
     monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
 
-    async def scenario() -> None:
-        calm = Supervisor({}, "127.0.0.1", 0, stuck_after_s=60.0)
-        assert calm._pause_s() == supervising.ASK_PAUSE_S
-        await asyncio.sleep(0.3)
-        assert calm._pause_s() == 30.0
-        calm._answer("ready")
-        assert calm._pause_s() == supervising.ASK_PAUSE_S
-        trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
-        await asyncio.sleep(0.3)
-        assert trouble._pause_s() == supervising.ASK_PAUSE_S
-
-    asyncio.run(scenario())
+    calm = Supervisor({}, "127.0.0.1", 0, stuck_after_s=60.0)
+    assert calm._pause_s() == supervising.ASK_PAUSE_S
+    await asyncio.sleep(0.3)
+    assert calm._pause_s() == 30.0
+    calm._answer("ready")
+    assert calm._pause_s() == supervising.ASK_PAUSE_S
+    trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
+    await asyncio.sleep(0.3)
+    assert trouble._pause_s() == supervising.ASK_PAUSE_S
 
 
 def test_the_limit_of_memory_is_the_smallest_there_is(
@@ -245,34 +236,28 @@ def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:
     assert [(each["level"], each["text"]) for each in lines.plain()[2:]] == [("warning", "1 of 2")]
 
 
-def test_a_child_that_never_tells_its_port_is_started_anew(
+async def test_a_child_that_never_tells_its_port_is_started_anew(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
 
-    async def scenario() -> None:
-        async with supervised("reorder", options=("--mute",)) as ask:
-            (reason,) = await until(lambda: faults(ask, "/live"))
-            assert reason.startswith("reorder: has not announced its port for ")
-            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
-
-    asyncio.run(scenario())
+    async with supervised("reorder", options=("--mute",)) as ask:
+        (reason,) = await until(lambda: faults(ask, "/live"))
+        assert reason.startswith("reorder: has not announced its port for ")
+        await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
     assert "want of memory" not in caplog.text  # the supervisor has killed it
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
-def test_a_child_that_the_system_kills_may_have_wanted_memory(
+async def test_a_child_that_the_system_kills_may_have_wanted_memory(
     number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (first,) = await pids(ask)
-            await asyncio.sleep(2 * supervising.ASK_PAUSE_S)  # for a look at it
-            os.kill(first, number)
-            await until(lambda: asyncio.sleep(0, f"exit -{number:d}" in caplog.text))
-
-    asyncio.run(scenario())
+    async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+        await until(lambda: answers(ask, "/ready"))
+        (first,) = await pids(ask)
+        await asyncio.sleep(2 * supervising.ASK_PAUSE_S)  # for a look at it
+        os.kill(first, number)
+        await until(lambda: asyncio.sleep(0, f"exit -{number:d}" in caplog.text))
     (said,) = [line for line in caplog.messages if line.startswith("stage reorder: exit")]
     if number == signal.SIGSEGV:
         assert said == f"stage reorder: exit -{number:d}"
@@ -281,34 +266,32 @@ def test_a_child_that_the_system_kills_may_have_wanted_memory(
         assert "raise the limit of memory, or lower max_held_bytes" in said
 
 
-def test_a_child_that_prints_is_heard_and_started_anew(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_child_that_prints_is_heard_and_started_anew(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """More than a pipe holds, and what looks like an address, before and after it tells its own."""
 
-    async def scenario() -> None:
-        async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (first,) = await pids(ask)
-            os.kill(first, signal.SIGKILL)
-            await until(lambda: faults(ask, "/ready"))
-            await until(lambda: answers(ask, "/ready"))
-            assert await pids(ask) not in ([], [first])
-
-    asyncio.run(scenario())
+    async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
+        await until(lambda: answers(ask, "/ready"))
+        (first,) = await pids(ask)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: faults(ask, "/ready"))
+        await until(lambda: answers(ask, "/ready"))
+        assert await pids(ask) not in ([], [first])
     said = capfd.readouterr()
     assert "127.0.0.1:1\n" not in said.out
     assert said.err.count("127.0.0.1:1\n") >= 40_000
 
 
-def test_what_a_child_tells_that_is_no_address_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", options=("--babbles",)):
-            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
-
-    asyncio.run(scenario())
+async def test_what_a_child_tells_that_is_no_address_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with supervised("reorder", options=("--babbles",)):
+        await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
     assert "'here I am' is no address" in caplog.text
 
 
-def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
+async def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As long as it is told to, and what any child has beyond that.
@@ -318,86 +301,70 @@ def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
     monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
 
-    async def scenario() -> None:
-        async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
-            (reason,) = await until(lambda: faults(ask, "/live"))
-            assert reason == "reorder: has not announced its port for 2 s and is started anew"
-
-    asyncio.run(scenario())
+    async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
+        (reason,) = await until(lambda: faults(ask, "/live"))
+        assert reason == "reorder: has not announced its port for 2 s and is started anew"
 
 
-def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:
-    async def scenario() -> None:
-        async with supervised("reorder") as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (first,) = await pids(ask)
-            os.kill(first, signal.SIGKILL)
-            await until(lambda: faults(ask, "/ready"))
-            assert await answers(ask, "/live")
-            await until(lambda: answers(ask, "/ready"))
-            assert await pids(ask) not in ([], [first])
-
-    asyncio.run(scenario())
+async def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:
+    async with supervised("reorder") as ask:
+        await until(lambda: answers(ask, "/ready"))
+        (first,) = await pids(ask)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: faults(ask, "/ready"))
+        assert await answers(ask, "/live")
+        await until(lambda: answers(ask, "/ready"))
+        assert await pids(ask) not in ([], [first])
 
 
-def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
-    async def scenario() -> None:
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            commands = {"merge": ["/there/is/no/such/command"]}
-            with pytest.raises(HttpUnavailable, match=str(port)):
-                await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
-
-    asyncio.run(scenario())
+async def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        commands = {"merge": ["/there/is/no/such/command"]}
+        with pytest.raises(HttpUnavailable, match=str(port)):
+            await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
 
 
 @pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
-def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(code: int, ends_with: int) -> None:
-    async def scenario() -> None:
-        options = ("--exit", str(code))
-        async with supervised(
-            "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
-        ) as ask:
-            await until(lambda: answers(ask, "/ready"))
+async def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(
+    code: int, ends_with: int
+) -> None:
+    options = ("--exit", str(code))
+    async with supervised(
+        "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
+    ) as ask:
+        await until(lambda: answers(ask, "/ready"))
 
-    asyncio.run(scenario())
 
-
-def test_a_child_that_hangs_each_time_is_given_up(
+async def test_a_child_that_hangs_each_time_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Though the starts lie further apart than the window: it is never ready in between."""
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
     monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
 
-    async def scenario() -> None:
-        commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
-        async with asyncio.timeout(PATIENCE_S):
-            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
-
-    asyncio.run(scenario())
+    commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
+    async with asyncio.timeout(PATIENCE_S):
+        assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
     assert "stage reorder: 2 starts, ready for 0 s" in caplog.text
 
 
-def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
+async def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
     monkeypatch.setattr(supervising, "RESTART_PAUSE_S", 0.01)
 
-    async def scenario() -> None:
-        commands = {"reorder": ["/there/is/no/such/python"]}
-        async with asyncio.timeout(PATIENCE_S):
-            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
-
-    asyncio.run(scenario())
+    commands = {"reorder": ["/there/is/no/such/python"]}
+    async with asyncio.timeout(PATIENCE_S):
+        assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
     assert caplog.text.count("stage reorder cannot be started: ") == 3
     assert "stage reorder: 3 starts, ready for 0 s" in caplog.text
 
 
 @pytest.mark.parametrize("part", ["_run_once", "_ask_one"])
-def test_a_supervisor_that_fails_ends_its_stages_and_itself(
+async def test_a_supervisor_that_fails_ends_its_stages_and_itself(
     part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: Any) -> None:
@@ -405,35 +372,26 @@ def test_a_supervisor_that_fails_ends_its_stages_and_itself(
 
     monkeypatch.setattr(Supervisor, part, fail)
 
-    async def scenario() -> None:
-        commands = {"reorder": [sys.executable, CHILD]}
-        async with asyncio.timeout(PATIENCE_S):
-            assert await Supervisor(commands, "127.0.0.1", 0, PATIENCE_S).run() == 1
-
-    asyncio.run(scenario())
+    commands = {"reorder": [sys.executable, CHILD]}
+    async with asyncio.timeout(PATIENCE_S):
+        assert await Supervisor(commands, "127.0.0.1", 0, PATIENCE_S).run() == 1
     assert f"ValueError: {part}" in caplog.text
 
 
-def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
+async def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)
 
-    async def scenario() -> None:
-        async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (pid,) = await pids(ask)
-            os.kill(pid, signal.SIGTERM)
-            await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))
-
-    asyncio.run(scenario())
+    async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+        await until(lambda: answers(ask, "/ready"))
+        (pid,) = await pids(ask)
+        os.kill(pid, signal.SIGTERM)
+        await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_the_ports_of_stages_are_shown_the_token() -> None:
-    async def scenario() -> None:
-        async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
-            await until(lambda: answers(ask, "/ready"))
-            assert len(await pids(ask)) == 1
-
-    asyncio.run(scenario())
+async def test_the_ports_of_stages_are_shown_the_token() -> None:
+    async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
+        await until(lambda: answers(ask, "/ready"))
+        assert len(await pids(ask)) == 1

@@ -131,16 +131,13 @@ def test_ids_that_strangers_make_up_do_not_cost_the_patience_each(registry: Regi
     assert calm_s(began_s) < 5
 
 
-def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry) -> None:
-    async def both() -> None:
-        feed = SchemaFeed()
-        reach = asyncio.create_task(feed.reach(found, [value(1)]))
-        await asyncio.sleep(0.3)
-        registry.register(SUBJECT, TEXT)
-        await reach
-
+async def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry) -> None:
     found = table(registry)
-    asyncio.run(both())
+    feed = SchemaFeed()
+    reach = asyncio.create_task(feed.reach(found, [value(1)]))
+    await asyncio.sleep(0.3)
+    registry.register(SUBJECT, TEXT)
+    await reach
     assert found.decode(value(1)) == EVENT
 
 
@@ -154,23 +151,20 @@ def test_a_schema_of_another_subject_is_not_read_by(registry: Registry) -> None:
     )
 
 
-def test_one_that_is_registered_under_the_right_subject_later_is_read_by_then(
+async def test_one_that_is_registered_under_the_right_subject_later_is_read_by_then(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = registry.register("somebody-s", TEXT)
     found = table(registry)
 
-    async def later() -> None:
-        feed = SchemaFeed(0.0)
-        await feed.reach(found, [value(number)])
-        registry.register(SUBJECT, TEXT)
-        await feed.reach(found, [value(number)])
-        assert reason(found, value(number))[0] == "schema_unknown"
-        assert registry.asked[f"/schemas/ids/{number}"] == 1
-        monkeypatch.setattr(schema_feed, "UNKNOWN_S", 0.0)
-        await feed.reach(found, [value(number)])
-
-    asyncio.run(later())
+    feed = SchemaFeed(0.0)
+    await feed.reach(found, [value(number)])
+    registry.register(SUBJECT, TEXT)
+    await feed.reach(found, [value(number)])
+    assert reason(found, value(number))[0] == "schema_unknown"
+    assert registry.asked[f"/schemas/ids/{number}"] == 1
+    monkeypatch.setattr(schema_feed, "UNKNOWN_S", 0.0)
+    await feed.reach(found, [value(number)])
     assert found.decode(value(number)) == EVENT
 
 
@@ -205,24 +199,23 @@ def test_a_schema_beyond_a_bound_is_dead_at_once(
     assert registry.asked[f"/schemas/ids/{number}"] == 1
 
 
-def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(registry: Registry) -> None:
+async def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(
+    registry: Registry,
+) -> None:
     number = registry.register(SUBJECT, TEXT)
     found = table(registry)
 
-    async def both() -> None:
-        feed = SchemaFeed()
-        away = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
-        waiting = [asyncio.create_task(feed.reach(away, [value(1)])) for _ in range(2)]
-        await asyncio.sleep(0.3)
-        await feed.reach(found, [value(number)])
-        assert len(feed.faults) == 1
-        for task in waiting:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            assert len(feed.faults) == (task is waiting[0])
-
-    asyncio.run(both())
+    feed = SchemaFeed()
+    away = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
+    waiting = [asyncio.create_task(feed.reach(away, [value(1)])) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    await feed.reach(found, [value(number)])
+    assert len(feed.faults) == 1
+    for task in waiting:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert len(feed.faults) == (task is waiting[0])
     assert found.decode(value(number)) == EVENT
 
 

@@ -18,7 +18,7 @@ from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage import history, rebuilding
 from agents.stage.arrangement import Arrangement, arrange, topics_of
-from agents.stage.delivery import Checkpoint, CommitFailed
+from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from agents.stage.history import Histories
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
@@ -28,7 +28,7 @@ from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
-from tests.agents.records import FakeBatch, FakeRecord, Put, put_into
+from tests.agents.records import FakeBatch, FakeRecord, Put, close, no_copy, put_into
 from topology.config import Topology
 
 MS = 1_000_000
@@ -83,7 +83,7 @@ class Chain:
             await place.through(histories, rng, patch)
 
 
-class Place:
+class Place(Delivery):
     """One partition of a stage: its changelog, and the delivery of whatever partition runs."""
 
     def __init__(self, chain: Chain, arrangement: Arrangement, source: TopicPartition) -> None:
@@ -137,7 +137,7 @@ class Place:
                 LogReader(Brokers("nowhere:1", is_embedded=False), "group", {}),
                 Metrics(CollectorRegistry()),
                 lambda _: self,
-                lambda _: None,
+                no_copy,
                 histories=histories,
             ),
         )
@@ -191,7 +191,7 @@ class Place:
                 await partition.abandon()
                 partition = await self.opened(histories, patch)
         await self._wait(partition, [])
-        await partition.close()
+        await close(partition)
 
     def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
         """As many as one that keeps up may read at once: of what no merge has passed, what lies

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.stage.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
+from agents.stage.outlet import OrderedOutlet, Outlet, SequencedOutlet
 from topology.config import parse
 from topology.config.change import differences, refusals
 from topology.flow.stage import Stage
@@ -49,7 +49,7 @@ def test_a_cut_reads_and_writes(
 @pytest.mark.parametrize(
     ("stages", "name", "reads", "outlet", "operators", "pattern_place"),
     [
-        ("[reorder, merge, window]", "window", "events.sequenced", NoOutlet, ["window"], 0),
+        ("[reorder, merge, window]", "window", "events.sequenced", Outlet, ["window"], 0),
         (
             "[reorder, merge+window]",
             "merge+window",

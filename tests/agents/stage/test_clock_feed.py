@@ -39,7 +39,7 @@ def feed_of(
     def failed(_: str) -> None:
         return
 
-    def new_copy(source: TopicPartition) -> CopyWriter:
+    def new_copy(source: TopicPartition, _: str) -> CopyWriter:
         name = StoreName("app", "stage", source.topic, source.partition)
         copy = LocalCopy(
             source.topic,
@@ -77,7 +77,7 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_words_come_into_the_table_and_what_is_none_is_counted(
+async def test_words_come_into_the_table_and_what_is_none_is_counted(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     topic = unique_name("clock")
@@ -92,25 +92,22 @@ def test_words_come_into_the_table_and_what_is_none_is_counted(
         (b"a", b"{}"),
     ]
 
-    async def scenario() -> None:
-        await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
-        feed = feed_of(kafka.bootstrap, topic)
-        await feed.start(2)
-        await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
-        track = feed.table.use("a")
-        assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
-        assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
-        (word,) = feed.table.use("b").declared
-        assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
-        assert (feed.words, feed.refused) == (4, len(bad))
-        await write(kafka.bootstrap, topic, *words("a", 1))
-        await until(lambda: len(track.samples) == 4)
-        await feed.stop()
-
-    asyncio.run(scenario())
+    await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
+    feed = feed_of(kafka.bootstrap, topic)
+    await feed.start(2)
+    await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
+    track = feed.table.use("a")
+    assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
+    assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
+    (word,) = feed.table.use("b").declared
+    assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
+    assert (feed.words, feed.refused) == (4, len(bad))
+    await write(kafka.bootstrap, topic, *words("a", 1))
+    await until(lambda: len(track.samples) == 4)
+    await feed.stop()
 
 
-def test_a_copy_remembers_what_the_topic_no_longer_has(
+async def test_a_copy_remembers_what_the_topic_no_longer_has(
     kafka: SharedKafka,
     unique_name: UniqueName,
     tmp_path: Path,
@@ -131,34 +128,28 @@ def test_a_copy_remembers_what_the_topic_no_longer_has(
         )  # all that was written
         await feed.stop()
 
-    async def scenario() -> None:
-        await write(kafka.bootstrap, topic, *words("a", 5))
-        await filled(5)
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        await admin.start()
-        await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=5)})
-        await admin.close()
-        await write(kafka.bootstrap, topic, *words("a", 2))
-        await filled(7)
-
-    asyncio.run(scenario())
+    await write(kafka.bootstrap, topic, *words("a", 5))
+    await filled(5)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=5)})
+    await admin.close()
+    await write(kafka.bootstrap, topic, *words("a", 2))
+    await filled(7)
 
 
-def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
-    async def scenario() -> None:
-        feed = feed_of("127.0.0.1:1", "clock")
-        share = Share(TopicPartition("clock", 0), feed._new_copy(TopicPartition("clock", 0)))
-        feed._shares.append(share)
-        now_ns = time.time_ns()
-        with pytest.raises(FeedEnded, match="no longer read"):
-            await feed.reach("p", now_ns, now_ns)
-        share.clock.now_ns = now_ns - S  # read to just where a sample begins to matter
+async def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
+    feed = feed_of("127.0.0.1:1", "clock")
+    share = Share(TopicPartition("clock", 0), feed.new_copy(TopicPartition("clock", 0), "clock"))
+    feed._shares.append(share)
+    now_ns = time.time_ns()
+    with pytest.raises(FeedEnded, match="no longer read"):
         await feed.reach("p", now_ns, now_ns)
-        share.clock.now_ns = 0
-        share.ended_at_ns = now_ns  # nothing there since before the input was fetched
-        await feed.reach("p", now_ns, now_ns + 10 * S)
-
-    asyncio.run(scenario())
+    share.clock.now_ns = now_ns - S  # read to just where a sample begins to matter
+    await feed.reach("p", now_ns, now_ns)
+    share.clock.now_ns = 0
+    share.ended_at_ns = now_ns  # nothing there since before the input was fetched
+    await feed.reach("p", now_ns, now_ns + 10 * S)
 
 
 def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
@@ -174,7 +165,7 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
 
     feed, reader = feed_of("127.0.0.1:1", "clock"), Reader()
     partition = TopicPartition("clock", 0)
-    share = Share(partition, feed._new_copy(partition))
+    share = Share(partition, feed.new_copy(partition, "clock"))
     feed._shares.append(share)
     share.clock.now_ns = 1_000 * S
     feed.wants("slow", 100 * S)
@@ -198,31 +189,28 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
     assert feed.table.use("a").samples[0].arrival_ns > 600 * S
 
 
-def test_a_partition_far_behind_has_the_topic_read_again(
+async def test_a_partition_far_behind_has_the_topic_read_again(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:
     topic = unique_name("clock")
     kafka.create_topic(topic, 1, LOG_APPEND)
 
-    async def scenario() -> None:
-        await write(kafka.bootstrap, topic, *words("a", 100))
-        feed = feed_of(kafka.bootstrap, topic)
-        await feed.start(1)
-        now_ns = time.time_ns()
-        far_ns = now_ns + 3_600 * S
-        await asyncio.wait_for(feed.reach("ahead", now_ns, now_ns), PATIENCE_S)
-        feed.wants("ahead", far_ns)  # as if it had gone on for an hour
-        feed._forget()
-        assert len(feed.table.use("a").samples) == KEPT
-        feed.left("ahead")
-        await asyncio.wait_for(feed.reach("behind", now_ns, now_ns), PATIENCE_S)
-        assert len(feed.table.use("a").samples) == 100
-        await feed.stop()
-
-    asyncio.run(scenario())
+    await write(kafka.bootstrap, topic, *words("a", 100))
+    feed = feed_of(kafka.bootstrap, topic)
+    await feed.start(1)
+    now_ns = time.time_ns()
+    far_ns = now_ns + 3_600 * S
+    await asyncio.wait_for(feed.reach("ahead", now_ns, now_ns), PATIENCE_S)
+    feed.wants("ahead", far_ns)  # as if it had gone on for an hour
+    feed._forget()
+    assert len(feed.table.use("a").samples) == KEPT
+    feed.left("ahead")
+    await asyncio.wait_for(feed.reach("behind", now_ns, now_ns), PATIENCE_S)
+    assert len(feed.table.use("a").samples) == 100
+    await feed.stop()
 
 
-def test_the_embedded_broker_is_read_again_from_its_beginning(
+async def test_the_embedded_broker_is_read_again_from_its_beginning(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
     """It cannot look up times. What the table had was gone for good then, and sources that had not
@@ -230,39 +218,33 @@ def test_the_embedded_broker_is_read_again_from_its_beginning(
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
 
-    async def scenario() -> None:
-        await write(embedded_broker.bootstrap, topic, *words("a", 20))
-        feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
-        await feed.start(PARTITIONS)
-        now_ns = time.time_ns()
-        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns), PATIENCE_S)
-        feed.wants("quiet", now_ns + 3_600 * S)
-        feed._forget()
-        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
-        assert len(feed.table.use("a").samples) == 20
-        await feed.stop()
-
-    asyncio.run(scenario())
+    await write(embedded_broker.bootstrap, topic, *words("a", 20))
+    feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
+    await feed.start(PARTITIONS)
+    now_ns = time.time_ns()
+    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns), PATIENCE_S)
+    feed.wants("quiet", now_ns + 3_600 * S)
+    feed._forget()
+    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
+    assert len(feed.table.use("a").samples) == 20
+    await feed.stop()
 
 
-def test_a_small_step_back_has_nothing_read_again(
+async def test_a_small_step_back_has_nothing_read_again(
     embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
     topic = unique_name("clock")
     embedded_broker.make_topic(topic)
 
-    async def scenario() -> None:
-        await write(embedded_broker.bootstrap, topic, *words("a", 20))
-        feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
-        await feed.start(PARTITIONS)
-        now_ns = time.time_ns()
-        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
-        feed.wants("quiet", now_ns)
-        feed._forget()
-        before = feed.words
-        since_ns = now_ns - STEP_BACK_NS // 2
-        await asyncio.wait_for(feed.reach("quiet", since_ns, now_ns), PATIENCE_S)
-        assert feed.words == before
-        await feed.stop()
-
-    asyncio.run(scenario())
+    await write(embedded_broker.bootstrap, topic, *words("a", 20))
+    feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
+    await feed.start(PARTITIONS)
+    now_ns = time.time_ns()
+    await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
+    feed.wants("quiet", now_ns)
+    feed._forget()
+    before = feed.words
+    since_ns = now_ns - STEP_BACK_NS // 2
+    await asyncio.wait_for(feed.reach("quiet", since_ns, now_ns), PATIENCE_S)
+    assert feed.words == before
+    await feed.stop()

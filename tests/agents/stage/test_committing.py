@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -16,6 +16,7 @@ from agents.stage.committing import Committing
 from agents.stage.cutting import FEWEST, CutSize
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
 from agents.state.changelog import LogRead
+from tests.agents.records import close
 from tests.agents.stage.test_partition import Delivery, batch, partition_of
 
 Changes = Mapping[bytes, bytes | None]
@@ -55,15 +56,14 @@ class World:
         self.delivery = Unanswered()
         self.cutting = CutSize(10_000_000_000)
         self.counted: Counter[str] = Counter()
-        restoring = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
-        metrics = SimpleNamespace(
+        restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
+        metrics: Any = SimpleNamespace(
             aborted=lambda: self.count("aborts"),
             committed=lambda _: self.count("commits"),
             unanswered=self.count,
         )
-        self.committing = Committing(
-            self.delivery, cast(Any, restoring), self.cutting, cast(Any, metrics)
-        )
+        delivery: Any = self.delivery
+        self.committing = Committing(delivery, restoring, self.cutting, metrics)
         self.committing.log_end = log_end
         self._found = LogRead(dict(changes), 17)
 
@@ -125,7 +125,7 @@ def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         await partition.take(batch(0))
         await partition._arrived()
         await partition.take(batch(1))
-        await partition.close()
+        await close(partition)
         assert [each.next_offset for each in delivery.committed] == [1, 2]
         assert delivery.steps == ["commit", "renew", "commit"]
 

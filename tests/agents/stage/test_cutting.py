@@ -45,19 +45,19 @@ def quick() -> CutSize:
 )
 def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
     cutting = quick()
-    cutting.took(seconds, records)
+    cutting._cut.took(seconds, records)
     assert cutting.records == then
 
 
 def test_quick_cuts_lead_back_step_by_step() -> None:
     cutting = quick()
-    cutting.took(0.6, 20_000)
+    cutting._cut.took(0.6, 20_000)
     seen = []
     for _ in range(4):
-        cutting.took(0.01, cutting.records)
+        cutting._cut.took(0.01, cutting.records)
         seen.append(cutting.records)
     assert seen == [6_666, 13_332, 20_000, 20_000]
-    cutting.took(0.05, 20_000)  # neither long nor quick
+    cutting._cut.took(0.05, 20_000)  # neither long nor quick
     assert cutting.records == 20_000
 
 

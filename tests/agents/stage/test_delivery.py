@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,39 +14,34 @@ from aiokafka.errors import (
 )
 
 from agents.stage import delivery
-from agents.stage.delivery import AtLeastOnce, CommitFailed, ExactlyOnce
+from agents.stage.delivery import CommitFailed, Delivery
 
 
-@pytest.mark.parametrize("kind", [ExactlyOnce, AtLeastOnce])
-def test_a_fence_that_does_not_come_names_its_transactional_id(
-    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
+@pytest.mark.parametrize("exactly_once", [True, False])
+async def test_a_fence_that_does_not_come_names_its_transactional_id(
+    monkeypatch: pytest.MonkeyPatch, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:
         await asyncio.Event().wait()
 
-    async def scenario() -> None:
-        client = {"bootstrap_servers": "nowhere:1"}
-        new = kind(client, "app.merge.raw.3", "app.merge", ("changelog", 3), 10_000)
-        with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
-            await new.start()
-        await new.stop()
-
     monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
     monkeypatch.setattr(AIOKafkaProducer, "start", never)
-    asyncio.run(scenario())
+    client = {"bootstrap_servers": "nowhere:1"}
+    name, changelog = "app.merge.raw.3", ("changelog", 3)
+    new = Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
+    with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
+        await new.start()
+    await new.stop()
 
 
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])
-def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
-    async def scenario() -> None:
-        answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
-        answers[0].set_result(None)
-        answers[1].set_exception(error())
-        sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
-        with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
-            await delivery._all(sent)
-
-    asyncio.run(scenario())
+async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
+    answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    answers[0].set_result(None)
+    answers[1].set_exception(error())
+    sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
+    with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
+        await delivery._all(sent)
 
 
 class Fenced:

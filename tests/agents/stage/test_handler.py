@@ -25,6 +25,7 @@ from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, State, Watchdog
+from tests.agents.records import no_copy
 from topology.config import parse
 
 LARGE = 1_000_000
@@ -119,20 +120,17 @@ def test_what_is_overdue_in_a_partition_is_a_fault_of_the_stage() -> None:
     assert found.faults() == ("events.raw/1: it waits for progress of b/0",)
 
 
-def test_a_record_wakes_it() -> None:
-    async def scenario() -> None:
-        resting = handler("reorder+merge", [True], of=1)
-        beating = asyncio.create_task(resting.beat())
-        await asyncio.sleep(0)
-        source = TopicPartition("events.raw", 0)
-        await resting.on_batch(PolledBatch(source, [], 1, 1, None))
-        await asyncio.sleep(0)
-        assert not beating.done()  # a tick is no record
-        await resting.on_batch(PolledBatch(source, [object()], 1, 1, None))
-        async with asyncio.timeout(0.5):  # below REST_S
-            await beating
-
-    asyncio.run(scenario())
+async def test_a_record_wakes_it() -> None:
+    resting = handler("reorder+merge", [True], of=1)
+    beating = asyncio.create_task(resting.beat())
+    await asyncio.sleep(0)
+    source = TopicPartition("events.raw", 0)
+    await resting.on_batch(PolledBatch(source, [], 1, 1, None))
+    await asyncio.sleep(0)
+    assert not beating.done()  # a tick is no record
+    await resting.on_batch(PolledBatch(source, [object()], 1, 1, None))
+    async with asyncio.timeout(0.5):  # below REST_S
+        await beating
 
 
 @pytest.mark.parametrize(
@@ -160,7 +158,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found: Any = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
-    found._services.metrics = Metrics(registry)
+    found.services.metrics = Metrics(registry)
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
         second.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
@@ -189,7 +187,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 ) -> None:
     found: Any = handler("reorder+merge", [True])
     metrics = Metrics(CollectorRegistry())
-    found._services.metrics, found._log = metrics, StageLog(metrics)
+    found.services.metrics, found.stage_log = metrics, StageLog(metrics)
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.current = is_current
     new: list[Any] = []
@@ -217,10 +215,10 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
-    found._services.metrics = Metrics(CollectorRegistry())
+    found.services.metrics = Metrics(CollectorRegistry())
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
-    found._emptied = lambda: there.append(sum(each() is not None for each in left))
+    found.emptied = lambda: there.append(sum(each() is not None for each in left))
     gc.disable()
     try:
         for number in range(2):
@@ -267,7 +265,7 @@ class Opening:
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
         metrics = Metrics(CollectorRegistry())
-        around = Services(logs, metrics, lambda _: delivery, lambda _: None)
+        around = Services(logs, metrics, lambda _: delivery, no_copy)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
         self.places = frozenset(TopicPartition("events.raw", number) for number in numbers)
@@ -284,78 +282,63 @@ class Opening:
         return verdict.state
 
 
-def test_one_large_state_does_not_stop_a_stage_that_gets_on(
+async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was open first waits with nothing to be heard of it."""
 
-    async def scenario() -> None:
-        opening = Opening(monkeypatch)
-        assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
-        said = "; ".join(opening.handler.verdict().reasons)
-        assert "events.raw/0: restoring" in said
-        assert "events.raw/1: waits while others are restored" in said
-        opening.read = LARGE
-        assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
+    opening = Opening(monkeypatch)
+    assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
+    said = "; ".join(opening.handler.verdict().reasons)
+    assert "events.raw/0: restoring" in said
+    assert "events.raw/1: waits while others are restored" in said
+    opening.read = LARGE
+    assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
+    await opening.task
+    opening.handler.on_reading(opening.places)
+    assert opening.handler.verdict().state is State.READY  # before a batch or a tick comes
+    await opening.handler.on_revoked(opening.places)
+
+
+async def test_a_large_state_that_stands_stops_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = Opening(monkeypatch)
+    assert await opening.passes(10, read_a_second=1) is State.NOT_READY
+    assert await opening.passes(STUCK_AFTER_S + 1) is State.STOP
+    opening.task.cancel()
+    await asyncio.wait([opening.task])
+
+
+async def test_where_all_are_open_and_nobody_reads_them_the_stage_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opening = Opening(monkeypatch)
+    opening.read = LARGE
+    assert await opening.passes(5) is State.NOT_READY
+    assert await opening.passes(STUCK_AFTER_S) is State.STOP
+    assert opening.task.done()
+
+
+async def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opening = Opening(monkeypatch, MANY)
+    assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
+    said = opening.handler.verdict().reasons
+    assert sum("restoring, " in reason for reason in said) == OPENED_AT_ONCE
+    assert sum("waits while others" in reason for reason in said) == MANY - OPENED_AT_ONCE
+    opening.read = LARGE
+    await opening.task
+    assert opening.most_at_once == OPENED_AT_ONCE
+    opening.handler.on_reading(opening.places)
+    assert opening.handler.verdict().state is State.READY
+    await opening.handler.on_revoked(opening.places)
+
+
+async def test_where_one_cannot_be_opened_none_is_opened_any_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opening = Opening(monkeypatch, 3, fails=True)
+    with pytest.raises(OSError, match="cannot be had"):
         await opening.task
-        opening.handler.on_reading(opening.places)
-        assert opening.handler.verdict().state is State.READY  # before a batch or a tick comes
-        await opening.handler.on_revoked(opening.places)
-
-    asyncio.run(scenario())
-
-
-def test_a_large_state_that_stands_stops_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        opening = Opening(monkeypatch)
-        assert await opening.passes(10, read_a_second=1) is State.NOT_READY
-        assert await opening.passes(STUCK_AFTER_S + 1) is State.STOP
-        opening.task.cancel()
-        await asyncio.wait([opening.task])
-
-    asyncio.run(scenario())
-
-
-def test_where_all_are_open_and_nobody_reads_them_the_stage_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def scenario() -> None:
-        opening = Opening(monkeypatch)
-        opening.read = LARGE
-        assert await opening.passes(5) is State.NOT_READY
-        assert await opening.passes(STUCK_AFTER_S) is State.STOP
-        assert opening.task.done()
-
-    asyncio.run(scenario())
-
-
-def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def scenario() -> None:
-        opening = Opening(monkeypatch, MANY)
-        assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
-        said = opening.handler.verdict().reasons
-        assert sum("restoring, " in reason for reason in said) == OPENED_AT_ONCE
-        assert sum("waits while others" in reason for reason in said) == MANY - OPENED_AT_ONCE
-        opening.read = LARGE
-        await opening.task
-        assert opening.most_at_once == OPENED_AT_ONCE
-        opening.handler.on_reading(opening.places)
-        assert opening.handler.verdict().state is State.READY
-        await opening.handler.on_revoked(opening.places)
-
-    asyncio.run(scenario())
-
-
-def test_where_one_cannot_be_opened_none_is_opened_any_further(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def scenario() -> None:
-        opening = Opening(monkeypatch, 3, fails=True)
-        with pytest.raises(OSError, match="cannot be had"):
-            await opening.task
-        assert opening.at_once == 0
-        assert not any(partition.is_open for partition in opening.handler._partitions.values())
-
-    asyncio.run(scenario())
+    assert opening.at_once == 0
+    assert not any(partition.is_open for partition in opening.handler._partitions.values())

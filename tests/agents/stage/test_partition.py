@@ -25,7 +25,7 @@ from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.watch.metrics.worker import Metrics
-from tests.agents.records import FakeBatch, FakeRecord
+from tests.agents.records import FakeBatch, FakeRecord, close, no_copy
 from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
@@ -54,7 +54,7 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
-    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
+    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, no_copy)
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True
     partition.next_offset = 0
@@ -78,38 +78,32 @@ def in_the_cut(_: Partition, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fails", [in_work, in_the_cut])
-def test_nothing_is_committed_after_a_failure(
+async def test_nothing_is_committed_after_a_failure(
     fails: Callable[[Partition, pytest.MonkeyPatch], None],
 ) -> None:
-    async def scenario() -> None:
-        delivery = Delivery()
-        partition = partition_of(delivery)
-        await partition.take(batch(0))
-        await partition._arrived()
-        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
-        with pytest.MonkeyPatch.context() as patch:
-            fails(partition, patch)
-            partition._checkpoint_s = 0.0
-            with pytest.raises(OverflowError):
-                await partition.take(batch(1))
-        await partition.close()
-        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
-
-    asyncio.run(scenario())
+    delivery = Delivery()
+    partition = partition_of(delivery)
+    await partition.take(batch(0))
+    await partition._arrived()
+    assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+    with pytest.MonkeyPatch.context() as patch:
+        fails(partition, patch)
+        partition._checkpoint_s = 0.0
+        with pytest.raises(OverflowError):
+            await partition.take(batch(1))
+    await close(partition)
+    assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
 
 
-def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
+async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
     """Another one has taken its place, and holds the differences alone."""
 
-    async def scenario() -> None:
-        delivery = Delivery()
-        partition = partition_of(delivery)
-        partition._committing.log_end = 7
-        await partition.take(batch(0))
-        with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application: "):
-            await partition._arrived()
-
-    asyncio.run(scenario())
+    delivery = Delivery()
+    partition = partition_of(delivery)
+    partition._committing.log_end = 7
+    await partition.take(batch(0))
+    with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application: "):
+        await partition._arrived()
 
 
 class Logged(Delivery):
@@ -130,7 +124,7 @@ class Logged(Delivery):
 
 
 @pytest.mark.parametrize("bound", ["", "MOST_WHOLE", "MOST_WHOLE_BYTES"])
-def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
+async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     monkeypatch.setattr(changelog, "LONG", 100)
@@ -139,15 +133,12 @@ def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
     delivery = Logged()
     partition = partition_of(delivery)
 
-    async def scenario() -> None:
-        for offset in range(300):
-            source = f"s{min(offset, 30)}".encode()  # the first thirty send once
-            named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
-            record = FakeRecord(offset, headers=named, timestamp=6 + offset)
-            await partition.take(PolledBatch(SOURCE, [record], offset + 1, offset + 1, None))
-            await partition.settle()
-
-    asyncio.run(scenario())
+    for offset in range(300):
+        source = f"s{min(offset, 30)}".encode()  # the first thirty send once
+        named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
+        record = FakeRecord(offset, headers=named, timestamp=6 + offset)
+        await partition.take(PolledBatch(SOURCE, [record], offset + 1, offset + 1, None))
+        await partition.settle()
     state = delivery.state(0)
     since = changelog.read_progress(state[changelog.PROGRESS], "", "").since
     assert (since > 0) == (not bound)
@@ -155,19 +146,16 @@ def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
     assert len(delivery.log) - since < 1_000 or bound
 
 
-def test_a_graceful_close_commits_what_is_done() -> None:
-    async def scenario() -> None:
-        delivery = Delivery()
-        partition = partition_of(delivery)
-        await partition.take(batch(0))
-        await partition.take(batch(1))
-        await partition.close()
-        assert delivery.committed[-1].next_offset == 2
-
-    asyncio.run(scenario())
+async def test_a_graceful_close_commits_what_is_done() -> None:
+    delivery = Delivery()
+    partition = partition_of(delivery)
+    await partition.take(batch(0))
+    await partition.take(batch(1))
+    await close(partition)
+    assert delivery.committed[-1].next_offset == 2
 
 
-@pytest.mark.parametrize("how", [Partition.close, Partition.abandon], ids=["closed", "abandoned"])
+@pytest.mark.parametrize("how", [close, Partition.abandon], ids=["closed", "abandoned"])
 def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], Any]) -> None:
     """With all that it holds. Whoever still has its metrics does not keep it."""
 
@@ -215,51 +203,43 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
         await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
         asking.cancel()
         assert answers >= 3
-        await partition.close()
+        await close(partition)
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
 
     asyncio.run(scenario())
 
 
-def test_large_records_are_committed_a_few_at_a_time() -> None:
+async def test_large_records_are_committed_a_few_at_a_time() -> None:
     """A batch holds five hundred and more; a transaction no more bytes than may wait for one."""
 
-    async def scenario() -> None:
-        delivery = Delivery()
-        partition = partition_of(delivery, TOPOLOGY.replace("reorder+merge", "reorder, merge"))
-        half = b'"' + b"x" * (FIRST_BYTES // 2 - 2) + b'"'
-        records = [
-            FakeRecord(
-                offset, (("sourceId", b"s1"), ("seqNum", b"%d" % offset), ("ts", b"5")), half
-            )
-            for offset in range(9)
-        ]
-        await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
-        await partition.close()
-        offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
-        taken = [after - before for before, after in pairwise(offsets)]
-        assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
-        assert sum(taken) == 9
-
-    asyncio.run(scenario())
+    delivery = Delivery()
+    partition = partition_of(delivery, TOPOLOGY.replace("reorder+merge", "reorder, merge"))
+    half = b'"' + b"x" * (FIRST_BYTES // 2 - 2) + b'"'
+    records = [
+        FakeRecord(offset, (("sourceId", b"s1"), ("seqNum", b"%d" % offset), ("ts", b"5")), half)
+        for offset in range(9)
+    ]
+    await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
+    await close(partition)
+    offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
+    taken = [after - before for before, after in pairwise(offsets)]
+    assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
+    assert sum(taken) == 9
 
 
-def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
+async def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        partition = partition_of(Delivery())
-        monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 0.0)
-        found = [partition.rests]  # nobody has looked yet
-        partition.observe()
-        found.append(partition.rests)
-        await partition.take(batch(0))
-        partition.observe()
-        found.append(partition.rests)  # its first event waits for its start to be known
-        monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 60.0)
-        partition._waits = False
-        found.append(partition.rests)
-        assert found == [False, True, False, False]
-        await partition.close()
-
-    asyncio.run(scenario())
+    partition = partition_of(Delivery())
+    monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 0.0)
+    found = [partition.rests]  # nobody has looked yet
+    partition.observe()
+    found.append(partition.rests)
+    await partition.take(batch(0))
+    partition.observe()
+    found.append(partition.rests)  # its first event waits for its start to be known
+    monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 60.0)
+    partition._waits = False
+    found.append(partition.rests)
+    assert found == [False, True, False, False]
+    await close(partition)

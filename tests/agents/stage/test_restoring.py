@@ -185,7 +185,7 @@ def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(
     assert found(log, 40, fence=fence) == 50
 
 
-def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
+async def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
     ended: list[str] = []
 
     async def fence() -> None:
@@ -194,16 +194,13 @@ def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
         finally:
             ended.append("fence")
 
-    async def scenario() -> None:
-        brokers: Any = Offsets(None)
-        brokers.refuses = True
-        restoring = Restoring(brokers, arrangement(), SOURCE, {})
-        copy = LocalCopy("events.raw/0", lambda: None, lambda _: None, NOW)
-        with pytest.raises(OSError, match="not said"):
-            await restoring.find(copy, fence(), lambda *_: None)
-        assert ended == ["fence"]
-
-    asyncio.run(scenario())
+    brokers: Any = Offsets(None)
+    brokers.refuses = True
+    restoring = Restoring(brokers, arrangement(), SOURCE, {})
+    copy = LocalCopy("events.raw/0", lambda: None, lambda _: None, NOW)
+    with pytest.raises(OSError, match="not said"):
+        await restoring.find(copy, fence(), lambda *_: None)
+    assert ended == ["fence"]
 
 
 def test_a_copy_that_does_not_fit_is_made_anew(

@@ -26,7 +26,7 @@ from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from inorder.header_writer import HeaderWriter
 from producers.recording.topic_lines import record_line
-from tests.agents.records import FakeRecord
+from tests.agents.records import FakeRecord, close
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.agents.stage.test_history import at_of, by_instant, said, told_by, until_ns
 from tests.cli.invoking import inorder
@@ -228,7 +228,7 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
             now_s[0] += 1.0
             found.observe()
         faults = found.faults()
-        await partition.close()
+        await close(partition)
         return faults
 
     (fault,) = asyncio.run(scenario())

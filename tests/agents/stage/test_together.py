@@ -32,37 +32,28 @@ async def failing() -> None:
     raise ValueError("no")
 
 
-def test_each_answers_in_order() -> None:
-    async def scenario() -> None:
-        first, second = Part(), Part()
-        asked = asyncio.create_task(together(first.run(), asyncio.sleep(0, 2), second.run()))
-        second.may_end.set()
-        first.may_end.set()
-        assert await asked == [1, 2, 1]
-        assert await together() == []
-
-    asyncio.run(scenario())
+async def test_each_answers_in_order() -> None:
+    first, second = Part(), Part()
+    asked = asyncio.create_task(together(first.run(), asyncio.sleep(0, 2), second.run()))
+    second.may_end.set()
+    first.may_end.set()
+    assert await asked == [1, 2, 1]
+    assert await together() == []
 
 
-def test_where_one_fails_the_others_have_ended_when_that_is_told() -> None:
-    async def scenario() -> None:
-        parts = [Part(), Part()]
-        with pytest.raises(ValueError, match="no"):
-            await together(parts[0].run(), failing(), parts[1].run())
-        assert [part.ended for part in parts] == ["cancelled", "cancelled"]
-
-    asyncio.run(scenario())
+async def test_where_one_fails_the_others_have_ended_when_that_is_told() -> None:
+    parts = [Part(), Part()]
+    with pytest.raises(ValueError, match="no"):
+        await together(parts[0].run(), failing(), parts[1].run())
+    assert [part.ended for part in parts] == ["cancelled", "cancelled"]
 
 
-def test_cancelled_it_leaves_nothing_running() -> None:
-    async def scenario() -> None:
-        parts = [Part(), Part()]
-        asked = asyncio.create_task(together(*(part.run() for part in parts)))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        asked.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-        assert [part.ended for part in parts] == ["cancelled", "cancelled"]
-
-    asyncio.run(scenario())
+async def test_cancelled_it_leaves_nothing_running() -> None:
+    parts = [Part(), Part()]
+    asked = asyncio.create_task(together(*(part.run() for part in parts)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert [part.ended for part in parts] == ["cancelled", "cancelled"]

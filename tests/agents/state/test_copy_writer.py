@@ -56,106 +56,90 @@ def writer_of(store: SlowStore) -> tuple[CopyWriter, list[str]]:
     return CopyWriter(copy, failures.append), failures
 
 
-def test_what_changes_often_is_written_once() -> None:
-    async def scenario() -> None:
-        store = SlowStore()
-        writer, failures = writer_of(store)
-        for position in range(1, 11):
-            writer.note({b"a": b"%d" % position, b"gone": b"x"}, position)
-        writer.note({b"gone": None}, 11)
-        await writer.close()
-        assert store.applied == [11]
-        assert store.state == {b"a": b"10"}
-        assert failures == []
-
-    asyncio.run(scenario())
+async def test_what_changes_often_is_written_once() -> None:
+    store = SlowStore()
+    writer, failures = writer_of(store)
+    for position in range(1, 11):
+        writer.note({b"a": b"%d" % position, b"gone": b"x"}, position)
+    writer.note({b"gone": None}, 11)
+    await writer.close()
+    assert store.applied == [11]
+    assert store.state == {b"a": b"10"}
+    assert failures == []
 
 
-def test_what_waits_is_written_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_is_written_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "WRITE_EVERY_S", 0.01)
 
-    async def scenario() -> None:
-        store = SlowStore()
-        writer, _ = writer_of(store)
-        writer.note({b"a": b"1"}, 1)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while store.applied != [1]:
-            assert time.monotonic() < deadline_s
-            await asyncio.sleep(0.005)
-        await writer.close()
-
-    asyncio.run(scenario())
+    store = SlowStore()
+    writer, _ = writer_of(store)
+    writer.note({b"a": b"1"}, 1)
+    deadline_s = time.monotonic() + PATIENCE_S
+    while store.applied != [1]:
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0.005)
+    await writer.close()
 
 
-def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_bound(
+async def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_bound(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
     monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 1_000)
 
-    async def scenario() -> None:
-        store = SlowStore()
-        writer, failures = writer_of(store)
-        store.goes_on.clear()
-        writer.note({b"a": b"1"}, 1)
-        assert store.entered.wait(PATIENCE_S)
-        began_s = time.monotonic()
-        for position in range(2, 30):
-            writer.note({b"a": bytes(100)}, position)
-        assert time.monotonic() - began_s < PATIENCE_S  # it hangs until it is let go
-        assert failures == [BEHIND]
-        store.goes_on.set()
-        await writer.close()
-        assert store.applied == [1]  # an earlier whole one
-        assert store.state == {b"a": b"1"}
-
     caplog.set_level(logging.WARNING)
-    asyncio.run(scenario())
+    store = SlowStore()
+    writer, failures = writer_of(store)
+    store.goes_on.clear()
+    writer.note({b"a": b"1"}, 1)
+    assert store.entered.wait(PATIENCE_S)
+    began_s = time.monotonic()
+    for position in range(2, 30):
+        writer.note({b"a": bytes(100)}, position)
+    assert time.monotonic() - began_s < PATIENCE_S  # it hangs until it is let go
+    assert failures == [BEHIND]
+    store.goes_on.set()
+    await writer.close()
+    assert store.applied == [1]  # an earlier whole one
+    assert store.state == {b"a": b"1"}
     assert len([r for r in caplog.records if "cannot keep up" in r.message]) == 1
 
 
-def test_a_large_change_has_room_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_change_has_room_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 1_000)
 
-    async def scenario() -> None:
-        store = SlowStore()
-        writer, failures = writer_of(store)
-        writer.note({b"a": bytes(5_000)}, 1)
-        await writer.close()
-        assert (store.applied, failures) == ([1], [])
-
-    asyncio.run(scenario())
+    store = SlowStore()
+    writer, failures = writer_of(store)
+    writer.note({b"a": bytes(5_000)}, 1)
+    await writer.close()
+    assert (store.applied, failures) == ([1], [])
 
 
-def test_a_store_that_hangs_is_not_waited_for_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(writing, "WRITE_AT_BYTES", 1)
     monkeypatch.setattr(writing, "CLOSE_WAIT_S", 0.1)
 
-    async def scenario() -> None:
-        store = SlowStore()
-        writer, failures = writer_of(store)
-        store.goes_on.clear()
-        writer.note({b"a": b"1"}, 1)
-        assert store.entered.wait(PATIENCE_S)
-        began_s = time.monotonic()
-        await writer.close()
-        assert time.monotonic() - began_s < PATIENCE_S
-        assert failures == [BEHIND]
-        store.goes_on.set()
-
-    asyncio.run(scenario())
+    store = SlowStore()
+    writer, failures = writer_of(store)
+    store.goes_on.clear()
+    writer.note({b"a": b"1"}, 1)
+    assert store.entered.wait(PATIENCE_S)
+    began_s = time.monotonic()
+    await writer.close()
+    assert time.monotonic() - began_s < PATIENCE_S
+    assert failures == [BEHIND]
+    store.goes_on.set()
 
 
-def test_without_a_store_nothing_is_kept() -> None:
-    async def scenario() -> None:
-        failures: list[str] = []
-        writer = CopyWriter(LocalCopy("raw/7", lambda: None, failures.append), failures.append)
-        writer.copy.load()
-        threads = threading.active_count()
-        changes: dict[bytes, Any] = {b"a": b"1"}
-        writer.note(changes, 1)
-        assert threading.active_count() == threads
-        await writer.close()
-        assert failures == []
-
-    asyncio.run(scenario())
+async def test_without_a_store_nothing_is_kept() -> None:
+    failures: list[str] = []
+    writer = CopyWriter(LocalCopy("raw/7", lambda: None, failures.append), failures.append)
+    writer.copy.load()
+    threads = threading.active_count()
+    changes: dict[bytes, Any] = {b"a": b"1"}
+    writer.note(changes, 1)
+    assert threading.active_count() == threads
+    await writer.close()
+    assert failures == []

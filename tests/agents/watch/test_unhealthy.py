@@ -257,7 +257,7 @@ def test_one_that_is_late_often_is_found_among_very_many(
         name = f"often-{rng.randrange(3)}" if rng.random() < 0.2 else f"s{rng.randrange(100_000)}"
         came[name] += 1
         table.came_late([("pitch", name)])
-        assert len(table.late) <= 50
+        assert len(table.late._table) <= 50
     found = labelled(registry)
     assert len(found) <= LABELLED
     for number in range(3):

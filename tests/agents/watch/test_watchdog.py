@@ -271,20 +271,6 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    "patience",
-    [
-        {"unready_after_ns": 0},
-        {"unready_after_ns": 20, "stuck_after_ns": 10},
-        {"longest_step_ns": 0},
-        {"silent_after_ns": 0},
-    ],
-)
-def test_patience_that_makes_no_sense_is_refused(patience: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        Patience(**patience)
-
-
-@pytest.mark.parametrize(
     ("after_s", "state"), [(0, State.NOT_READY), (59, State.NOT_READY), (60, State.STOP)]
 )
 def test_without_a_place_in_the_group(after_s: int, state: State) -> None:

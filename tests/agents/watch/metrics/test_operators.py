@@ -6,13 +6,14 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
+from agents.watch.deaths import OTHER
 from agents.watch.metrics.partition import (
     PartitionMetrics,
     ShellTotals,
     StreamFigures,
     current_figures,
 )
-from agents.watch.metrics.worker import MAX_STREAMS, OTHER, Metrics
+from agents.watch.metrics.worker import MAX_STREAMS, Metrics
 from topology.config import parse_with
 from topology.config.stages import operators
 from topology.detector.detector import Detector

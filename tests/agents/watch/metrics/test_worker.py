@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.watch import unhealthy
+from agents.watch.deaths import MAX_REASONS, OTHER
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.metrics.wait_histogram import WaitHistogram
-from agents.watch.metrics.worker import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from agents.watch.metrics.worker import MAX_STREAMS, Metrics
 from agents.watch.sentences import open_ends
 from topology.config import parse
 from topology.flow.unmet import unmet_by

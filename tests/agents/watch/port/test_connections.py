@@ -53,33 +53,27 @@ async def first_line(peer: Peer) -> bytes:
         return b""
 
 
-def test_who_asks_is_answered_however_many_send_half_a_request(
+async def test_who_asks_is_answered_however_many_send_half_a_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def run() -> None:
-        async with serving() as ask:
-            half = [await ask(HALF) for _ in range(300)]
-            for _ in range(20):
-                assert b"200" in await first_line(await ask(WHOLE))
-                await ask(HALF)
-            closed = [await first_line(peer) for peer in half[: 300 - connections.MOST]]
-            assert set(closed) == {b""}
-
-    asyncio.run(run())
+    async with serving() as ask:
+        half = [await ask(HALF) for _ in range(300)]
+        for _ in range(20):
+            assert b"200" in await first_line(await ask(WHOLE))
+            await ask(HALF)
+        closed = [await first_line(peer) for peer in half[: 300 - connections.MOST]]
+        assert set(closed) == {b""}
     assert len(caplog.messages) == 1
     assert "64 at a time" in caplog.messages[0]
 
 
-def test_a_request_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_S", 0.2)
 
-    async def run() -> None:
-        async with serving() as ask:
-            half, whole = await ask(HALF), await ask(WHOLE)
-            assert b"200" in await first_line(whole)
-            assert await first_line(half) == b""
-            whole[1].write(WHOLE)
-            while b"200" not in await first_line(whole):
-                pass  # the rest of the first answer
-
-    asyncio.run(run())
+    async with serving() as ask:
+        half, whole = await ask(HALF), await ask(WHOLE)
+        assert b"200" in await first_line(whole)
+        assert await first_line(half) == b""
+        whole[1].write(WHOLE)
+        while b"200" not in await first_line(whole):
+            pass  # the rest of the first answer

@@ -155,21 +155,18 @@ def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
     assert served(get("/event" + query))[0] == 404
 
 
-def test_a_port_in_use_is_named() -> None:
-    async def run() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            server = HttpServer(
-                registry=CollectorRegistry(),
-                live=lambda: Health(ok=True),
-                ready=lambda: Health(ok=True),
-                explain=dict,
-                port=port,
-            )
-            with pytest.raises(HttpUnavailable, match=rf"127\.0\.0\.1:{port}.*--http"):
-                await server.start()
-
-    asyncio.run(run())
+async def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = HttpServer(
+            registry=CollectorRegistry(),
+            live=lambda: Health(ok=True),
+            ready=lambda: Health(ok=True),
+            explain=dict,
+            port=port,
+        )
+        with pytest.raises(HttpUnavailable, match=rf"127\.0\.0\.1:{port}.*--http"):
+            await server.start()
 
 
 @pytest.mark.parametrize(

@@ -129,32 +129,29 @@ def test_a_browser_keeps_it() -> None:
     assert asked(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
 
 
-def test_the_cookie_is_of_no_use_to_another_port() -> None:
+async def test_the_cookie_is_of_no_use_to_another_port() -> None:
     """Browsers send it to every port of the host."""
 
-    async def run() -> None:
-        one, other = guarded(), guarded()
-        at = ["http://{}:{}".format(*await server.start()) for server in (one, other)]
-        try:
-            jar = aiohttp.CookieJar(unsafe=True)
-            async with aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as session:
-                async with session.get(f"{at[0]}/?token={TOKEN}") as response:
-                    assert response.status == 200
-                async with session.get(f"{at[1]}/metrics") as response:
-                    assert response.status == 401
-                (cookie,) = jar
-                assert cookie.key.endswith(at[0].rpartition(":")[2])
-                assert TOKEN not in cookie.value
-                assert cookie["httponly"]
-                assert cookie["samesite"] == "Strict"
-                forged = {cookie.key.replace(at[0][-5:], at[1][-5:]): cookie.value}
-                async with session.get(f"{at[1]}/metrics", cookies=forged) as response:
-                    assert response.status == 401
-        finally:
-            await one.stop()
-            await other.stop()
-
-    asyncio.run(run())
+    one, other = guarded(), guarded()
+    at = ["http://{}:{}".format(*await server.start()) for server in (one, other)]
+    try:
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as session:
+            async with session.get(f"{at[0]}/?token={TOKEN}") as response:
+                assert response.status == 200
+            async with session.get(f"{at[1]}/metrics") as response:
+                assert response.status == 401
+            (cookie,) = jar
+            assert cookie.key.endswith(at[0].rpartition(":")[2])
+            assert TOKEN not in cookie.value
+            assert cookie["httponly"]
+            assert cookie["samesite"] == "Strict"
+            forged = {cookie.key.replace(at[0][-5:], at[1][-5:]): cookie.value}
+            async with session.get(f"{at[1]}/metrics", cookies=forged) as response:
+                assert response.status == 401
+    finally:
+        await one.stop()
+        await other.stop()
 
 
 @pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"/%5Cevil.example/"])
