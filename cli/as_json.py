@@ -15,5 +15,5 @@ import click
 def json_option(command: str) -> Callable[[Any], Any]:
     """The option of the command that is so called in variables; the parameter is `as_json`."""
     variable = f"INORDER_{command}_JSON"
-    words = "Say it as JSON, for programs."
+    words = "Print JSON, for programs."
     return click.option("--json", "as_json", is_flag=True, envvar=variable, help=words)

@@ -41,8 +41,8 @@ instance_option = click.option(
     envvar="INORDER_INSTANCE",
     metavar="NAME",
     callback=_named,
-    help="This worker's own name: killed and back within --session, it takes its partitions"
-    " back at once. Default: the pod's name in Kubernetes, else none; `none` says so.",
+    help="Name of this worker. If it is back within --session, it keeps its "
+    "partitions. Default: the name of the pod in Kubernetes, else `none`.",
 )
 session_option = click.option(
     "--session",
@@ -51,5 +51,5 @@ session_option = click.option(
     metavar="DURATION",
     default="6s",
     callback=seconds,
-    help="How long this process may be silent before its partitions go to others.",
+    help="Time without a sign of life after which other processes take the partitions.",
 )

@@ -88,6 +88,6 @@ brokers_wait_named: Final = partial(
     "brokers_wait_s",
     metavar="DURATION",
     callback=seconds,
-    help="How long brokers that do not answer at the start are waited for.",
+    help="Time to wait for brokers that do not answer at the start.",
 )
 brokers_wait_option = brokers_wait_named(envvar="INORDER_BROKERS_WAIT", default="5min")

@@ -32,7 +32,7 @@ log_option = click.option(
     envvar="INORDER_LOG",
     type=click.Choice((TEXT, JSON)),
     default=TEXT,
-    help="The log on standard error: lines to read, or a JSON object each.",
+    help="Form of the log on standard error: plain lines, or one JSON object each.",
 )
 IN_LINES: Final = frozenset({"inorder", "py.warnings"})
 """Whose messages may have several: why a command ends, and Python's warnings."""
@@ -58,13 +58,13 @@ quiet_option = click.option(
     is_flag=True,
     envvar="INORDER_QUIET",
     callback=_not_both,
-    help="Log only what goes wrong.",
+    help="Log problems only.",
 )
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
     callback=_not_both,
-    help="Log more, with stack traces: for a report of a fault.",
+    help="Log more, with stack traces, to report a fault.",
 )
 
 

@@ -133,4 +133,4 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="inorder-engine")
 def main() -> None:
-    """Puts events of many machines back in order, and says how sure it is."""
+    """Put events of many machines back in order, and report how certain each result is."""

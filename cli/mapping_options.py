@@ -41,30 +41,30 @@ class MappingOptions:
     """What was given, as text; None and "" are what was not."""
 
     source: str | None = _where(
-        "source", "Where the source's name is; on a file a bare name is a column or key."
+        "source", "Place of the source's name; in a file, a bare name is a column or key."
     )
     seq: str | None = _where(
-        "seq", "Where the sequence number is; left out, each source is ordered by its time."
+        "seq", "Place of the sequence number; without it, each source is ordered by its time."
     )
-    ts: str | None = _where("ts", "Where the time by the source's clock is.")
-    type: str | None = _where("type", "Where the type is.")
-    epoch: str | None = _where("epoch", "Where the source's incarnation is.")
-    stream: str | None = _where("stream", "Where the stream's name is.")
-    arrival: str | None = _where("arrival", "Where a file says when it arrived.")
+    ts: str | None = _where("ts", "Place of the time by the source's clock.")
+    type: str | None = _where("type", "Place of the type.")
+    epoch: str | None = _where("epoch", "Place of the epoch.")
+    stream: str | None = _where("stream", "Place of the stream's name.")
+    arrival: str | None = _where("arrival", "Place of the arrival time, in a file.")
     ts_unit: TimeUnit | None = option(  # noqa: RUF009 - it is a field
         "--ts-unit",
         type=click.Choice(UNITS),
-        help="The unit of a time that is a number.  [default: ns]",
+        help="Unit of a time that is a number. [default: ns]",
     )
     ts_zone: str = option(
         "--ts-zone",
         metavar="ZONE",
         default="",
         show_default=False,
-        help="The time zone of times that name none, like Europe/Berlin.",
+        help="Time zone of times without one, such as Europe/Berlin.",
     )
     values: bool = option(
-        "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
+        "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology file."
     )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class MappingOptions:
         return {name: where_of(name, text, on_file=on_file) for name, text in named.items() if text}
 
     def arrives(self) -> Where | None:
-        """Where a file says when it arrived."""
+        """Place of the arrival time, in a file."""
         return None if not self.arrival else where_of("arrival", self.arrival, on_file=True)
 
     def fields(self, *, on_file: bool) -> Fields | None:

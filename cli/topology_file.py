@@ -122,16 +122,19 @@ redis_named = partial(
     "--redis",
     envvar="INORDER_REDIS",
     metavar="URL",
-    help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a password.",
+    help="redis://HOST:PORT/0, or rediss:// for TLS. Set it by its variable if it "
+    "holds a password.",
 )
 out_option = click.option(
     "--out",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     callback=_new,
-    help="The topology file to write.",
+    help="Write a topology file.",
 )
-follow_option = click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+follow_option = click.option(
+    "--follow", is_flag=True, help="Continue with new records until Ctrl-C."
+)
 stage_option = click.option(
     "--stage",
     "names",
@@ -144,6 +147,6 @@ kafka_option = click.option(
     "kafka_path",
     envvar="INORDER_KAFKA",
     metavar="FILE",
-    help="TLS and SASL settings (security.protocol=… and the like, a line each); each may also"
-    " come from the environment, as INORDER_SECURITY_PROTOCOL.",
+    help="TLS and SASL settings, one line each, such as security.protocol=SSL. The"
+    " environment may hold them too, as INORDER_SECURITY_PROTOCOL.",
 )

@@ -34,11 +34,11 @@ class ValueFormat:
         "--format",
         type=click.Choice(("json", "avro", "protobuf", "bytes")),
         default="json",
-        help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
+        help="Format of the values; the name of a file .jsonl, .csv, .parquet or .avro says it.",
     )
-    schema: str | None = option("--schema", metavar="FILE", help="The schema of the values.")
+    schema: str | None = option("--schema", metavar="FILE", help="Schema of the values.")
     message: str | None = option("--message", metavar="NAME", help="The Protobuf message.")
-    registry: str | None = option("--registry", metavar="URL", help="A schema registry.")
+    registry: str | None = option("--registry", metavar="URL", help="URL of a schema registry.")
 
     def section(self, topic: str) -> dict[str, Any]:
         """`format` and `schema` as the stream of a topology file has them; none for plain JSON."""

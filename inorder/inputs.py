@@ -30,7 +30,7 @@ class RawEvent:
 
     def __post_init__(self) -> None:
         if self.kind not in (DATA, HEARTBEAT, BYE):
-            raise ValueError(f"kind {self.kind!r} is not known; write heartbeat, bye, or none")
+            raise ValueError(f"kind {self.kind!r} is not known; write `heartbeat`, `bye` or none")
 
     def line(self) -> dict[str, Any]:
         """As a line of a recording whose `ts` is in ns."""

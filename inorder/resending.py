@@ -211,7 +211,7 @@ class Answering:
         self.status.unknown += wanted - sent
         if sent < wanted:
             logger.warning(
-                "%s/%d: %d of the numbers %d to %d were sent again; of the others nothing is kept",
+                "%s/%d: %d of the numbers %d to %d were sent again; nothing is kept of the others",
                 *(self._source, request.epoch, sent, request.first, request.last),
             )
         return True

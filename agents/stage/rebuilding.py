@@ -182,7 +182,9 @@ class Rebuilding:
                 topology = read_as(self.arrangement.topology, before)
                 inlet = replace(self.arrangement, topology=topology).inlet(self.source)
             except (ArrangementError, ValueError) as wrong:  # of a version with other keys
-                log.error("%s: what was held cannot be read as before: %s", self.source, wrong)
+                log.error(
+                    "%s: the buffered events cannot be read as before: %s", self.source, wrong
+                )
                 inlet = None
             self._inlets[id(before)] = inlet
         return self._inlets[id(before)]

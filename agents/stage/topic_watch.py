@@ -227,7 +227,7 @@ class TopicWatch:
             raise StateRefused(
                 f"{what}: the offsets of the stage's state mean nothing in it; {self._known.anew}"
             )
-        log.error("%s: what it held is gone", what)
+        log.error("%s: its records are gone", what)
 
 
 def _next(topics: deque[str], most: int) -> list[str]:

@@ -61,19 +61,25 @@ LAST: Final = 1_000_000
 @click.option(
     "--last",
     type=click.IntRange(min=1),
-    help=f"So many of the newest records; on a topic {LAST:,} where --since is not given either.",
+    help=f"Number of the newest records to read; on a topic {LAST:,} without --since.",
 )
-@click.option("--seq-bits", type=click.IntRange(8, 63), help="Numbers wrap at 2^N; else guessed.")
-@click.option("--since", metavar="DURATION", help="On a topic: what came in this time until now.")
-@click.option("--window", default="1min", metavar="DURATION", help="Their length.")
+@click.option(
+    "--seq-bits",
+    type=click.IntRange(8, 63),
+    help="Sequence numbers wrap at 2^N; detected if left out.",
+)
+@click.option(
+    "--since", metavar="DURATION", help="On a topic: read what arrived in this time until now."
+)
+@click.option("--window", default="1min", metavar="DURATION", help="Length of the windows.")
 @click.option(
     "--lateness",
     multiple=True,
     default=("0s", "1s", "5s", "30s"),
     metavar="DURATION",
-    help="The bound of a plain job's watermark; several are judged side by side.",
+    help="Bound of a plain job's watermark; repeat it to compare several.",
 )
-@click.option("--html", type=click.Path(dir_okay=False), help="A page with pictures.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page with pictures.")
 @out_option
 @json_option("AUDIT")
 @click.argument("events", required=False, metavar="[FILE | -]")
@@ -92,8 +98,9 @@ def command(
     as_json: bool,
     events: str | None,
 ) -> None:
-    """Say how disordered a topic or FILE is, by which machine, and what windows get wrong. A topic
-    is read without joining a group or committing anything."""
+    """Report how disordered a topic or FILE is, by machine, and how many windows a plain job gets
+    wrong. The audit joins no consumer group and commits nothing.
+    """
     if (events is None) == (topic is None):
         raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
     if mapping.values or mapping.stream:
@@ -121,7 +128,7 @@ def command(
             from cli.audit.from_file import file_source
 
             if since is not None:
-                raise Refused("--since is for topics; of a file write --last N")
+                raise Refused("--since is for topics; for a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
         wraps = None if seq_bits is None else Wraps(None if seq_bits == NEVER else seq_bits)
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps)

@@ -47,11 +47,11 @@ LEAD_NS: Final = 3_000_000_000
 
 @click.command("demo")
 @click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0)
-@click.option("--seed", type=int, default=1, help="Seed of the trouble.")
-@click.option("--stay", is_flag=True, help="Keep the worker and its page up, until Ctrl-C.")
+@click.option("--seed", type=int, default=1, help="Seed of the simulated faults.")
+@click.option("--stay", is_flag=True, help="Keep the worker and its page running until Ctrl-C.")
 @json_option("DEMO")
 def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
-    """Show the main job on an embedded Kafka (under a minute)."""
+    """Show the main job on an embedded Kafka, in less than a minute."""
     console = Console(stderr=as_json)
     console.print("starting an embedded Kafka and the worker …")
     with (

@@ -58,7 +58,7 @@ def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
         yield warning(
             "brokers",
             "do not show how topics are set, as those inside `inorder dev` and `inorder worker`",
-            "nothing, in a trial; what is to last wants Kafka: inorder dev --broker kafka",
+            "nothing, in a trial; to keep data, use Kafka: inorder dev --broker kafka",
         )
     if not seen.gives_ids:
         yield warning(
@@ -98,7 +98,7 @@ def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     if config.get("auto.create.topics.enable") == "true":
         yield warning(
             "brokers",
-            "auto.create.topics.enable is true: who misspells a topic, or is there before `inorder"
-            " topics create`, makes it with the wrong settings",
+            "auto.create.topics.enable is true: a misspelled name, or a client that is there before"
+            " `inorder topics create`, makes a topic with the wrong settings",
             "set it to false",
         )

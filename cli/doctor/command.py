@@ -23,10 +23,10 @@ from cli.topology_file import load, topology_option
 @on_kafka()
 @json_option("DOCTOR")
 def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
-    """Look for what is amiss with the topics and their newest records, and say what to do; nothing
-    is changed.
+    """Find faults of the topics and their newest records, and print the remedies. Nothing is
+    changed.
 
-    Exit 1 if a stage would stop or something be lost, 0 where there are warnings at most.
+    Exit 1 if a stage would stop or records would be lost, 0 if there are at most warnings.
     """
     topology = load(topology_path)
     there = kafka.brokers()

@@ -54,7 +54,9 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
             weight = Weight.ERROR if all_dead else Weight.WARNING
-            found.append(Finding(weight, topic, f"of its newest {deaths.read:,}, {what}", remedy))
+            found.append(
+                Finding(weight, topic, f"among its newest {deaths.read:,}, {what}", remedy)
+            )
     return found
 
 

@@ -336,7 +336,7 @@ def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
         yield warning(
             name,
             f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are;"
-            " what a stage has not read by then is lost",
+            " records that a stage has not read by then are lost",
             _altered(name, {"retention.bytes": "-1"}),
         )
 

@@ -35,12 +35,15 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
 
 
 @click.command("check")
-@click.option("--schema", is_flag=True, help="Print the JSON schema of such files, for editors.")
-@click.option("--defaults", is_flag=True, help="Print the file with every key filled in.")
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON schema of topology files, for editors."
+)
+@click.option("--defaults", is_flag=True, help="Print the file with every default filled in.")
 @click.option(
     "--trust",
     is_flag=True,
-    help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
+    help="Run the Python file that `functions:` names, as a worker does. Without "
+    "it, check only reads the file.",
 )
 @on_kafka(required=False, envvar="INORDER_CHECK_BROKERS")
 @json_option("CHECK")
@@ -53,9 +56,11 @@ def command(
     as_json: bool,
     path: str | None,
 ) -> None:
-    """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not. With --brokers,
-    compare it with the running application of its name: a line for each difference, and exit 2 too
-    where a change is refused."""
+    """Check the topology FILE: exit 0 if it is sound, 2 with every problem if not.
+
+    With --brokers, compare it with the running application of its name: a line for each
+    difference, and exit 2 if a change is refused.
+    """
     if schema:
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
         click.echo(text)

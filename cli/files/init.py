@@ -58,11 +58,12 @@ def command(
     mapping: MappingOptions,
     value_format: ValueFormat,
 ) -> None:
-    """Write a first topology file for EVENTS (any table or JSON lines), or for a topic, to --out or
-    to standard output. At most the first 200,000 records are read.
+    """Write a first topology file for EVENTS (any table or JSON lines) or for a topic.
 
-    Where records are not of the header contract, it proposes where they have source, number and
-    time, and says how sure it is; what --source, --seq, --ts and the like name is taken."""
+    It reads at most the first 200,000 records. For records without the standard headers it
+    proposes the places of source, number and time, and reports how certain it is. Options such
+    as --source override a proposal.
+    """
     if (events is None) == (topic is None) or (topic is not None and not kafka.servers):
         raise Refused("give a file of EVENTS, or --brokers and --topic")
     if mapping.values or (topic is not None and mapping.arrival):
@@ -90,7 +91,7 @@ def command(
     try:
         parse(text)
     except TopologyError as error:
-        raise Unreadable(f"what was seen makes no sound file:\n{error}") from error
+        raise Unreadable(f"the records make no sound file:\n{error}") from error
     if out is None:
         click.echo(text, nl=False)
     else:

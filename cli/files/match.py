@@ -78,23 +78,27 @@ MATCHES: Final = frozenset({"match", SETS})
 
 
 @click.command("match")
-@click.option("--query", metavar="FILE|TEXT", help="One or several, `;` between.")
-@click.option("--sql", metavar="FILE|TEXT", help="A MATCH_RECOGNIZE in place of --query.")
-@click.option("--default-within", metavar="LENGTH", help="For --sql without WITHIN.")
-@click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
-@click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
-@click.option("--expand", is_flag=True, help="Sets of matches (AS SETS) as single matches.")
-@click.option("--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query.")
+@click.option(
+    "--query", metavar="FILE|TEXT", help="One or several patterns, with `;` between them."
+)
+@click.option("--sql", metavar="FILE|TEXT", help="A MATCH_RECOGNIZE instead of --query.")
+@click.option("--default-within", metavar="LENGTH", help="Time limit for --sql without WITHIN.")
+@click.option("--correct", is_flag=True, help="Accept every late event until the input ends.")
+@click.option(
+    "--final-only", is_flag=True, help="Print the current matches at the end, sorted by id."
+)
+@click.option("--expand", is_flag=True, help="Print sets of matches (AS SETS) as single matches.")
+@click.option("--param", multiple=True, metavar="NAME=VALUE", help="Value for $NAME in the query.")
 @click.option(
     "--max-retained",
     type=click.IntRange(min=1),
     default=MAX_RETAINED,
-    help="Events kept; more are dead.",
+    help="Most events to keep; further events are dead letters.",
 )
 @click.option(
     "--max-error",
     metavar="LENGTH",
-    help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
+    help="Largest time error, such as 20ms; events with a larger one are dead letters.",
 )
 @mapping_options
 @value_format_options

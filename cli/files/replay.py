@@ -58,8 +58,10 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 @topology_named()
 @mapping_options
 @value_format_options
-@click.option("--show", default=",".join(KINDS), help="Kinds to print.")
-@click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
+@click.option("--show", default=",".join(KINDS), help="Kinds of lines to print.")
+@click.option(
+    "--to-end/--no-to-end", default=True, help="Flush everything at the end of the input (default)."
+)
 @json_option("REPLAY")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -71,9 +73,10 @@ def command(
     as_json: bool,
     events: str,
 ) -> None:
-    """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order.
+    """Run a topology on recorded EVENTS (JSON lines, CSV, Parquet, also .gz).
 
-    With --source, or --values, the file may have any columns, and --source needs no topology."""
+    With --source or --values the file may have any columns; --source needs no topology file.
+    """
     kinds = shown(show)
     topology = None if topology_path is None else load(topology_path)
     options = mapping.implied(topology, events, value_format)

@@ -32,8 +32,9 @@ from topology.config import Topology
 @topic_named()
 @json_option("DUMP")
 def command(topology_path: str, kafka: Kafka, topic: str | None, as_json: bool) -> None:
-    """Print the input topic up to its current end, in order of arrival. Where the topology has
-    several, --topic names one."""
+    """Print the input topic up to its current end, in order of arrival. --topic chooses one of
+    several.
+    """
     topology = load(topology_path)
     name = chosen(topology, topic)
     masters = master_keys(topology, [name])

@@ -21,7 +21,7 @@ from inorder.signing_keys import signing_key
 @click.option(
     "--prefix",
     multiple=True,
-    help="A key for all sources whose names begin so (repeatable).",
+    help="Print a key for all sources whose names begin with this (repeatable).",
 )
 @click.argument("sources", nargs=-1, metavar="[SOURCE…]")
 def command(prefix: tuple[str, ...], sources: tuple[str, ...]) -> None:

@@ -37,7 +37,7 @@ MAX_REPORTED: Final = 20
 @on_kafka()
 @topic_named(required=True)
 @click.option("--rate", type=float, help="Events per second.")
-@click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
+@click.option("--speed", type=float, help="Multiple of the recorded speed.")
 @topology_named(envvar="INORDER_PRODUCE_TOPOLOGY")
 @mapping_options
 @value_format_options
@@ -54,10 +54,11 @@ def command(
     as_json: bool,
     events: str,
 ) -> None:
-    """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes.
+    """Publish recorded EVENTS, by default as fast as possible.
 
-    With --source, or --values, the rows of any file go out as they are, without headers. --topology
-    says the names of headers, how records are keyed, and which need no number."""
+    With --source or --values the rows of any file are published as they are, without headers.
+    The topology file gives the names of headers, the key, and the sources without numbers.
+    """
     with refusing(ValueError):
         pace = ReplayPace(rate, speed)
     left_out = LeftOut()

@@ -35,12 +35,13 @@ NS_PER_MS: Final = 1_000_000
 @topic_named(required=True)
 @topology_named(envvar="INORDER_READ_TOPOLOGY")
 @follow_option
-@click.option("--count", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after this number of lines.")
 def command(
     kafka: Kafka, topic: str, topology_path: str | None, follow: bool, count: int | None
 ) -> None:
-    """Print a topic of a worker as JSON lines: up to its current end, or on and on. Its headers
-    have the names that --topology gives them, else the usual ones."""
+    """Print a topic of a worker as JSON lines, up to its current end or continuously. --topology
+    gives the names of headers if they differ.
+    """
     headers = _headers(topic, topology_path)
     try:
         asyncio.run(_print(kafka.brokers(), topic, headers, follow, count))

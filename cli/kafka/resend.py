@@ -42,7 +42,7 @@ MAX_REPORTED: Final = 20
 @topology_option
 @on_kafka()
 @source_named(multiple=True)
-@click.option("--again", is_flag=True, help="Ask for all gaps there are, not for the new ones.")
+@click.option("--again", is_flag=True, help="Ask for all gaps, not only for new ones.")
 @follow_option
 @json_option("RESEND")
 def command(
@@ -53,9 +53,9 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Ask sources to send again what is missing; all, or those of --source (repeatable).
+    """Ask sources to send missing events again: all sources, or those of --source (repeatable).
 
-    Sources answer that keep what they sent: SequencedProducer(resend=...).
+    A source answers if it keeps what it sent: SequencedProducer(resend=...).
     """
     topology = load(topology_path)
     if topology.topics.resend is None:

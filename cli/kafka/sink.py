@@ -52,13 +52,13 @@ class Source:
     group: str | None = option(
         "--group",
         metavar="NAME",
-        help="Consumer group; sinks of one group share the work. Default: named after the store"
-        " and the place in it.",
+        help="Consumer group; sinks of one group share the work. Default: a name made "
+        "of the store and the place in it.",
     )
     dead_topic: str | None = option(
         "--dead-topic",
         metavar="NAME",
-        help="Where dead letters go. Default: standard output, a line each.",
+        help="Topic for dead letters. Default: standard output, one line each.",
     )
     kafka_path: str | None = given_by(kafka_option)
     brokers_wait_s: float = given_by(brokers_wait_option)
@@ -67,7 +67,7 @@ class Source:
         "--batch",
         type=click.IntRange(min=1),
         default=RunnerLimits().batch_records,
-        help="Records written at once.",
+        help="Records to write at once.",
     )
     http: str = given_by(http_option)
     as_json: bool = given_by(json_option("SINK"))
@@ -80,29 +80,34 @@ _source_options = option_group("source", Source, options_of(Source))
 
 @click.group("sink")
 def command() -> None:
-    """Keep the latest results of a topic where applications read them."""
+    """Keep the latest results of a topic in a store that applications read."""
 
 
 @command.command("redis")
 @_source_options
 @redis_named(required=True)
-@click.option("--name", help="Keys begin with inorder:{NAME}:, braces too. Default: the topic's.")
+@click.option(
+    "--name",
+    help="Keys begin with inorder:{NAME}:, including the braces. Default: the name of the topic.",
+)
 @click.option(
     "--max-results",
     type=click.IntRange(min=1),
     default=1_000_000,
-    help="Ids kept; those changed longest ago go first.",
+    help="Most ids to keep; the ones unchanged for longest are removed first.",
 )
 @click.option(
     "--max-feed",
     type=click.IntRange(min=1),
     default=100_000,
-    help="Entries of the live feed.",
+    help="Most entries of the live feed.",
 )
 def into_redis(
     source: Source, redis: str, name: str | None, max_results: int, max_feed: int
 ) -> None:
-    """The latest by id in a hash, changes in a stream; docs/guides/sinks.md has the keys."""
+    """Keep the latest result of each id in a hash, and changes in a stream; docs/guides/results.md
+    has the keys.
+    """
     from sinks.redis import RedisBounds, RedisSink, address_of, connect
 
     name = name or source.topic
@@ -121,12 +126,13 @@ def into_redis(
     required=True,
     envvar="INORDER_POSTGRES",
     metavar="URL",
-    help="postgresql://USER@HOST:PORT/DATABASE, or libpq's name=value form. A password comes"
-    " from PGPASSWORD or ~/.pgpass, or this from the variable.",
+    help="postgresql://USER@HOST:PORT/DATABASE, or libpq's name=value form. Put a "
+    "password into PGPASSWORD or ~/.pgpass, or set this option by its "
+    "variable.",
 )
 @click.option("--table", default="results", help="TABLE or SCHEMA.TABLE.")
 def into_postgres(source: Source, postgres: str, table: str) -> None:
-    """A row per id in a table, which is made if it is absent."""
+    """Keep one row for each id in a table, which is created if absent."""
     from sinks.postgres import PostgresSink
 
     with refusing(ValueError, at="--postgres, --table: "):
@@ -140,7 +146,7 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
     "--folder",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Made if it is absent.",
+    help="Folder for the files; it is created if absent.",
 )
 @click.option(
     "--format",
@@ -151,13 +157,13 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
     "--roll-mib",
     type=click.IntRange(min=1),
     default=128,
-    help="A file is finished when so much JSON is in it,",
+    help="Finish a file at this size of JSON.",
 )
 @click.option(
     "--roll-seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
-    help="or when it is so old.",
+    help="Finish a file at this age.",
 )
 def into_files(
     source: Source,
@@ -166,7 +172,9 @@ def into_files(
     roll_mib: int,
     roll_seconds: float,
 ) -> None:
-    """Every revision in Parquet files or JSON lines; docs/guides/sinks.md says how to read them."""
+    """Write every revision to Parquet files or JSON lines; docs/guides/results.md says how to read
+    them.
+    """
     from sinks.files import FileSink, Form, Rolling
 
     sink = FileSink(folder, Form(format), Rolling(roll_mib << 20, roll_seconds))

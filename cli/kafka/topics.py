@@ -25,7 +25,7 @@ SAFE_COPIES: Final = 3
 
 @click.group("topics")
 def command() -> None:
-    """The topics that a topology needs, and the rights to them."""
+    """Create the topics of a topology, or print the rights to them."""
 
 
 @command.command("create")
@@ -34,16 +34,15 @@ def command() -> None:
 @click.option(
     "--grow",
     is_flag=True,
-    help="Also give changelogs the partitions that their inputs have got since. Restart all"
-    " workers then.",
+    help="Also give changelogs as many partitions as their inputs have now. "
+    "Restart all workers afterwards.",
 )
 @brokers_wait_named(envvar="INORDER_TOPICS_CREATE_BROKERS_WAIT", default="0s")
 @json_option("TOPICS_CREATE")
 def create_command(
     topology_path: str, kafka: Kafka, grow: bool, brokers_wait_s: float, as_json: bool
 ) -> None:
-    """Make every topic the topology needs; those that exist are left as they are. Brokers are
-    waited for some seconds, or for --brokers-wait."""
+    """Create every topic that the topology needs, and leave existing ones as they are."""
     topology = load(topology_path)
     servers, access = kafka.servers, kafka.access
     with refusing(CompactedInput):
@@ -88,13 +87,14 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: list[Grown]) -> 
 @click.option(
     "--principal",
     default="User:inorder",
-    help="Who runs the stages; {stage} is replaced by a stage's name, for a principal each.",
+    help="Principal that runs the stages; {stage} stands for the name of the stage.",
 )
 @json_option("TOPICS_ACLS")
 def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_json: bool) -> None:
-    """Say the least rights that the stages need, a line of kafka-acls.sh each.
+    """Print the least rights that the stages need, one line of kafka-acls.sh each.
 
-    Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/operate/secure.md.
+    Add --bootstrap-server and --add to each line. docs/operate/secure.md has the rights of
+    sources, sinks and readers.
     """
     topology = load(topology_path)
     known = [each.name for each in topology.stages]

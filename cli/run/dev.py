@@ -51,12 +51,13 @@ ASK_S: Final = 0.2
     "--broker",
     type=click.Choice([EMBEDDED, KAFKA]),
     default=EMBEDDED,
-    help="One in the process, or a real Kafka (needs Java 17).",
+    help="A broker in the process, or a real Kafka, which needs Java 17.",
 )
 @http_option
 def command(topology_path: str | None, broker: str, http: str) -> None:
-    """Run a broker, the topics and the worker of a topology (default: one plain stream) until
-    Ctrl-C; nothing is kept."""
+    """Run a broker, topics and a worker until Ctrl-C; nothing is kept. The default topology is one
+    plain stream.
+    """
     host, port = listening("--http", http)
     address = f"{host}:{port or free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="inorder-dev-") as name:

@@ -41,9 +41,9 @@ REMEDIES: Final = {
 @click.command("explain")
 @click.argument("worker", metavar="HOST:PORT")
 @source_named()
-@click.option("--seq", type=int, help="The event of --source that bears this number.")
-@click.option("--epoch", type=int, help="With --seq: of this epoch (default: the newest).")
-@click.option("--stream", help="With --seq: of this stream (default: any).")
+@click.option("--seq", type=int, help="Sequence number of the event of --source.")
+@click.option("--epoch", type=int, help="With --seq: epoch of the event (default: the newest).")
+@click.option("--stream", help="With --seq: stream of the event (default: any).")
 @json_option("EXPLAIN")
 def command(
     worker: str,
@@ -53,8 +53,9 @@ def command(
     stream: str | None,
     as_json: bool,
 ) -> None:
-    """Say what the worker at HOST:PORT holds, since when, and what it waits for; with --source and
-    --seq, where that event is."""
+    """Print what the worker at HOST:PORT buffers, since when, and what it waits for. With --source
+    and --seq, print where that event is.
+    """
     worker = worker.removeprefix("http://").partition("/")[0]  # its page's address will do
     if seq is not None:
         if source is None:

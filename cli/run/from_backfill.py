@@ -41,7 +41,7 @@ from_backfill_option = click.option(
     "backfill",
     envvar="INORDER_FROM_BACKFILL",
     metavar="DIR",
-    help="Begin where this backfill (of --no-to-end) has ended.",
+    help="Begin at the end of this backfill, which ran with --no-to-end.",
 )
 
 
@@ -150,9 +150,8 @@ class Lying:
         if len(places) > 1 and (JOIN in operators or (self._parted and MERGE in operators)):
             raise StateRefused(
                 f"{OPTION}: {', '.join(group)} lie in {', '.join(places)}, and the stage"
-                f" {arrangement.stage.name} orders them in one; a history can be gone on with where"
-                " each stream (and those joined with it) lies in one partition, or where a cut"
-                " between reorder and merge brings them together"
+                f" {arrangement.stage.name} orders them in one; bring each stream, and those joined"
+                " with it, into one partition, or cut the stages between reorder and merge"
             )
         self.streams = [name for name, each in lies.items() if here in each]
 

@@ -41,16 +41,24 @@ log = logging.getLogger("inorder.sync")
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="TOML, a table each: [[key]], id, secret (hex), sources.",
+    help="Keys in TOML, one table each: [[key]] with id, secret (hex) and sources.",
 )
-@click.option("--auth", type=click.Choice(["none"]), help="Let everybody in, on any address.")
+@click.option(
+    "--auth",
+    type=click.Choice(["none"]),
+    help="Whether sources need a key; `none` accepts everybody, on any address.",
+)
 @topology_named()
-@click.option("--server", metavar="NAME", help="In the samples. Default: the host's name.")
+@click.option(
+    "--server",
+    metavar="NAME",
+    help="Name of the server in the samples. Default: the name of the host.",
+)
 @click.option(
     "--rate",
     type=click.FloatRange(min=1),
     default=ServerLimits().rate_per_s,
-    help="Packets a second from one address; twice as many at once.",
+    help="Packets a second from one address; a burst may have twice as many.",
 )
 @http_option
 @log_option
@@ -67,9 +75,11 @@ def command(
     log_style: str,
     quiet: bool,
 ) -> None:
-    """Answer sources over UDP until SIGTERM; samples go to the clock topic (clock.offsets, or what
-    the topology names), or with `--brokers none` to standard output, as lines for
-    `inorder replay`."""
+    """Answer time sync requests over UDP until SIGTERM.
+
+    Samples go to the clock topic of the topology, by default clock.offsets. With `--brokers
+    none` they go to standard output, as lines for `inorder replay`.
+    """
     set_up("sync-server", quiet=quiet, style=log_style)
     host, port = listening("--bind", bind)
     http_host, http_port = listening("--http", http)

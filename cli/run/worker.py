@@ -63,21 +63,24 @@ WHO = re.compile(r"//[^/@\s]*@")
     envvar="INORDER_STATE_DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("state"),
-    help="Where local copies of the state are kept (state: rocksdb).",
+    help="Folder for the local state stores (state: rocksdb).",
 )
 @http_option
 @click.option(
     "--take-over",
     metavar="INSTANT",
-    help="Begin in outputs that hold the records of another application, with what is appended to"
-    " the inputs from now on (`now`) or from an instant on, like 2026-11-24T08:00:00Z.",
+    help="Write to outputs that hold records of another application. Read the "
+    "inputs from now on (`now`), or from an instant such as "
+    "2026-11-24T08:00:00Z.",
 )
 @stage_options
 def command(
     options: StageOptions, names: tuple[str, ...], http: str, take_over: str | None
 ) -> None:
-    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop. --redis is
-    for `state: redis`, in place of the file's `redis:`."""
+    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop.
+
+    --redis replaces `redis:` of the file, for `state: redis`.
+    """
     set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
     topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)

@@ -51,9 +51,11 @@ def command() -> None:
 @command.command("run")
 @click.argument("job", type=click.Choice(JOBS))
 @stream_options("RUN", every="10s", max_per_batch=500_000)
-@click.option("--batch", is_flag=True, help="Once over what there is, instead of going on.")
-@click.option("--archive", metavar="DIR", help="With --batch: read what the job archive wrote.")
-@click.option("--window", default=WINDOW, help="As in topology files.")
+@click.option("--batch", is_flag=True, help="Read what there is, once, and end.")
+@click.option(
+    "--archive", metavar="DIR", help="With --batch: read the folder that the job archive wrote."
+)
+@click.option("--window", default=WINDOW, help="Window, as in topology files.")
 @click.option(
     "--key",
     multiple=True,
@@ -63,18 +65,18 @@ def command() -> None:
     "--sum",
     multiple=True,
     metavar="COLUMN",
-    help="Like payload.v",
+    help="Column to add up, such as payload.v.",
 )
 @click.option(
     "--quantile",
     multiple=True,
     metavar="COLUMN",
 )
-@click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")
+@click.option("--table", multiple=True, metavar="NAME", help="Write this table of the job only.")
 @schema_option
 @session_options
 def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **rest: Any) -> None:
-    """Run JOB until SIGTERM; with --batch or --until-caught-up to the end of the topics."""
+    """Run JOB until SIGTERM, or with --batch or --until-caught-up to the end of the topics."""
     topology = load(topology_path)
     access = security(kafka_path)
     require_spark()
@@ -98,7 +100,7 @@ command.add_command(views)
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Recorded events as for inorder replay, or a folder of the job archive; may be repeated.",
+    help="Recorded events as for inorder replay, or a folder of the job archive (repeatable).",
 )
 @out_option
 @format_option("BACKFILL")
@@ -107,14 +109,14 @@ command.add_command(views)
     type=click.Choice(HOLES),
     default="refuse",
     callback=lambda _, __, said: said == "pass",
-    help="Offsets that are missing within an archive, or an input topic.",
+    help="Whether offsets may be missing within an archive or a topic.",
 )
 @click.option(
     "--to-end/--no-to-end",
     default=True,
-    help="Flush at the end of input (default); else what is open waits for --resume.",
+    help="Flush everything at the end of the input (default); otherwise --resume continues.",
 )
-@click.option("--resume", is_flag=True, help="Add to DIR what is new, from where it stood.")
+@click.option("--resume", is_flag=True, help="Continue an earlier run, and add what is new to DIR.")
 @catalog_option
 @schema_option
 @session_options
@@ -126,7 +128,7 @@ def backfill(
     as_json: bool,
     **more: Any,
 ) -> None:
-    """Put recorded history in order, distributed: what inorder replay says, as tables."""
+    """Run a topology over recorded history, distributed; write tables."""
     topology = load(topology_path)
     require_spark()
     from spark_analytics.archive import formats_of

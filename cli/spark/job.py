@@ -174,8 +174,8 @@ def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable
         other = [name for name, known in topic_ids.items() if now.get(name) != known]
         if other:
             raise JobFailed(
-                f"{', '.join(other)}: deleted, or made again, while {asked.job} ran; what its"
-                " tables hold is of the old topic. Remove checkpoint and tables to begin anew"
+                f"{', '.join(other)}: deleted, or made again, while {asked.job} ran; its tables"
+                " belong to the old topic. Remove checkpoint and tables to begin anew"
             )
 
     return look

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--max-waiting",
     type=click.IntRange(min=1),
     default=1_000_000,
-    help="Lines of a group that wait for partitions which are behind.",
+    help="Most lines of a group that wait for partitions that are behind.",
 )
 @session_options
 def command(
@@ -33,7 +33,7 @@ def command(
     max_waiting: int,
     **rest: Any,
 ) -> None:
-    """Put the topics in order as they grow, on Spark alone: what inorder replay says, as tables."""
+    """Run a topology on growing topics, on Spark alone; write tables."""
     topology = load(topology_path)
     # The executors read them again, each from its own environment.
     master_keys(topology, {stream.input for stream in topology.streams.values()})

@@ -17,11 +17,11 @@ KEYS: Final = ("source",)
 catalog_option = click.option(
     "--catalog",
     metavar="URL",
-    help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
-    " Default: none but the folders below --out.",
+    help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a "
+    "REST catalog. Default: the folders below --out.",
 )
 out_option = click.option(
-    "--out", required=True, metavar="DIR", help="The folder of the tables, and of all that is kept."
+    "--out", required=True, metavar="DIR", help="Folder of the tables and of the state."
 )
 schema_option = click.option(
     "--schema",
@@ -33,7 +33,7 @@ session_options = together(
         click.option(
             "--master",
             metavar="URL",
-            help="Spark's. Default: local[*,4], or as spark-submit names it.",
+            help="Master of Spark. Default: local[*,4], or that of spark-submit.",
         ),
         click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
     )
@@ -49,7 +49,7 @@ def format_option(command: str) -> Callable[[Any], Any]:
         envvar=f"INORDER_SPARK_{command}_FORMAT",
         type=click.Choice(FORMATS),
         default="parquet",
-        help="The format of the tables.",
+        help="Format of the tables.",
     )
 
 
@@ -63,18 +63,22 @@ def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[An
             out_option,
             format_option(command),
             catalog_option,
-            click.option("--checkpoint", metavar="DIR", help="Default: below --out."),
+            click.option(
+                "--checkpoint",
+                metavar="DIR",
+                help="Folder of the checkpoint. Default: below --out.",
+            ),
             click.option(
                 "--until-caught-up",
                 is_flag=True,
-                help="Go on from the checkpoint, then end.",
+                help="Continue from the checkpoint, and end at the present end of the topics.",
             ),
             click.option("--every", default=every, help="Time between batches."),
             click.option(
                 "--max-per-batch",
                 type=click.IntRange(min=1),
                 default=max_per_batch,
-                help="Records that a batch takes.",
+                help="Most records of a batch.",
             ),
         )
     )

@@ -24,13 +24,13 @@ FILES = {
     "folder",
     envvar="INORDER_SPARK_VIEWS_IN",
     metavar="DIR",
-    help="The --out of a backfill.",
+    help="Folder that a backfill wrote (--out).",
 )
 @format_option("VIEWS")
 @click.option(
-    "--tables", metavar="CATALOG.SCHEMA", help="Where a catalog has the tables, in place of --in."
+    "--tables", metavar="CATALOG.SCHEMA", help="Place of the tables in a catalog, instead of --in."
 )
-@click.option("--dialect", type=click.Choice(DIALECTS), default="spark", help="Whose SQL.")
+@click.option("--dialect", type=click.Choice(DIALECTS), default="spark", help="Dialect of SQL.")
 @schema_option
 def command(
     topology_path: str,
@@ -40,8 +40,10 @@ def command(
     dialect: Dialect,
     schema: str | None,
 ) -> None:
-    """Print SQL for one view a query, with typed columns, over the tables of a backfill; with
-    --schema one more, typed_events."""
+    """Print SQL for one view of each query, with typed columns, over the tables of a backfill.
+
+    With --schema, print one more view: typed_events.
+    """
     topology = load(topology_path)
     if (folder is None) == (tables is None):
         raise Refused("give --in DIR, or --tables CATALOG.SCHEMA")

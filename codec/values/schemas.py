@@ -36,7 +36,7 @@ def values_decoder(
     if registered is not None:
         return registered.decode, None
     if schema is None or schema.file is None:
-        raise SchemaFault(f"of {format_} values is missing; name its file or a registry")
+        raise SchemaFault(f"is missing for {format_} values; name its file or a registry")
     return _of_file(format_, Path(schema.file), schema.message or ""), None
 
 

@@ -120,14 +120,16 @@ def records(
     if missing and not holes:
         raise InputError(
             f"{', '.join(paths)}: holds nothing of {', '.join(missing)}, which a run before has"
-            " read; name all that it named, or write --holes pass to go on without"
+            " read; name all that it named, or write `--holes pass` to go on without"
         )
     lack = f"{', '.join(paths)}: holds nothing of {', '.join(lacking)}, which the topology reads"
     inputs = {stream.input for stream in topology.streams.values()}
     # A user who names a topic's own folder wants that topic alone.
     are_whole = found != [path.rstrip("/") for path in paths]
     if are_whole and not holes and inputs & set(lacking):
-        raise InputError(f"{lack}; archive it too, or write --holes pass if nothing was ever in it")
+        raise InputError(
+            f"{lack}; archive it too, or write `--holes pass` if nothing was ever in it"
+        )
     return whole, lack
 
 
@@ -268,8 +270,8 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     log = cut.overtaking(before, ends)
     if log is not None:
         raise InputError(
-            f"{log}: the archive has records that arrived before the time to which an earlier run"
-            " has read, so the tables would differ from those of one run; backfill anew into a new"
+            f"{log}: the archive has records from before the end of an earlier run, so the tables"
+            " would differ from those of one run; backfill anew into a new"
             " folder, and let no topic of the archive pause for an hour"
         )
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())

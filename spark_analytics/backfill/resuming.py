@@ -201,8 +201,8 @@ class Resumed:
     def _refuse_ended(self) -> None:
         if self.known.get(ENDED):
             raise PlaceRefused(
-                f"{self._who}: {self._address} was flushed to its end; what has left nobody can"
-                " take back. Ask with --no-to-end as long as more may come, and backfill anew"
+                f"{self._who}: {self._address} was flushed to its end; emitted rows cannot be"
+                " changed. Ask with --no-to-end as long as more may come, and backfill anew"
             )
 
     def _read(self, name: str) -> Known | None:

@@ -37,7 +37,7 @@ def test_every_record_is_dead(embedded_broker: EmbeddedBroker, topic: str, tmp_p
     path.write_text(text(topic))
     answer = inorder("doctor", "--topology", path, "--brokers", embedded_broker.bootstrap)
     assert answer.code == 1
-    assert "of its newest 3, every record is dead (3), as source_missing" in answer.out
+    assert "among its newest 3, every record is dead (3), as source_missing" in answer.out
     assert f"{topic}/0 offset 0" in answer.out or f"{topic}/1 offset 0" in answer.out
     assert "fields: {source: payload.NAME, seq: payload.NAME" in " ".join(answer.out.split())
 
