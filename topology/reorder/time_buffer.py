@@ -129,7 +129,6 @@ class TimeBuffer(InstantOperator):
             if event.kind == DATA:
                 self._late(event, step)
             return
-        self._policy.judged()
         heappush(self._heap, (key, event))
         self._keys.add(key)
         event.held_by = self._position

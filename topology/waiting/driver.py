@@ -247,7 +247,6 @@ class WindowDriver(Saved):
             if last_filled >= self._next:
                 self.filled.add(max(first, self._next), last_filled)
         if first >= self._next:
-            self.policy.judged()
             return
         last = min(self._next - 1, last)
         decisions.append(Missed(first, last, self._now_ns, event))

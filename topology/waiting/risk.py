@@ -15,8 +15,6 @@ have sent beyond it.
   straggler among its last T events. It is certain if sources keep order.
 * `idle_ns`: a source silent for so long is no longer waited for (reason `idle`; after ten times
   as long it is taken for absent, and windows are not said to lack it any more).
-* `unit`: what the promise counts, windows, or for a reorder events. One step of the frontier can
-  make several events late, so with events the guard comes after them.
 * `period` T: nothing counts that is older than T events of the source (of all sources, in
   the common tables).
 
@@ -28,7 +26,7 @@ not sent beyond the bound) a decision. Memory: two tables of a few hundred bins 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
@@ -132,7 +130,6 @@ class ModelledSource(Source):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
     __slots__ = (
-        "_by_event",
         "_is_apart",
         "_ordered",
         "_pool",
@@ -153,7 +150,6 @@ class RiskSlack(Weighing):
         period: int = 10_000,
         step_ns: int = MS,
         weigh: bool = True,
-        unit: Literal["window", "event"] = "window",
         idle_ns: int | None = None,
         max_sources: int = MAX_SOURCES,
     ) -> None:
@@ -161,7 +157,6 @@ class RiskSlack(Weighing):
         self.budget = budget
         self._step_ns = step_ns
         self._weigh = weigh
-        self._by_event = unit == "event"
         self._pool = Modelled(period, step_ns)
         self._sources = Sources(lambda: ModelledSource(period, step_ns), idle_ns, max_sources)
         self._ordered = True  # no straggler has come yet
@@ -211,24 +206,13 @@ class RiskSlack(Weighing):
         return distance_ppm(shifted, pool.delays) > OWN_PPM
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        if not self._by_event:
-            self.budget.closed(bound_ns, now_ns, by, windows)
+        self.budget.closed(bound_ns, now_ns, by, windows)
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        if not self._by_event:
-            self.budget.resolved(missed, by, windows)
+        self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        if not self._by_event:
-            self.budget.void(by)
-
-    def judged(self) -> None:
-        if self._by_event:
-            self.budget.counted(missed=False)
-
-    def late(self, ts_ns: int, lateness_ns: int) -> None:
-        if self._by_event:
-            self.budget.counted(missed=True)
+        self.budget.void(by)
 
     def leave(self, source: str, now_ns: int) -> None:
         self._sources.leave(source)

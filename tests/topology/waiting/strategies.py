@@ -51,9 +51,15 @@ def always(make: Callable[..., SlackPolicy], **settings: Any) -> Callable[[int],
     return lambda _: make(**settings)
 
 
-def _printed(scale: int, delta: float, mal: int = 0, **more: Any) -> ProbSlack:
-    mal_ns = mal * MS * scale if mal else None
-    return ProbSlack(delta, period=200, step_ns=MS * scale, mal_ns=mal_ns, **more)
+def _printed(scale: int, delta: float, **more: Any) -> ProbSlack:
+    return ProbSlack(delta, period=200, step_ns=MS * scale, **more)
+
+
+class Unguarded(AccuracyBudget):
+    """A budget that goes by its threshold alone, whatever has been spent."""
+
+    def threshold(self) -> int:
+        return self._theta
 
 
 def _risk(scale: int, delta: float, idle: int = 0, **more: Any) -> RiskSlack:
@@ -85,17 +91,11 @@ STRATEGIES: Final = [
     Strategy("ignore", always(Ignore)),
     Strategy("average delay", always(AverageDelay), inexact=True),
     Strategy("probslack", partial(_printed, delta=0.1)),
-    Strategy("probslack, no cache", partial(_printed, delta=0.3, cache="none")),
     Strategy("probslack, no guard", partial(_printed, delta=0.1, guard=False)),
-    Strategy("probslack, latency", partial(_printed, delta=0.1, mal=8)),
     Strategy("risk, 10 %", partial(_risk, delta=0.1), promise=0.1),
     Strategy("risk, 2 %", partial(_risk, delta=0.02), promise=0.02),
     Strategy("risk, 60 %", partial(_risk, delta=0.6), promise=0.6),
     Strategy("risk, idle", partial(_risk, delta=0.1, idle=300)),
-    Strategy(
-        "risk, events",
-        lambda s: RiskSlack(AccuracyBudget(0.05), period=400, step_ns=MS * s, unit="event"),
-    ),
     Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, short", lambda s: OwnTail(100_000, max_wait_ns=30 * MS * s), inexact=True),

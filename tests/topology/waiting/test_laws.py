@@ -18,6 +18,7 @@ from tests.topology.waiting.strategies import (
     MS,
     STRATEGIES,
     Strategy,
+    Unguarded,
     disordered,
     in_order,
     moved,
@@ -327,8 +328,8 @@ PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = 
     ),
     (
         "risk",
-        lambda: RiskSlack(AccuracyBudget(0.4, guard="none", rate=0), period=400),
-        lambda: RiskSlack(AccuracyBudget(0.1, guard="none", rate=0), period=400),
+        lambda: RiskSlack(Unguarded(0.4, rate=0), period=400),
+        lambda: RiskSlack(Unguarded(0.1, rate=0), period=400),
     ),
     (
         "tail",
