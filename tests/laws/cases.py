@@ -25,8 +25,8 @@ from tests.laws.streams_between import (
     written_again,
 )
 from topology.answer.quality import Quality
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment

@@ -59,7 +59,7 @@ from topology.clock.source_clock import MovedSources, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import LongestIdle
 from topology.model.journal import Journal
-from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
 
 STAMP: Final = "stamp/"
@@ -92,9 +92,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "broken": Figure("Sources whose events have refuted their clock, and not synced since"),
     "moved": Figure("Sources whose clock was moved by arrivals alone (`unsynced: estimate`)"),
     "moved_ns": Figure("How far it moved one of them at most"),
-    "contradicted": Figure("Events that contradicted the clock of their source", is_total=True),
-    "jumps": Figure("Jumps of a clock that events have shown", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "contradicted": total("Events that contradicted the clock of their source"),
+    "jumps": total("Jumps of a clock that events have shown"),
+    "forgotten": total("Sources forgotten at a bound, or after forget_after"),
 }
 
 

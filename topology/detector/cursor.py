@@ -75,15 +75,21 @@ class DetectorOutput(NamedTuple):
         )
 
 
+COUNTED: Final = (
+    "first", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed", "untold",
+    "stopped", "unlike",
+)  # fmt: skip
+"""The counts that are figures."""
+
+
 class Counts:
     """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
 
     def __init__(self) -> None:
         self.first = 0
         self.replayed = 0
-        self.restores = 0
-        self.snapshots = 0
-        self.comparisons = 0
+        self.rollbacks = 0
+        self.checkpoints = 0
         self.converged = 0
         self.corrected = 0
         self.failed = 0
@@ -103,18 +109,7 @@ class Counts:
 
     def figures(self) -> dict[str, int]:
         """As people read them (`figures`)."""
-        return {
-            "first": self.first,
-            "replayed": self.replayed,
-            "rollbacks": self.restores,
-            "converged": self.converged,
-            "corrected": self.corrected,
-            "checkpoints": self.snapshots,
-            "failed": self.failed,
-            "untold": self.untold,
-            "stopped": self.stopped,
-            "unlike": self.unlike,
-        }
+        return {name: getattr(self, name) for name in COUNTED}
 
 
 class Cursor:

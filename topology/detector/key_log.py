@@ -223,7 +223,7 @@ class KeyLog:
         self._since = 0
         entry.after = self._frozen(cursor)
         entry.high_ns = cursor.high_ns
-        self._counts.snapshots += 1
+        self._counts.checkpoints += 1
 
     def _frozen(self, cursor: Cursor) -> Any:
         """A copy of its state to go back to; where there can be none, the key is stopped there."""
@@ -235,7 +235,7 @@ class KeyLog:
     def _keep_base(self) -> None:
         self._since = 0
         self._set_base(self.live)
-        self._counts.snapshots += 1
+        self._counts.checkpoints += 1
 
     def _set_base(self, cursor: Cursor) -> None:
         base = self.base
@@ -247,7 +247,7 @@ class KeyLog:
         """Behind that entry, which has a checkpoint; -1: at C. For a replay."""
         base = self.base
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
-        counts.restores += 1
+        counts.rollbacks += 1
         if at < 0:
             state = behaviour.thaw(base.state)
             high_ns, last, ticks = base.high_ns, base.last, base.ticks
@@ -311,7 +311,6 @@ class KeyLog:
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
         if not self.converges:
             return False
-        self._counts.comparisons += 1
         if entry.high_ns != cursor.high_ns or not same(entry.after, cursor.state):
             return False
         self._counts.converged += 1

@@ -55,7 +55,7 @@ from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.unit import LATE, REFUSED, Unit
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.operator import Changes, Figure, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
@@ -83,38 +83,34 @@ WHY: Final[Mapping[str, str]] = {
 FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events kept for going back behind them, or not read yet"),
     "keys": Figure("Keys with a state"),
-    "emitted": Figure(
-        "Results emitted for the first time, or again after a retract", is_total=True
-    ),
-    "updated": Figure("Results emitted again, changed", is_total=True),
-    "retracted": Figure("Results taken back", is_total=True),
+    "emitted": total("Results emitted for the first time, or again after a retract"),
+    "updated": total("Results emitted again, changed"),
+    "retracted": total("Results taken back"),
     "wait_ns": Figure("Longest wait behind the newest event, where a query reads before the merge"),
     "alpha_ppm": Figure("Longest wait, as a share of the merge's"),
     "won_ns": Figure("Most time that a query is ahead of the merge"),
-    "first": Figure("Events and timers read for the first time", is_total=True),
-    "replayed": Figure("Events and timers read again", is_total=True),
-    "rollbacks": Figure("Rollbacks of a state to a checkpoint", is_total=True),
-    "converged": Figure(
-        "Replays that ended early, in a state that was there before", is_total=True
-    ),
-    "corrected": Figure("Late events taken in by the detector's own `correct`", is_total=True),
-    "checkpoints": Figure("States kept for going back", is_total=True),
-    "failed": Figure("Items at which a detector raised", is_total=True),
-    "untold": Figure("Items at which a detector gave too many results", is_total=True),
-    "stopped": Figure("Keys given up, their state or timers without bounds", is_total=True),
-    "unlike": Figure("Times a detector was not deterministic", is_total=True),
-    "expired": Figure("Events that came when their time was final", is_total=True),
-    "refused": Figure("Events of one key more than max_keys", is_total=True),
-    "given_up": Figure("Times all was made final, a million events being held", is_total=True),
-    "copies": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Events seen before with another content", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are no JSON", is_total=True),
+    "first": total("Events and timers read for the first time"),
+    "replayed": total("Events and timers read again"),
+    "rollbacks": total("Rollbacks of a state to a checkpoint"),
+    "converged": total("Replays that ended early, in a state that was there before"),
+    "corrected": total("Late events taken in by the detector's own `correct`"),
+    "checkpoints": total("States kept for going back"),
+    "failed": total("Items at which a detector raised"),
+    "untold": total("Items at which a detector gave too many results"),
+    "stopped": total("Keys given up, their state or timers without bounds"),
+    "unlike": total("Times a detector was not deterministic"),
+    "expired": total("Events that came when their time was final"),
+    "refused": total("Events of one key more than max_keys"),
+    "given_up": total("Times all was made final, a million events being held"),
+    "copies": total("Events seen before"),
+    "conflicts": total("Events seen before with another content"),
+    "unkeyed": total("Events without a value for the key of a query"),
+    "unreadable": total("Payloads that are no JSON"),
     "revised": Figure(
         "Results of other queries that came, changed or were withdrawn where it had read",
         is_total=True,
     ),
-    "forgotten": Figure("Results a detector kept open that were forgotten", is_total=True),
+    "forgotten": total("Results a detector kept open that were forgotten"),
 }
 """What the figures of DETECTOR mean, in the order of the metrics."""
 

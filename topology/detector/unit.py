@@ -30,7 +30,7 @@ Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from topology.detector import key_log_state
@@ -338,10 +338,6 @@ class Unit(StateInParts[str]):
             self.note(key)
 
     # -- state -------------------------------------------------------------------------------------
-
-    def entries(self) -> Iterator[LogEntry]:
-        for log in self.logs.values():
-            yield from log.entries
 
     def parts(self) -> Iterable[str]:
         """The keys of the logs; the positions are the caller's to keep."""

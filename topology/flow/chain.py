@@ -44,13 +44,6 @@ class Chain(Composite):
         last emptied, for a driver that keeps book of who holds what."""
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
-    def operator(self, name: str) -> Operator:
-        """The operator of that name, for its figures; KeyError if there is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node.operator
-        raise KeyError(name)
-
     @property
     def names(self) -> list[str]:
         return [node.name for node in self.nodes]

@@ -41,7 +41,7 @@ from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
 from topology.model.journal import part_of
-from topology.model.operator import Changes, Figure, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.beginning import (
@@ -58,22 +58,22 @@ QUERY: Final = "query"
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events that may still get a partner"),
-    "emitted": Figure("First emissions of a row, also those after a retraction", is_total=True),
-    "updated": Figure("Rows that replace an earlier one", is_total=True),
-    "retracted": Figure("Rows withdrawn because a partner came", is_total=True),
-    "expired": Figure("Events that came when their time was final", is_total=True),
-    "given_up": Figure("Events dropped early at the bound", is_total=True),
-    "overflows": Figure("Events with more rows than the bound", is_total=True),
+    "emitted": total("First emissions of a row, also those after a retraction"),
+    "updated": total("Rows that replace an earlier one"),
+    "retracted": total("Rows withdrawn because a partner came"),
+    "expired": total("Events that came when their time was final"),
+    "given_up": total("Events dropped early at the bound"),
+    "overflows": total("Events with more rows than the bound"),
     "promised_ppm": Figure("Share of times to be complete at their first rows, strictest query"),
     "achieved_ppm": Figure("Share of times complete at their first rows, in the worst query"),
     "wait_mean_ns": Figure("Mean time from a time's end to its rows, in the slowest query"),
     "wait_max_ns": Figure("Longest time from a time's end to its rows"),
     "late_ppm": Figure("Share of events that came after the rows of their time"),
-    "missed": Figure("Times under a quality promise that missed an event", is_total=True),
-    "missed_apart": Figure("Times outside that promise that missed an event", is_total=True),
-    "copies": Figure("Events seen before", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "missed": total("Times under a quality promise that missed an event"),
+    "missed_apart": total("Times outside that promise that missed an event"),
+    "copies": total("Events seen before"),
+    "unkeyed": total("Events without a value for the key of a query"),
+    "unreadable": total("Payloads that are not JSON"),
 }
 """What the figures of JOIN mean, in the order of the metrics."""
 

@@ -74,7 +74,7 @@ from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.histogram import PPM
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
-from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep
+from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep, total
 from topology.model.outcome import Step
 from topology.model.saved import dump, load
 
@@ -104,8 +104,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "blocked": Figure("Sources whose events wait in reorder behind a hole"),
     "queued": Figure("Events that wait for other sources"),
     "queued_bytes": Figure("Payload of the events that wait"),
-    "overflows": Figure("Events let go early, the bound being reached", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "overflows": total("Events let go early, the bound being reached"),
+    "forgotten": total("Sources forgotten at a bound, or after forget_after"),
     "scattered": Figure("Sources that came by several input partitions"),
     "promised_ppm": Figure("Share of events not to come later than their source is waited for"),
     "watermark_ns": Figure("W: only late events have a smaller reference time from now on"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 EMIT: Final = "emit"
 UPDATE: Final = "update"
@@ -47,11 +47,8 @@ class Result:
     start_ns: int
     end_ns: int
     values: dict[str, Any]
-
-    @property
-    def found_by(self) -> str:
-        """The operator that finds results of this kind."""
-        raise NotImplementedError
+    found_by: ClassVar[str] = ""
+    """The operator that finds results of this kind."""
 
 
 @dataclass(slots=True)
@@ -64,10 +61,7 @@ class WindowResult(Result):
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def found_by(self) -> str:
-        return "window"
+    found_by: ClassVar[str] = "window"
 
 
 class Member(NamedTuple):
@@ -87,10 +81,7 @@ class MatchResult(Result):
 
     members: list[Member] = field(default_factory=list)
     key: Any = None
-
-    @property
-    def found_by(self) -> str:
-        return "pattern"
+    found_by: ClassVar[str] = "pattern"
 
 
 @dataclass(slots=True)
@@ -98,9 +89,7 @@ class DetectorResult(MatchResult):
     """What a user's detector reports: a match whose `members` it named, or the event at which it
     reported, and whose `key` is the query's."""
 
-    @property
-    def found_by(self) -> str:
-        return "detector"
+    found_by: ClassVar[str] = "detector"
 
 
 class MemberRange(NamedTuple):
@@ -123,10 +112,7 @@ class MatchSetResult(Result):
     ranges: list[MemberRange] = field(default_factory=list)
     joined: list[MemberRange] = field(default_factory=list)
     key: Any = None
-
-    @property
-    def found_by(self) -> str:
-        return "pattern"
+    found_by: ClassVar[str] = "pattern"
 
 
 class Partner(NamedTuple):
@@ -150,10 +136,7 @@ class JoinResult(Result):
     partners: list[Partner] = field(default_factory=list)
     key: Any = None
     probability: float = 1.0
-
-    @property
-    def found_by(self) -> str:
-        return "join"
+    found_by: ClassVar[str] = "join"
 
 
 @dataclass(slots=True)

@@ -112,8 +112,6 @@ class ProbSlack(Weighing):
         guard: bool = True,
     ) -> None:
         super().__init__()
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._theta = share(delta)
         self._step_ns = step_ns
         self._guard = guard

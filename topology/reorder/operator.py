@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.operator import Changes, Figure, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.buffer import Fullest
@@ -48,14 +48,12 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "sources": Figure("Sources known"),
     "held": Figure("Events behind a hole or before a start, and dead letters that hold a place"),
     "held_bytes": Figure("Payload of the events held"),
-    "overflows": Figure(
-        "Times that a bound on held events gave up a hole or a start hold", is_total=True
-    ),
-    "waited_ns": Figure("How long events that have left were held, added up", is_total=True),
-    "filled": Figure("Numbers that were missing and came in time", is_total=True),
-    "outlived": Figure("Numbers that came after they had been given up", is_total=True),
+    "overflows": total("Times that a bound on held events gave up a hole or a start hold"),
+    "waited_ns": total("How long events that have left were held, added up"),
+    "filled": total("Numbers that were missing and came in time"),
+    "outlived": total("Numbers that came after they had been given up"),
     "promised_ppm": Figure("Share of missing numbers, of those that come, to come in time"),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "forgotten": total("Sources forgotten at a bound, or after forget_after"),
 }
 
 

@@ -36,8 +36,6 @@ class AccuracyBudget(Saved):
     FIELDS: ClassVar[tuple[str, ...]] = ("_theta", "_closed", "_missed", "_pending")
 
     def __init__(self, delta: float, *, rate: float = RATE) -> None:
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._delta_ppm = round(delta * PPM)
         self._up = share(rate * delta)
         self._down = share(rate)

@@ -46,7 +46,6 @@ from topology.waiting.policy import (
     PROBABLE,
     PROMISED,
     SlackPolicy,
-    refuse_below,
 )
 from topology.waiting.runs import Filled, Runs
 
@@ -109,14 +108,7 @@ class WindowDriver(Saved):
         max_pending: int = MAX_PENDING,
         patient: bool = False,
     ) -> None:
-        refuse_below("every_ns", every_ns, 1)
-        refuse_below("max_pending", max_pending, 1)
         self._length_ns = every_ns if length_ns is None else length_ns
-        if self._length_ns < every_ns:
-            raise ValueError(
-                f"windows of {self._length_ns} ns every {every_ns} ns leave times uncovered;"
-                " make them as long as they are apart, or longer"
-            )
         self.policy = policy
         self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns

@@ -206,9 +206,3 @@ class Weighing(SlackPolicy):
                     high_ns = middle_ns
         self._emitted_ns = low_ns
         return low_ns
-
-
-def refuse_below(name: str, value: float, least: float) -> None:
-    """ValueError if a setting is too small."""
-    if value < least:
-        raise ValueError(f"{name} is {value}; it must be at least {least}")

@@ -43,7 +43,7 @@ from topology.answer.frontier import Frontier
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.journal import part_of
-from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.model.saved import dump, load
@@ -91,23 +91,23 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "told_not_final": Figure("Windows with a result that is not final"),
     "keys": Figure("Keys with sessions"),
     "kept": Figure("Events that count windows keep for corrections"),
-    "emitted": Figure("First results, also those after a retraction", is_total=True),
-    "updated": Figure("Results that replace an earlier one", is_total=True),
-    "retracted": Figure("Results withdrawn", is_total=True),
-    "expired": Figure("Events of a window that was final when they came", is_total=True),
-    "refused": Figure("Events left out because max_windows were open", is_total=True),
-    "given_up": Figure("Windows made final early because of max_windows", is_total=True),
+    "emitted": total("First results, also those after a retraction"),
+    "updated": total("Results that replace an earlier one"),
+    "retracted": total("Results withdrawn"),
+    "expired": total("Events of a window that was final when they came"),
+    "refused": total("Events left out because max_windows were open"),
+    "given_up": total("Windows made final early because of max_windows"),
     "promised_ppm": Figure("Share of first results to be right, under the strictest query"),
     "achieved_ppm": Figure("Share of first results that were right, in the worst query"),
     "wait_mean_ns": Figure("Mean time from a window's end to its result, in the slowest query"),
     "wait_max_ns": Figure("Longest time from a window's end to its result"),
     "late_ppm": Figure("Share of events that came after the result of one of their windows"),
-    "missed": Figure("Windows under a quality promise that missed an event", is_total=True),
-    "missed_apart": Figure("Windows outside that promise that missed an event", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
-    "skipped": Figure("Values that an aggregate cannot use", is_total=True),
-    "failed": Figure("Exceptions raised by a user's aggregate", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "missed": total("Windows under a quality promise that missed an event"),
+    "missed_apart": total("Windows outside that promise that missed an event"),
+    "unkeyed": total("Events without a value for the key of a query"),
+    "skipped": total("Values that an aggregate cannot use"),
+    "failed": total("Exceptions raised by a user's aggregate"),
+    "unreadable": total("Payloads that are not JSON"),
 }
 """What the figures of WINDOW mean, in the order of the metrics."""
 

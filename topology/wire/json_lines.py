@@ -34,7 +34,9 @@ from topology.model.result import (
 JsonObject = dict[str, Any]
 Said = TypeVar("Said")
 
-_MILLION: Final = 1_000_000
+MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
+PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
+"""The names that a `Member` and a `Partner` have in a line, in the order of their fields."""
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -228,13 +230,7 @@ def line_json(line: JsonObject, option: int = 0) -> bytes:
 
 
 def _member(member: Member) -> JsonObject:
-    return {
-        "alias": member.alias,
-        "source": member.source,
-        "epoch": member.epoch,
-        "seq": member.seq,
-        "ref_time": member.ref_time_ns,
-    }
+    return dict(zip(MEMBER, member, strict=True))
 
 
 def _range(members: MemberRange) -> JsonObject:
@@ -244,14 +240,7 @@ def _range(members: MemberRange) -> JsonObject:
 
 
 def _partner(partner: Partner) -> JsonObject:
-    return {
-        "alias": partner.alias,
-        "stream": partner.stream,
-        "source": partner.source,
-        "epoch": partner.epoch,
-        "seq": partner.seq,
-        "ref_time": partner.ref_time_ns,
-    }
+    return dict(zip(PARTNER, partner, strict=True))
 
 
 def _head(kind: str, result: Result) -> JsonObject:

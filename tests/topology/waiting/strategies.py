@@ -79,12 +79,6 @@ STRATEGIES: Final = [
         certain=True,
     ),
     Strategy("aq", lambda s: AQKSlack(50 * MS * s, 0.95), certain=True, inexact=True),
-    Strategy(
-        "aq, arrival",
-        lambda s: AQKSlack(100 * MS * s, 0.8, measure="arrival"),
-        certain=True,
-        inexact=True,
-    ),
     Strategy("ldop", lambda s: LDOP(500 * MS * s, 1_500_000), certain=True, inexact=True),
     Strategy("event-driven", always(EventDriven), certain=True, promise=0.0),
     Strategy("event-driven, idle", lambda s: EventDriven(idle_ns=300 * MS * s), certain=True),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
@@ -353,20 +351,3 @@ def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_ou
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]
     assert few.overflows == 1
-
-
-REFUSED: list[Callable[[], object]] = [
-    lambda: KSlack(-1),
-    lambda: ProbSlack(2),
-    lambda: ProbSlack(0.1, period=100),
-    lambda: AccuracyBudget(-1),
-    lambda: AQKSlack(0, 0.9),
-    lambda: WindowDriver(Ignore(), 0),
-    lambda: WindowDriver(Ignore(), 10, 5),
-]
-
-
-@pytest.mark.parametrize("make", REFUSED)
-def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"\d"):
-        make()
