@@ -363,4 +363,4 @@ class Clock(Operator):
 
 
 def trouble(clock: SourceClock) -> tuple[int, int, str]:
-    return STATES.index(clock.state or STATES[0]), clock.error_ns, clock.source
+    return STATES.index(clock.state or STATES[0]), clock.cell.error_ns, clock.source

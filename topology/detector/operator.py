@@ -163,7 +163,7 @@ class Detecting(KeepingQuery):
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         after = self._frontier.after(watermarks)
         unit = self.unit
-        return unit.unread_ns <= self._goal(after)[0] or unit.open_ns <= after.final_ns
+        return unit.unread.next_ns <= self._goal(after)[0] or unit.open.next_ns <= after.final_ns
 
     def seal(self) -> None:
         self.emitter.proven_ns = self._frontier.watermark_ns
@@ -355,13 +355,9 @@ class Detecting(KeepingQuery):
             "given_up": self._given_up,
             "revised": self._revised,
             "forgotten": unit.forgotten,
-            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
+            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._answer == SPECULATE),
             **self.emitter.figures(),
         }
-
-    @property
-    def _is_ahead(self) -> bool:
-        return self._answer == SPECULATE
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
@@ -369,7 +365,7 @@ class Detecting(KeepingQuery):
         why = WHY[self._answer]
         if self.unit.counts.unlike:
             why += f", as the detector is no function: {self.unit.counts.why}"
-        elif self._is_ahead and load.is_spent(self._frontier.watermark_ns):
+        elif self._answer == SPECULATE and load.is_spent(self._frontier.watermark_ns):
             why = "as far beyond the watermark as what is left for going back would pay for"
         reads = [each.query for each in self.config.reads]
         if reads and self._limit < self._own_goal(self._frontier):

@@ -208,7 +208,7 @@ class Join(KeepingQuery):
                 self._emitter.emit(row, self._emitter.id_of(row))
         bonded = self._rows.bonded(entry)
         self._retention.keep(entry, bonded)
-        if self._owners.are_emitted:
+        if self._owners.emitted:
             for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
         if self._is_outer:

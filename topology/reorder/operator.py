@@ -28,7 +28,7 @@ from typing import Any, Final
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
-from topology.model.outcome import TIMEOUT, Step, dead_letter
+from topology.model.outcome import OVERFLOW, TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
@@ -224,12 +224,12 @@ class Reorder(Shell[NumberedBuffer]):
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:
             self._shared.overflows += 1
-            buffer.overflow(now_ns, step)
+            buffer.give_up_oldest(OVERFLOW, now_ns, step)
         self._fullest.note(buffer)
         while (most := self._fullest.over()) is not None:
             self._journal.mark(most)
             self._shared.overflows += 1
-            most.overflow(now_ns, step)
+            most.give_up_oldest(OVERFLOW, now_ns, step)
             self._arm(most)
 
     # -- for people --------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Windows(QueryOperator):
         self.beginnings.append(self._beginning)
         self._target = target_of(config)
         if self._target is not None:
-            self._target.keep_apart()
+            self._target.policy.keep_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(
             config.correct_for_ns,
@@ -334,14 +334,14 @@ class Windows(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        of_target: State = {} if self._target is None else self._target.parts()
+        of_target: State = {} if self._target is None else self._target.policy.parts()
         return self._windows.snapshot() | _of_target(of_target) | self._query_state()
 
     def changes(self) -> Changes:
         target = self._target
-        of_target: Changes = {} if target is None else target.changed_parts()
+        of_target: Changes = {} if target is None else target.policy.changed_parts()
         if target is not None and not self._windows.is_asked:
-            of_target = {**target.parts()}
+            of_target = {**target.policy.parts()}
         stale, self._stale = self._stale, {}
         return stale | self._windows.changes() | _of_target(of_target) | self._query_state()
 

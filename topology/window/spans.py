@@ -158,7 +158,7 @@ class Spans(WindowKind):
         return self._panes.open(slice_ns, key)
 
     def _make_room(self) -> None:
-        oldest_ns = self._timers.oldest_end_ns
+        oldest_ns = self._timers.ending.next_ns
         if oldest_ns <= self._frontier.closed_ns:
             self._emit_touched()
             before = self._panes.count
