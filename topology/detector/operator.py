@@ -59,7 +59,7 @@ from topology.model.operator import Changes, Figure, Figures, Plain, State, tota
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.query.fields import NO_KEY, Decode, KeyTexts, at
+from topology.query.fields import Decode, KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
@@ -191,7 +191,8 @@ class Detecting(KeepingQuery):
         if event.kind == DATA:
             if not (self.config.is_ahead or event.late):
                 self._frontier.hear(event)
-            self._accept(event)
+            self.load.note_event(event.ref_time_ns, event.at_ns)
+            self._put(event)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
         elif event.kind == PASSED:
@@ -207,10 +208,6 @@ class Detecting(KeepingQuery):
             return
         self._instant_open = True
 
-    def _accept(self, event: Event) -> None:
-        self.load.note_event(event.ref_time_ns, event.at_ns)
-        self._put(event)
-
     def _put(self, event: Event) -> None:
         is_read = self.config.reads_stream and event.kind == DATA
         if not is_read or (self._types and event.type not in self._types):
@@ -219,7 +216,7 @@ class Detecting(KeepingQuery):
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
-        key = self._key_of(payload)
+        key = self._keys.of(payload, self.config.key)
         if key is None:
             self._left_out[UNKEYED] += 1
             return
@@ -229,12 +226,8 @@ class Detecting(KeepingQuery):
         else:
             self._left_out[word] += 1
 
-    def _key_of(self, payload: Any) -> str | None:
-        path = self.config.key
-        return NO_KEY if path is None else self._keys.text(at(payload, path))
-
     def _reject(self, event: Event) -> None:
-        key = self._key_of(self._decode(event.value))
+        key = self._keys.of(self._decode(event.value), self.config.key)
         if key is not None:
             self.unit.remove(key, key_of(event))
 
@@ -271,7 +264,7 @@ class Detecting(KeepingQuery):
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
-        key = self._key_of(seen.payload) if said.is_current else None
+        key = self._keys.of(seen.payload, self.config.key) if said.is_current else None
         if said.is_current and key is None:
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:

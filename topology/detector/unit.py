@@ -168,14 +168,12 @@ class Unit(StateInParts[str]):
         self.note(key)
 
     def _new_log(self, key: str) -> KeyLog:
-        log = KeyLog(key, self._behaviour, self._ids_of(key), self.counts)
+        ids = ResultIds(self._begun + framed(key.encode()))
+        log = KeyLog(key, self._behaviour, ids, self.counts)
         log.spacing, log.converges = self.spacing, self._converges
         log.edits = self._edits
         self.logs[key] = log
         return log
-
-    def _ids_of(self, key: str) -> ResultIds:
-        return ResultIds(self._begun + framed(key.encode()))
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
         """Read up to there, and let what is before `final` stand."""

@@ -23,7 +23,7 @@ from math import copysign
 from typing import Any, Final
 
 from topology.detector.item import Seen
-from topology.detector.shapes import made, named, shape_of
+from topology.detector.shapes import made, shape_of
 from topology.model.operator import Plain
 
 Classes = Mapping[str, type]
@@ -145,7 +145,7 @@ def _copied_object(kind: type, value: Any, below: int) -> Any:
     shape = shape_of(kind)
     if kind is tuple or shape.is_named(value):
         is_flat = _FIXED.issuperset(map(type, value))
-        return value if is_flat else named(kind, [copied(each, below) for each in value])
+        return value if is_flat else tuple.__new__(kind, [copied(each, below) for each in value])
     if shape.is_member:
         return value
     if not shape.is_object:

@@ -145,8 +145,10 @@ class Owners(StateInParts[Part]):
         return rows, len(found) > self._max_rows
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
-        if not self._frontiers.are_whole and self._may_lack_unseen(owner):
-            return
+        if not self._frontiers.are_whole:
+            since_ns = self._frontiers.since_ns(owner[1].side)
+            if self._relation.reach(*owner)[0] < since_ns:
+                return  # an event that came before the query may be its partner
         rows, is_cut = self._rows_now(owner)
         current: CurrentRows = {}
         for id_, row in rows.items():
@@ -155,10 +157,6 @@ class Owners(StateInParts[Part]):
             self._emitter.overflow(owner[1], len(rows))
         elif current and not is_final:
             self.note((EMITTED, *self._keep(owner, current)))
-
-    def _may_lack_unseen(self, owner: Owner) -> bool:
-        """Whether an event that came before the query may be its partner."""
-        return self._relation.reach(*owner)[0] < self._frontiers.since_ns(owner[1].side)
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)

@@ -131,11 +131,6 @@ class WindowDriver(Saved):
         self._empty: set[int] = set()  # of the pending: those that held nothing
 
     @property
-    def pending(self) -> tuple[str, ...]:
-        """Why the windows closed of which it is not yet known whether they missed an event."""
-        return tuple(self._pending)
-
-    @property
     def is_waiting(self) -> bool:
         """There is a window to be closed that counts."""
         return self._next is not None and (self.filled is None or self.filled.first is not None)

@@ -406,7 +406,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
             assert not [one for one in operator.held() if policy.passes(one.ts_ns, event.at_ns)]
         for event in copies(events):
             driver.on_batch([event], event.at_ns)
-            assert len(driver.pending) <= 50
+            assert len(driver._pending) <= 50
         if isinstance(policy, RiskSlack):
             sample = policy._pool.fitting.sample()
             octaves = max(sample.apart).bit_length() + max(sample.delays).bit_length()
