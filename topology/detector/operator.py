@@ -148,10 +148,6 @@ class Detecting(KeepingQuery):
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
 
-    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
-        """See `LoadModel`."""
-        self.load.items_cost(step_ns, others_ppm)
-
     @property
     def items(self) -> int:
         """Read, for the first time and again."""

@@ -48,10 +48,10 @@ class DetectorQueries(KeepingQueries[Detecting]):
         step.results.sort(key=at_ns)
         return self._finish(step)
 
-    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
+    def items_cost(self, step_ns: int, others_ppm: int) -> None:
         """See `Detecting`."""
         for each in self._detecting:
-            each.items_cost(step_ns, others_ppm)
+            each.load.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:

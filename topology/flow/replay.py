@@ -26,7 +26,6 @@ from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.heard import Heard
 from topology.flow.stage import Stage
-from topology.flow.unmet import streams_of
 from topology.model.event import Event, offset_of
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
@@ -140,7 +139,7 @@ class Replay:
         return [
             name
             for name, query in self.topology.queries.items()
-            if query.detector is None and streams_of(query, self.topology) <= {*self._streams}
+            if query.detector is None and self.topology.read_by(query) <= {*self._streams}
         ]
 
     def figures(self) -> list[Figures]:

@@ -395,16 +395,9 @@ class NumberedBuffer(Epochs):
         self.blocked = waits
 
     def _control(self, kind: str, now_ns: int) -> Event:
-        event = Event(
-            self.shared.stream,
-            self.source,
-            self.current.epoch,
-            max(self.current.next, 0),
-            0,
-            now_ns,
-        )
-        event.kind = kind
-        return event
+        current = self.current
+        place = self.source, current.epoch, max(current.next, 0)
+        return Event(self.shared.stream, *place, 0, now_ns, kind=kind)
 
     # -- time and bounds ---------------------------------------------------------------------------
 

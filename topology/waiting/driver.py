@@ -287,7 +287,9 @@ class WindowDriver(Saved):
                 self._close_sure(last, by, decisions)
             elif policy.passes(bound_ns, now_ns):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
-                last = self._last_idle(now_ns) if by == IDLE else number
+                last = self._first_that_counts() if by == IDLE else number
+                if last > number and not policy.passes(self.bound_ns(last), now_ns):
+                    last = number  # else empty windows close with the next that is filled
                 self._close(last, by, policy.miss_ppm(bound_ns, now_ns), decisions)
             elif now_ns >= bound_ns + self._cap_ns:
                 # What does not pass now lets none after it pass.
@@ -339,15 +341,6 @@ class WindowDriver(Saved):
             else:
                 high = middle - 1
         return low
-
-    def _last_idle(self, now_ns: int) -> int:
-        """Empty windows that nobody is waited for close with the next that is filled."""
-        assert self._next is not None
-        if self.filled is not None and self.filled.first is not None:
-            last = max(self._next, self.filled.first)
-            if self.policy.passes(self.bound_ns(last), now_ns):
-                return last
-        return self._next
 
     def _close_sure(self, last: int, by: str, decisions: list[Decision]) -> None:
         """All windows up to `last`, of which the strategy will know no more: none of them,
