@@ -148,12 +148,6 @@ class Detecting(KeepingQuery):
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
 
-    @property
-    def items(self) -> int:
-        """Read, for the first time and again."""
-        counts = self.unit.counts
-        return counts.first + counts.replayed
-
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:

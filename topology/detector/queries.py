@@ -55,7 +55,8 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     @property
     def items(self) -> int:
-        return sum(each.items for each in self._detecting)
+        counts = [each.unit.counts for each in self._detecting]
+        return sum(each.first + each.replayed for each in counts)
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)

@@ -83,7 +83,7 @@ class SliceTimers:
     """Slices and windows are named by where they start. Each is announced once, until it is
     taken."""
 
-    __slots__ = ("_closing", "_emitted", "_slices", "ending", "next_final_ns")
+    __slots__ = ("_closing", "_slices", "emitted", "ending", "next_final_ns")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -91,7 +91,7 @@ class SliceTimers:
         """Slices, by the next end of a window that holds them."""
         self.ending: Timers[int] = Timers()
         """Slices, by the end of the last such window."""
-        self._emitted: Timers[int] = Timers()
+        self.emitted: Timers[int] = Timers()
         """Windows, by their end."""
         self.next_final_ns: int = NEVER
         """Nothing becomes final before."""
@@ -107,7 +107,7 @@ class SliceTimers:
     def expect_final(self, start_ns: int) -> None:
         """A window that starts there was emitted and is not final."""
         end_ns = start_ns + self._slices.size_ns
-        self._emitted.arm(start_ns, end_ns)
+        self.emitted.arm(start_ns, end_ns)
         self.next_final_ns = min(self.next_final_ns, end_ns)
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
@@ -132,15 +132,7 @@ class SliceTimers:
                 self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
         return starts
 
-    def final_windows(self, final_ns: int) -> list[int]:
-        """Those emitted that end until then, rising."""
-        return self._taken(self._emitted, final_ns)
-
-    def final_slices(self, final_ns: int) -> list[int]:
-        """Those whose windows all end until then, rising."""
-        return self._taken(self.ending, final_ns)
-
-    def _taken(self, timers: Timers[int], final_ns: int) -> list[int]:
+    def taken(self, timers: Timers[int], final_ns: int) -> list[int]:
         taken = sorted(timers.due(final_ns + 1))
-        self.next_final_ns = min(self._emitted.next_ns, self.ending.next_ns)
+        self.next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
         return taken
