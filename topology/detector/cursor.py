@@ -120,9 +120,9 @@ class Cursor:
         "_behaviour",
         "_counts",
         "_ids",
-        "_is_first",
         "due_ns",
         "high_ns",
+        "is_first",
         "last",
         "state",
         "steps",
@@ -145,7 +145,7 @@ class Cursor:
         self._behaviour = behaviour
         self._ids = ids
         self._counts = counts
-        self._is_first = is_first
+        self.is_first = is_first
         self.state = state
         self.high_ns = high_ns
         self.last = last
@@ -153,10 +153,6 @@ class Cursor:
         self.steps = 0
         self.due_ns: int = NEVER
         self._ask_deadline()
-
-    def become_first(self) -> None:
-        """What it reads from now on is read for the first time."""
-        self._is_first = True
 
     def mend(self, state: Any, high_ns: int) -> None:
         """It has read a late event besides, and comes to this; it has no timers."""
@@ -177,11 +173,11 @@ class Cursor:
         if isinstance(self.state, Stopped):
             return
         is_looked_at = not seen.seq % LOOK_EVERY
-        if is_looked_at and self._is_first:
+        if is_looked_at and self.is_first:
             self._try_twice(seen)
         try:
             state, said = self._behaviour.step(self.state, seen)
-            self._emit(said, seen, self.last, outs, unsure=unsure)
+            self.emit(said, seen, self.last, outs, unsure=unsure)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, repr(seen))
@@ -207,7 +203,7 @@ class Cursor:
             return
         at_end: list[DetectorOutput] = []
         try:
-            self._emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
+            self.emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, "the end")
         outs += [
@@ -222,7 +218,7 @@ class Cursor:
         self.ticks += 1
         try:
             state, said = self._behaviour.tick(self.state, due_ns)
-            self._emit(said, None, key, outs, unsure=False)
+            self.emit(said, None, key, outs, unsure=False)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, f"its timer at {due_ns}")
@@ -252,13 +248,7 @@ class Cursor:
         passed_ns, kind = self.last[0], self.last[1]
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
 
-    def emit(self, said: Any, seen: Seen, cause: Key, *, unsure: bool) -> list[DetectorOutput]:
-        """The results at an event; raises as a detector's step would."""
-        outs: list[DetectorOutput] = []
-        self._emit(said, seen, cause, outs, unsure=unsure)
-        return outs
-
-    def _emit(
+    def emit(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
     ) -> None:
         """Adds all results of an item, or none if one is invalid."""
@@ -282,7 +272,7 @@ class Cursor:
         outs += found
 
     def _note_left_out(self) -> None:
-        if self._is_first:
+        if self.is_first:
             self._counts.untold += 1
             self._counts.why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
 
@@ -363,7 +353,7 @@ class Cursor:
             self.stop(f"its state cannot be kept: {wrong}")
 
     def _fail(self, wrong: Exception, where: str) -> None:
-        if self._is_first:
+        if self.is_first:
             self._counts.failed += 1
             self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
 
@@ -371,7 +361,7 @@ class Cursor:
         """Its key keeps no state and emits nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
-        if self._is_first:
+        if self.is_first:
             self._counts.stopped += 1
             self._counts.why = why
 

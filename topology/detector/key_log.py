@@ -305,7 +305,7 @@ class KeyLog:
                     cursor.fire((*read_until[:4], 1), outs)
                 done = len(dirty)
                 self._since = since
-                cursor.become_first()
+                cursor.is_first = True
                 self.live = cursor
             self._counts.first += new
             self._counts.replayed += cursor.steps - new

@@ -88,12 +88,13 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour, touched: dict[str, None
     before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
     unsure = seen.unsure or _is_unsure(seen.time_ns, seen.error_ns, before_ns)
     high_ns = max(before_ns, seen.time_ns + seen.error_ns)
+    emitted_now: list[DetectorOutput] = []
     try:
         said = behaviour.correct(live.state, seen, given)
         if said is None:
             return False
         state, found, kept = said
-        emitted_now = live.emit(found, seen, entry.key, unsure=unsure)
+        live.emit(found, seen, entry.key, emitted_now, unsure=unsure)
         left = _left(behind, given, list(kept), high_ns)
     except Exception:  # noqa: BLE001 - a user's code may raise anything; a replay decides
         return False

@@ -35,7 +35,6 @@ from topology.model.saved import Saved, dump, load
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
     READY,
-    Counts,
     DelayTables,
     Rotating,
     distance_ppm,
@@ -64,32 +63,23 @@ BESIDE_PARTS: Final = (*Weighing.FIELDS, "_ordered", "_sources", "budget")
 class Modelled(Saved):
     """Counts and the model last made of them."""
 
-    __slots__ = ("_made_of", "_step_ns", "fitting", "model", "pace")
+    __slots__ = ("_step_ns", "fitting", "made_of", "model", "pace")
 
     def __init__(self, period: int, step_ns: int) -> None:
         self.fitting = Rotating(period, step_ns)
         self.model: Posterior | None = None
-        self._made_of: DelayTables | None = None
+        self.made_of: DelayTables | None = None
         self.pace: StepRate | None = None
         self._step_ns = step_ns
 
-    @property
-    def apart(self) -> Counts:
-        return self._made_of.apart if self._made_of is not None else {}
-
-    @property
-    def delays(self) -> Counts:
-        """The delays from these tables' own base; see `base_ns`."""
-        return self._made_of.delays if self._made_of is not None else {}
-
     def make(self, sample: DelayTables, pace: StepRate | None) -> None:
-        self._made_of = sample
+        self.made_of = sample
         self.pace = pace
         assert self.fitting.base_ns is not None
         self.model = Posterior(sample, self._step_ns, self.fitting.base_ns, pace)
 
     def snapshot(self) -> Plain:
-        made_of = self._made_of.snapshot() if self._made_of is not None else None
+        made_of = self.made_of.snapshot() if self.made_of is not None else None
         pace = list(self.pace) if self.pace is not None else None
         return [self.fitting.snapshot(), made_of, pace]
 
@@ -196,14 +186,14 @@ class RiskSlack(Weighing):
                 source.alone = due.events >= READY and self._differs(source.own)
 
     def _differs(self, own: Modelled) -> bool:
-        pool = self._pool
-        if pool.model is None or own.model is None:
+        mine, others = own.made_of, self._pool.made_of
+        if mine is None or others is None or own.model is None or self._pool.model is None:
             return False
-        if distance_ppm(own.apart, pool.apart) > OWN_PPM:
+        if distance_ppm(mine.apart, others.apart) > OWN_PPM:
             return True
-        shift = (own.model.base_ns - pool.model.base_ns) // self._step_ns
-        shifted = {grid_floor(d + shift): count for d, count in own.delays.items()}
-        return distance_ppm(shifted, pool.delays) > OWN_PPM
+        shift = (own.model.base_ns - self._pool.model.base_ns) // self._step_ns
+        shifted = {grid_floor(d + shift): count for d, count in mine.delays.items()}
+        return distance_ppm(shifted, others.delays) > OWN_PPM
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         self.budget.closed(bound_ns, now_ns, by, windows)
