@@ -210,7 +210,7 @@ class Distinct(AggregateCell):
         return self.seen is not None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = self.copy()
+        together: Any = self.copy()
         for cell in possibles:
             together.merge(cell)
         return self.value(), None if together.seen is None else together.value()
