@@ -10,9 +10,10 @@ final is updated once more, with the same content and `final` set.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 EMIT: Final = "emit"
 UPDATE: Final = "update"
@@ -47,8 +48,11 @@ class Result:
     start_ns: int
     end_ns: int
     values: dict[str, Any]
-    found_by: ClassVar[str] = ""
-    """The operator that finds results of this kind."""
+
+    @property
+    def found_by(self) -> str:
+        """The operator that finds results of this kind."""
+        return FOUND_BY[type(self)]
 
 
 @dataclass(slots=True)
@@ -61,7 +65,6 @@ class WindowResult(Result):
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, Any] = field(default_factory=dict)
-    found_by: ClassVar[str] = "window"
 
 
 class Member(NamedTuple):
@@ -81,15 +84,12 @@ class MatchResult(Result):
 
     members: list[Member] = field(default_factory=list)
     key: Any = None
-    found_by: ClassVar[str] = "pattern"
 
 
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
     """What a user's detector reports: a match whose `members` it named, or the event at which it
     reported, and whose `key` is the query's."""
-
-    found_by: ClassVar[str] = "detector"
 
 
 class MemberRange(NamedTuple):
@@ -112,7 +112,6 @@ class MatchSetResult(Result):
     ranges: list[MemberRange] = field(default_factory=list)
     joined: list[MemberRange] = field(default_factory=list)
     key: Any = None
-    found_by: ClassVar[str] = "pattern"
 
 
 class Partner(NamedTuple):
@@ -136,7 +135,15 @@ class JoinResult(Result):
     partners: list[Partner] = field(default_factory=list)
     key: Any = None
     probability: float = 1.0
-    found_by: ClassVar[str] = "join"
+
+
+FOUND_BY: Final[Mapping[type[Result], str]] = {
+    WindowResult: "window",
+    MatchResult: "pattern",
+    MatchSetResult: "pattern",
+    DetectorResult: "detector",
+    JoinResult: "join",
+}
 
 
 @dataclass(slots=True)
