@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
 from topology.config.chains import (
     corrects_for_ns,
