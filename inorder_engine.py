@@ -20,7 +20,10 @@ from importlib.machinery import ModuleSpec, PathFinder
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes its time
 ROOMS = frozenset(
-    {"agents", "cli", "codec", "inorder", "producers", "sinks", "spark_analytics", "topology"}
+    {
+        *("agents", "cli", "codec", "inorder", "producers", "recordings", "sinks"),
+        *("spark_analytics", "topology"),
+    }
 )
 SERVING = frozenset({"sink", "stage", "sync-server", "worker"})
 """These run until they are told to stop, and leave with 0 then."""

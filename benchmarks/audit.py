@@ -23,9 +23,9 @@ from benchmarks.harness import ROOT, Asked, Figures, Tables, elsewhere
 from benchmarks.tables import Table
 from benchmarks.workloads.machines import MS, S, plant
 from cli.audit.pictures import windows_picture
-from producers.recording.audit.findings import Asked as Question
-from producers.recording.audit.findings import audited
-from producers.recording.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.findings import Asked as Question
+from recordings.audit.findings import audited
+from recordings.audit.row import ONE_ORDER, AuditRow
 
 MACHINES: Final = 50
 BOUND_NS: Final = 5 * S

@@ -17,7 +17,7 @@ from cli.value_format import ValueFormat, encoding_of
 
 if TYPE_CHECKING:
     from inorder.contract import TimeUnit
-    from producers.recording.values import FileMapping
+    from recordings.values import FileMapping
     from topology.config import StreamConfig, Topology
     from topology.fields.mapping import Fields
     from topology.fields.where import Where
@@ -102,7 +102,7 @@ class MappingOptions(NamedTuple):
                     f"--format {encoding.format} without --source: name where the source is, too"
                 )
             return None
-        from producers.recording.values import FileMapping
+        from recordings.values import FileMapping
 
         numbered = topology is not None and any(
             each.reorder.numbered for each in topology.streams.values()
@@ -117,7 +117,7 @@ class MappingOptions(NamedTuple):
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """With `values` where the file holds values of the `fields` of the topology. What can be
         read only once is not looked at."""
-        from producers.recording.file import InputError
+        from recordings.file import InputError
 
         by_topology = self._replace(values=True)
         try:
@@ -139,7 +139,7 @@ def where_of(option: str, text: str, *, on_file: bool) -> Where:
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    """What decoded records have there, as `producers.recording.guess` takes them."""
+    """What decoded records have there, as `recordings.guess` takes them."""
     from topology.fields.values import walked
 
     path = where.path if on_file else (where.place, *where.path)

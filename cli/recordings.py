@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import click
 
 from agents.exits import Exit
-from producers.recording.file import InputError
+from recordings.file import InputError
 
 
 class Unreadable(click.ClickException):

@@ -14,7 +14,7 @@ from cli.option_group import option_group
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:
-    from producers.recording.encoded import FileEncoding
+    from recordings.encoded import FileEncoding
     from topology.config import SchemaConfig
     from topology.fields.values import Decode, Picking
 
@@ -99,8 +99,8 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
     """How the values of a file are encoded that are of this format; None: as its form says."""
     if format_ == "json":
         return None
-    from producers.recording.encoded import FileEncoding
-    from producers.recording.file import Form, form_by_name
+    from recordings.encoded import FileEncoding
+    from recordings.file import Form, form_by_name
 
     if format_ == "bytes":
         raise Refused(

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 from cli.taken import SAMPLE, Taken
-from producers.recording.audit.row import AuditInput, OrderRule
+from recordings.audit.row import AuditInput, OrderRule
 
 
 @dataclass(slots=True)

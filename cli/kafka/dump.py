@@ -30,7 +30,7 @@ from cli.topology_file import (
     topic_named,
     topology_option,
 )
-from producers.recording.topic_dump import DumpRefused, DumpStalled, dumped
+from recordings.topic_dump import DumpRefused, DumpStalled, dumped
 from topology.config import Topology
 
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from producers.recording.file import GZIP_MARK, STDIN, Form, InputError, opened
-from producers.recording.rows import LineSource, json_rows, rows_in
+from recordings.file import GZIP_MARK, STDIN, Form, InputError, opened
+from recordings.rows import LineSource, json_rows, rows_in
 from topology.wire.line_reader import Row
 
 PIECE_BYTES: Final = 16 * 2**20

@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from producers.recording.file import InputError
-from producers.recording.replayed import left, passed
-from producers.recording.rows import NEEDED, NEEDED_BY_TIME
-from producers.recording.summary import Summary
+from recordings.file import InputError
+from recordings.replayed import left, passed
+from recordings.rows import NEEDED, NEEDED_BY_TIME
+from recordings.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.part import Part

@@ -46,7 +46,7 @@ PLACEHOLDER: Final = re.compile(r"^[^a-z]*[A-Z]+[^a-z]*$")
 FOLDERS: Final = frozenset(
     {
         *("agents", "benchmarks", "cli", "codec", "docs", "infra", "inorder", "producers", "sinks"),
-        *("spark_analytics", "tests", "topology"),
+        *("recordings", "spark_analytics", "tests", "topology"),
     }
 )
 NAMED: Final = re.compile(r"^(?P<path>(?:[\w.-]+/)+[\w.-]*)$")

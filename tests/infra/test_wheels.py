@@ -22,7 +22,7 @@ from tests.infra.environment import RUN_S, Environment
 
 CLIENT = {"inorder"}
 ENGINE = {
-    *("agents", "cli", "codec", "producers", "sinks", "spark_analytics", "topology"),
+    *("agents", "cli", "codec", "producers", "recordings", "sinks", "spark_analytics", "topology"),
     "inorder_engine.py",
 }
 BUILD_S = 200.0
