@@ -96,7 +96,7 @@ def measured(records: int) -> Table:
         megabytes = path.stat().st_size / 2**20
         with tempfile.TemporaryFile("w+") as out:
             began_s = time.perf_counter()
-            argv = [sys.executable, "-m", "inorder_engine", "audit", str(path), "--json"]
+            argv = [sys.executable, "-m", "inorder", "audit", str(path), "--json"]
             took = spent(argv, out, ROOT)
             seconds = time.perf_counter() - began_s
             out.seek(0)

@@ -71,7 +71,7 @@ class Commands(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"cli.{module}").command
-        if not gc.isenabled():  # so `inorder_engine` began; what was imported need not be walked
+        if not gc.isenabled():  # so `inorder.__main__` began; what was imported need not be walked
             gc.freeze()
             gc.enable()
         return command

@@ -21,6 +21,7 @@ own. It is told the time, which offsets may be committed, and its state is kept 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 
 from inorder.records import ClockOffset, ClockSample, RawEvent, Record
@@ -61,6 +62,11 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":
         raise
+    if (other := sys.modules.get("topology")) is not None:
+        place = getattr(other, "__file__", None) or "elsewhere"
+        raise ImportError(
+            f"`topology` is {place}, which is not the engine's; rename it, or take it from the path"
+        ) from missing
     remedy = "pip install inorder-engine"
     raise ImportError(f"topologies in code are a part of the engine; {remedy}") from missing
 

@@ -67,7 +67,8 @@ def test_help_and_replay_import_no_kafka_client() -> None:
 
 
 TOLD_MEANWHILE = """
-import os, sys, inorder_engine
+import os, sys
+from inorder.__main__ import main
 class ToldMeanwhile:
     @staticmethod
     def find_spec(name, *_):
@@ -75,7 +76,7 @@ class ToldMeanwhile:
             os.kill(os.getpid(), {number})
             raise AssertionError("it went on")
 sys.meta_path.insert(0, ToldMeanwhile)
-inorder_engine.main()
+main()
 """
 
 

@@ -17,14 +17,12 @@ from pathlib import Path
 import pytest
 
 from cli.local.process import Process
+from inorder.__main__ import ROOMS
 from tests import ROOT
 from tests.infra.environment import RUN_S, Environment
 
 CLIENT = {"inorder"}
-ENGINE = {
-    *("agents", "cli", "codec", "producers", "recordings", "sinks", "spark_analytics", "topology"),
-    "inorder_engine.py",
-}
+ENGINE = ROOMS - CLIENT
 BUILD_S = 200.0
 READY = re.compile(r"ready: embedded broker at (\S+), worker at")
 GIVEN = os.environ.get("INORDER_WHEELS", "")
@@ -124,11 +122,8 @@ def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
 def test_the_client_lives_beside_another_package_named_agents(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    (tmp_path / "others" / "agents").mkdir(parents=True)
-    (tmp_path / "others" / "pyproject.toml").write_text(OTHERS)
-    (tmp_path / "others" / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
     there = Environment(tmp_path / "client")
-    there.install(wheels["inorder"], tmp_path / "others")
+    there.install(wheels["inorder"], others_in(tmp_path))
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
     for asked in (
@@ -139,6 +134,15 @@ def test_the_client_lives_beside_another_package_named_agents(
         missing = there.run("python", "-c", asked)
         assert missing.returncode == 1
         assert "pip install inorder-engine" in missing.stderr
+
+
+def others_in(folder: Path) -> Path:
+    """A distribution of somebody else's, with a package of that name."""
+    others = folder / "others"
+    (others / "agents").mkdir(parents=True)
+    (others / "pyproject.toml").write_text(OTHERS)
+    (others / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
+    return others
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +197,19 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
         yield found[1]
     finally:
         assert dev.stop() == 0, dev.tail()
+
+
+@pytest.mark.slow
+def test_the_engine_beside_another_package_named_agents_is_refused(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    others = others_in(tmp_path)
+    there = Environment(tmp_path / "there")
+    there.install("--no-deps", wheels["inorder"], wheels["inorder_engine"], others)
+    done = there.run("inorder", "--version")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "agents is not inorder's alone: somebody_elses has files there, too;" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.long
