@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 import click
 from pydantic_core import PydanticCustomError
 
-from agents.kafka.security import Security, SecurityRefused, read_security
 from cli.topology_file import Decorator, Refused
 from topology.spelling.problem import Fault
 from topology.spelling.values import NS_PER, in_unit
 
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers
+    from agents.kafka.security import Security
 
 
 def security(path: str | None) -> Security:
     """From the file of `--kafka` and the environment; `Refused` says what is wrong."""
+    from agents.kafka.security import SecurityRefused, read_security
+
     text = ""
     if path is not None:
         try:

@@ -54,6 +54,8 @@ COMMANDS: Final = {name: each for group in GROUPS.values() for name, each in gro
 HIDDEN: Final = frozenset({"stage"})
 
 EXTRAS: Final = {
+    "aiohttp": "kafka", "aiokafka": "kafka", "confluent_kafka": "kafka", "cramjam": "kafka",
+    "faust": "kafka", "mode": "kafka", "prometheus_client": "kafka", "rocksdict": "kafka",
     "psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark",
     "fastavro": "avro", "google": "protobuf",
 }  # fmt: skip

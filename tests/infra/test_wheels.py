@@ -38,6 +38,11 @@ for name in COMMANDS:
 from cli.demo.recording import recorded
 assert recorded()
 """
+WHAT_IS_HERE = """\
+from importlib.util import find_spec
+kafka = "aiohttp aiokafka confluent_kafka cramjam faust mode prometheus_client rocksdict"
+print([name for name in kafka.split() if find_spec(name)])
+"""
 
 OTHERS = """\
 [build-system]
@@ -123,7 +128,7 @@ def test_the_client_lives_beside_another_package_named_agents(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:
     there = Environment(tmp_path / "client")
-    there.install(wheels["inorder"], others_in(tmp_path))
+    there.install(f"{wheels['inorder']}[kafka]", others_in(tmp_path))
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
     for asked in (
@@ -142,13 +147,14 @@ def others_in(folder: Path) -> Path:
     (others / "agents").mkdir(parents=True)
     (others / "pyproject.toml").write_text(OTHERS)
     (others / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
+    (others / "agents" / "run.py").touch()
     return others
 
 
 @pytest.fixture(scope="module")
 def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     there = Environment(tmp_path_factory.mktemp("engine") / "there")
-    there.install(wheels["inorder"], wheels["inorder_engine"])
+    there.install(wheels["inorder"], f"{wheels['inorder_engine']}[kafka]")
     return there
 
 
@@ -197,6 +203,35 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
         yield found[1]
     finally:
         assert dev.stop() == 0, dev.tail()
+
+
+@pytest.mark.slow
+def test_without_an_extra_the_engine_has_no_kafka_client(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    there = Environment(tmp_path / "there")
+    there.install(wheels["inorder"], wheels["inorder_engine"])
+    found = there.run("python", "-P", "-c", WHAT_IS_HERE)
+    assert found.stdout == "[]\n", found.stderr
+    topology, events = (str(ROOT / "docs" / "examples" / f"press.{n}") for n in ("yaml", "jsonl"))
+    for command in (
+        ("replay", "--topology", topology, events),
+        ("match", "--query", "PATTERN SEQ(stroke a) WITHIN 1 s", events),
+        ("audit", events),
+        ("check", topology),
+        ("init", events),
+    ):
+        done = there.run("inorder", *command)
+        assert done.returncode == 0, done.stderr
+    refused = there.run("inorder", "worker", "--topology", topology)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (
+        refused.stderr == "Error: aiokafka is not installed; pip install 'inorder-engine[kafka]'\n"
+    )
+    missing = there.run("python", "-P", "-c", "from inorder import SequencedProducer")
+    assert missing.stderr.splitlines()[-1].endswith(
+        ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
+    )
 
 
 @pytest.mark.slow
