@@ -1,0 +1,1 @@
+from inorder import pure as pure
