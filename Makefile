@@ -128,7 +128,7 @@ docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning 
 	@echo "build/site/index.html"
 
 docs-reference: $(RUNTIME) ## docs/reference/topology.md anew from the types of the topology file
-	@$(PY) -c 'from topology.config import reference; print(reference.page(), end="")' >docs/reference/topology.md
+	@$(PY) -m docs.topology_page >docs/reference/topology.md
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)

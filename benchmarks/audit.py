@@ -23,9 +23,9 @@ from benchmarks.harness import ROOT, Asked, Figures, Tables, elsewhere
 from benchmarks.tables import Table
 from benchmarks.workloads.machines import MS, S, plant
 from cli.audit.pictures import windows_picture
-from producers.recording.audit.findings import Asked as Question
-from producers.recording.audit.findings import audited
-from producers.recording.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.findings import Asked as Question
+from recordings.audit.findings import audited
+from recordings.audit.row import ONE_ORDER, AuditRow
 
 MACHINES: Final = 50
 BOUND_NS: Final = 5 * S
@@ -96,7 +96,7 @@ def measured(records: int) -> Table:
         megabytes = path.stat().st_size / 2**20
         with tempfile.TemporaryFile("w+") as out:
             began_s = time.perf_counter()
-            argv = [sys.executable, "-m", "inorder_engine", "audit", str(path), "--json"]
+            argv = [sys.executable, "-m", "inorder", "audit", str(path), "--json"]
             took = spent(argv, out, ROOT)
             seconds = time.perf_counter() - began_s
             out.seek(0)

@@ -178,7 +178,7 @@ def ours(name: str, codec: str = "", **settings: str) -> Contender:
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
         setting = settle(folder, bootstrap, raw, **settings)
         command = [
-            *(sys.executable, "-m", "inorder_engine", "worker"),
+            *(sys.executable, "-m", "inorder", "worker"),
             *("--topology", str(setting.path), "--brokers", bootstrap),
             *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
         ]

@@ -175,7 +175,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
 def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int) -> list[Record]:
     """What the worker wrote, once every event is out."""
     command = [
-        *(sys.executable, "-m", "inorder_engine", "worker", "--topology", str(setting.path)),
+        *(sys.executable, "-m", "inorder", "worker", "--topology", str(setting.path)),
         *("--brokers", bootstrap, "--state-dir", str(folder / "state")),
     ]
     folder.mkdir()

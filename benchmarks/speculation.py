@@ -204,8 +204,8 @@ class Level:
     def span(self) -> tuple[int, int]:
         """A span is over: what was read in it for the first time, and again."""
         counts = self.unit.counts
-        items, again = counts.first - self._seen[0], counts.replayed - self._seen[1]
-        self._seen = counts.first, counts.replayed
+        items, again = counts.processed - self._seen[0], counts.replayed - self._seen[1]
+        self._seen = counts.processed, counts.replayed
         self.state_bytes.append(len(orjson.dumps(self.unit.snapshot())))
         return items, again
 
@@ -334,7 +334,7 @@ def fitted(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
     for level in range(2):
         output = run(arrivals, Fixed(WHOLE), ks_ns, load_of(step=False), 0)
         ks_ns[level] = output.levels[level].worst_ns
-    items = output.total(lambda level: level.unit.counts.first)
+    items = output.total(lambda level: level.unit.counts.processed)
     return (ks_ns[0], ks_ns[1]), 6 * arrivals[-1].at_ns // (10 * items)
 
 

@@ -54,6 +54,8 @@ COMMANDS: Final = {name: each for group in GROUPS.values() for name, each in gro
 HIDDEN: Final = frozenset({"stage"})
 
 EXTRAS: Final = {
+    "aiohttp": "kafka", "aiokafka": "kafka", "confluent_kafka": "kafka", "cramjam": "kafka",
+    "faust": "kafka", "mode": "kafka", "prometheus_client": "kafka", "rocksdict": "kafka",
     "psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark",
     "fastavro": "avro", "google": "protobuf",
 }  # fmt: skip
@@ -71,7 +73,7 @@ class Commands(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"cli.{module}").command
-        if not gc.isenabled():  # so `inorder_engine` began; what was imported need not be walked
+        if not gc.isenabled():  # so `inorder.__main__` began; what was imported need not be walked
             gc.freeze()
             gc.enable()
         return command

@@ -16,7 +16,7 @@ from cli.option_group import option, option_group, options_of
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
-from producers.recording.file import InputError
+from recordings.file import InputError
 from topology.config import StreamConfig, Topology
 from topology.fields.mapping import Fields
 from topology.fields.times import zone_of
@@ -25,7 +25,7 @@ from topology.fields.where import Where, parse_where
 from topology.wire.line_reader import Reading
 
 if TYPE_CHECKING:
-    from producers.recording.values import FileMapping
+    from recordings.values import FileMapping
 
 UNITS: Final = ("ns", "us", "ms", "s")
 FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
@@ -117,7 +117,7 @@ class MappingOptions:
                     f"--format {encoding.format} without --source: name where the source is, too"
                 )
             return None
-        from producers.recording.values import FileMapping
+        from recordings.values import FileMapping
 
         numbered = topology is not None and any(
             each.reorder.numbered for each in topology.streams.values()
@@ -154,7 +154,7 @@ def reading_alone(values: FileMapping | None) -> Reading:
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    """What decoded records have there, as `producers.recording.guess` takes them."""
+    """What decoded records have there, as `recordings.guess` takes them."""
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 

@@ -1,8 +1,8 @@
 """How a command starts another one of ours, as `worker` starts its stages.
 
-By the file of the module `inorder_engine` that belongs to this one, and the same interpreter: no
+It runs the file `inorder/__main__.py` that lies beside this package, by the same interpreter: no
 search for a name can end at somebody else's. `-P` leaves the working directory out of the searches
-that follow, and `inorder_engine` finds our own rooms beside itself.
+that follow, and `inorder/__main__.py` looks for our own packages beside `inorder`.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ import sys
 from pathlib import Path
 from typing import Final
 
-PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).parents[1] / "inorder_engine.py"))
+PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).parents[1] / "inorder/__main__.py"))

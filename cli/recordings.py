@@ -8,7 +8,7 @@ import click
 
 from agents.exits import Exit
 from cli.topology_file import ending
-from producers.recording.file import InputError
+from recordings.file import InputError
 
 
 class Unreadable(click.ClickException):

@@ -1,6 +1,6 @@
 """Where records of others have their fields: what the options name, and a proposal for the rest.
 
-`inorder init` and `inorder audit` propose by the same evidence (`producers.recording.guess`) and
+`inorder init` and `inorder audit` propose by the same evidence (`recordings.guess`) and
 say how sure it is. Where two fields fit alike the likelier is taken, and the other one named.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
-from producers.recording.guess import Guess, Proposal, guessed, spelled, unit_of
+from recordings.guess import Guess, Proposal, guessed, spelled, unit_of
 from topology.fields.mapping import Fields
 from topology.fields.values import Decode, ValueFault
 from topology.fields.where import Where

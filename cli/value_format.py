@@ -13,11 +13,11 @@ import click
 
 from cli.option_group import option, option_group, options_of
 from cli.topology_file import Refused, refusing
-from producers.recording.file import Form, form_by_name
+from recordings.file import Form, form_by_name
 from topology.config import SchemaConfig, TopologyError, parse
 
 if TYPE_CHECKING:
-    from producers.recording.encoded import FileEncoding
+    from recordings.encoded import FileEncoding
     from topology.fields.values import Decode, Picking
 
 REGISTRY_WAIT_S: Final = 15.0
@@ -103,7 +103,7 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
     """How the values of a file are encoded that are of this format; None: as its form says."""
     if format_ == "json":
         return None
-    from producers.recording.encoded import FileEncoding
+    from recordings.encoded import FileEncoding
 
     if format_ == "bytes":
         raise Refused(

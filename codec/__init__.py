@@ -4,36 +4,29 @@
 definition. `native` is compiled (`codec/native`): it takes a shorter way through the plain case
 and hands every other record to the general path as it is.
 
-Which is at work is settled here, once, as the process starts: the native one where it was built
-and where aiokafka is as it expects it (`codec.seams`), else the plain one. INORDER_CODEC=plain
-forces the plain one; with INORDER_CODEC=native its absence is an error, ImportError. `AT_WORK`
-names which it is, and why if it is the plain one.
+`codec.choice` settles which of them is at work. It is imported with the first name that is asked
+for here: `codec.values`, which reads payloads, needs no Kafka client.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from codec.seams import MISFIT
+if TYPE_CHECKING:
+    from codec.choice import AT_WORK as AT_WORK
+    from codec.choice import EventReader as EventReader
+    from codec.choice import EventWriter as EventWriter
+    from codec.choice import memory_records as memory_records
+    from codec.choice import new_batch as new_batch
 
 __all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch"]
 
-WANTED: Final = os.environ.get("INORDER_CODEC", "")
 
-if WANTED not in {"", "plain", "native"}:
-    raise ImportError(f"INORDER_CODEC={WANTED} is no codec; write plain, native, or nothing")
-if MISFIT and WANTED == "native":
-    raise ImportError(f"INORDER_CODEC=native, but {MISFIT}")
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'codec' has no attribute {name!r}")
+    from codec import choice
 
-IS_NATIVE: Final = not MISFIT and WANTED != "plain"
-AT_WORK: Final = (
-    "native" if IS_NATIVE else f"plain: {'INORDER_CODEC=plain' if WANTED == 'plain' else MISFIT}"
-)
-
-if TYPE_CHECKING or not IS_NATIVE:
-    from codec.plain import EventReader, EventWriter, memory_records, new_batch
-else:
-    from codec.native.batches import EventWriter, new_batch
-    from codec.native.events import EventReader
-    from codec.native.records import memory_records
+    value: object = getattr(choice, name)
+    globals()[name] = value
+    return value

@@ -28,7 +28,7 @@ write() {
     } >"$copy/$1"
     mv "$copy/$1" "$1.txt"
 }
-write run "" --extra sinks --extra files --extra avro --extra protobuf
+write run "" --extra kafka --extra sinks --extra files --extra avro --extra protobuf
 write spark run --extra spark
 write build "" --only-group build --no-annotate
 write tests "run build" --extra dev --no-annotate

@@ -5,7 +5,8 @@
     SyncClient, ...          has the source's clock measured in the background
     record_of, current, ...  results of a worker's topics, typed
 
-`pip install inorder` brings these, on confluent-kafka and orjson. With `inorder-engine` beside it:
+`pip install inorder` brings these, on orjson. SequencedProducer needs a Kafka client besides:
+`pip install 'inorder[kafka]'`. With `inorder-engine` beside it:
 
     Topology, parse, replay  topologies in code, and their replay in this process
     inorder.engine           all that a topology in code is made of

@@ -33,8 +33,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
+from inorder.client import KafkaError, KafkaException, Message, Producer
 from inorder.failure import (
     BrokerFatal,
     CallbackError,

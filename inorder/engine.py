@@ -21,48 +21,72 @@ own. It is told the time, which offsets may be committed, and its state is kept 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from inorder.records import ClockOffset, ClockSample, RawEvent, Record
 
 try:
-    from inorder.given import INPUTS, Input, Reader, check_many, parse, records_of, runnable
-    from inorder.ordering import Balance, Ordering, Partition
-    from topology.config import (
-        Aggregate,
-        ClockConfig,
-        HeaderConfig,
-        JoinCondition,
-        JoinedValue,
-        MergeConfig,
-        QualityConfig,
-        QueryConfig,
-        ReorderConfig,
-        SideConfig,
-        SpeculateConfig,
-        StageConfig,
-        StreamConfig,
-        TopicsConfig,
-        Topology,
-        TopologyError,
-        Window,
-        pattern,
-    )
-    from topology.detector.detector import Detector, Emitted, Found
-    from topology.detector.item import Seen
-    from topology.flow.batches import batches
-    from topology.flow.instants import whole_instants
-    from topology.flow.replay import Replay
-    from topology.model.outcome import Step
-    from topology.pattern.tree.errors import QueryRefused
-    from topology.window.aggregates.custom import Function
-    from topology.wire.line_reader import bears_arrivals
-    from topology.wire.marked import StateUnreadable
+    from topology.config import Topology
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":
         raise
+    if (other := sys.modules.get("topology")) is not None:
+        place = getattr(other, "__file__", None) or "elsewhere"
+        raise ImportError(
+            f"`topology` is {place}, which is not the engine's; rename it, or take it from the path"
+        ) from missing
     remedy = "pip install inorder-engine"
     raise ImportError(f"topologies in code are a part of the engine; {remedy}") from missing
+
+if TYPE_CHECKING:
+    from inorder.given import Input as Input
+    from inorder.given import parse as parse
+    from inorder.ordering import Balance as Balance
+    from inorder.ordering import Ordering as Ordering
+    from inorder.ordering import Partition as Partition
+    from topology.config import Aggregate as Aggregate
+    from topology.config import ClockConfig as ClockConfig
+    from topology.config import HeaderConfig as HeaderConfig
+    from topology.config import JoinCondition as JoinCondition
+    from topology.config import JoinedValue as JoinedValue
+    from topology.config import MergeConfig as MergeConfig
+    from topology.config import QualityConfig as QualityConfig
+    from topology.config import QueryConfig as QueryConfig
+    from topology.config import ReorderConfig as ReorderConfig
+    from topology.config import SideConfig as SideConfig
+    from topology.config import SpeculateConfig as SpeculateConfig
+    from topology.config import StageConfig as StageConfig
+    from topology.config import StreamConfig as StreamConfig
+    from topology.config import TopicsConfig as TopicsConfig
+    from topology.config import TopologyError as TopologyError
+    from topology.config import Window as Window
+    from topology.config import pattern as pattern
+    from topology.detector.detector import Detector as Detector
+    from topology.detector.detector import Emitted as Emitted
+    from topology.detector.detector import Found as Found
+    from topology.detector.item import Seen as Seen
+    from topology.model.outcome import Step
+    from topology.pattern.tree.errors import QueryRefused as QueryRefused
+    from topology.window.aggregates.custom import Function as Function
+    from topology.wire.marked import StateUnreadable as StateUnreadable
+
+_HOMES = {
+    "inorder.given": "Input parse",
+    "inorder.ordering": "Balance Ordering Partition",
+    "topology.config": "Aggregate ClockConfig HeaderConfig JoinCondition JoinedValue MergeConfig"
+    " QualityConfig QueryConfig ReorderConfig SideConfig SpeculateConfig StageConfig StreamConfig"
+    " TopicsConfig TopologyError Window pattern",
+    "topology.detector.detector": "Detector Emitted Found",
+    "topology.detector.item": "Seen",
+    "topology.pattern.tree.errors": "QueryRefused",
+    "topology.window.aggregates.custom": "Function",
+    "topology.wire.marked": "StateUnreadable",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+"""By name, the module that it is imported from when it is asked for."""
 
 __all__ = [
     "Aggregate",
@@ -103,6 +127,20 @@ __all__ = [
 ]
 
 
+if not TYPE_CHECKING:  # a name that is not there stays an error of types
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'inorder.engine' has no attribute {name!r}")
+        value: object = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def replay(
     topology: Topology | str, inputs: Iterable[Input], *, to_end: bool = True
 ) -> Iterator[Record]:
@@ -118,6 +156,9 @@ def replay(
 
     Raises TopologyError where the topology names functions of a user's that it does not have.
     """
+    from inorder.given import INPUTS, check_many, records_of, runnable
+    from topology.flow.instants import whole_instants
+
     whole = runnable(topology)
     check_many("inputs", inputs, INPUTS)
     steps = whole_instants(_steps(whole, inputs, to_end=to_end), whole)
@@ -125,6 +166,11 @@ def replay(
 
 
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:
+    from inorder.given import Reader
+    from topology.flow.batches import batches
+    from topology.flow.replay import Replay
+    from topology.wire.line_reader import bears_arrivals
+
     bears, read = bears_arrivals(Reader(topology).contents(inputs))
     run = Replay(topology if bears else topology.without_arrivals())
     for contents, until_ns in batches(read):

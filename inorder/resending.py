@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from inorder.client import Consumer, KafkaException, Message, TopicPartition
 from inorder.contract import MAX_SEQ
 from inorder.failure import ProducerError
 from inorder.journal import tuple_of

@@ -34,10 +34,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from agents.user_functions import bringing
-from producers.recording.lines import lines_of
-from producers.recording.replayed import replayed
-from producers.recording.rows import json_rows
-from producers.recording.summary import Summary
+from recordings.lines import lines_of
+from recordings.replayed import replayed
+from recordings.rows import json_rows
+from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
 from spark_analytics.backfill.pieces import Piece, PieceRows, pieces_of
 from spark_analytics.backfill.work import several

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from agents.kafka.brokers import Brokers, brokers_at
 from agents.kafka.security import read_security
 from agents.master_keys import masters_in
-from producers.recording.ordered_lines import OrderedLines
-from producers.recording.topic_dump import dumped, records_until
+from recordings.ordered_lines import OrderedLines
+from recordings.topic_dump import dumped, records_until
 from spark_analytics.backfill.kinds import rows_of
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.wire.line_reader import Row

@@ -22,6 +22,7 @@ PRODUCT = (
     "agents",
     "inorder",
     "producers",
+    "recordings",
     "sinks",
     "spark_analytics",
     "cli",

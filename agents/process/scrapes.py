@@ -37,8 +37,8 @@ SUPERVISOR: Final = "supervisor"
 COMPILED: Final = "compiled"
 CORE: Final = "in Python" if event.__file__.endswith(".py") else COMPILED
 IN_PYTHON: Final = (
-    "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder . where"
-    " a C compiler is, or the image (docs/operate/operations.md, The compiled core)"
+    "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder"
+    " '.[kafka]' where a C compiler is, or the image (docs/operate/size.md)"
 )
 """What a worker says at its start where it is so."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from producers.recording.audit.row import AuditRow
+from recordings.audit.row import AuditRow
 
 MS: Final = 1_000_000
 S: Final = 1_000 * MS

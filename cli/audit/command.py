@@ -32,15 +32,15 @@ from cli.taken import GIVEN, Taken
 from cli.topology_file import Refused, out_option, topic_named, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
-from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
-from producers.recording.audit.document import document
-from producers.recording.audit.findings import Asked, Findings, audited, queries_of
-from producers.recording.audit.numbers import TooManyHoles
-from producers.recording.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
-from producers.recording.audit.row import AuditInput, AuditRow
-from producers.recording.audit.verdicts import shortly
-from producers.recording.audit.wraps import NEVER, Wraps
-from producers.recording.proposal import StreamProposal, notes_of, topology_text
+from recordings.audit.counting import MAX_MACHINES, TooManyMachines
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, Findings, audited, queries_of
+from recordings.audit.numbers import TooManyHoles
+from recordings.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
+from recordings.audit.row import AuditInput, AuditRow
+from recordings.audit.verdicts import shortly
+from recordings.audit.wraps import NEVER, Wraps
+from recordings.proposal import StreamProposal, notes_of, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
 

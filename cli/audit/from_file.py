@@ -12,10 +12,10 @@ from cli.mapping_options import MappingOptions
 from cli.taken import SAMPLE, taken
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat
-from producers.recording.audit.from_values import rows_of_file
-from producers.recording.audit.row import ONE_ORDER
-from producers.recording.file import STDIN, InputError
-from producers.recording.values import FileMapping, ValueRow, value_rows
+from recordings.audit.from_values import rows_of_file
+from recordings.audit.row import ONE_ORDER
+from recordings.file import STDIN, InputError
+from recordings.values import FileMapping, ValueRow, value_rows
 
 BY_LINES: Final = (
     "no column says when records arrived (--arrival): lines count in their order, and clocks are"

@@ -14,9 +14,9 @@ from cli.mapping_options import MappingOptions
 from cli.taken import SAMPLE, sample_of, taken
 from cli.value_format import ValueFormat
 from inorder.contract import DEFAULT_STREAM
-from producers.recording.audit.from_values import reading_by, row_of_record
-from producers.recording.audit.row import AuditRow
-from producers.recording.file import InputError
+from recordings.audit.from_values import reading_by, row_of_record
+from recordings.audit.row import AuditRow
+from recordings.file import InputError
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 

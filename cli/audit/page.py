@@ -12,8 +12,8 @@ from typing import Any, Final
 from cli.audit.pictures import clock_picture, lateness_picture, windows_picture
 from cli.audit.text import as_html, bounded, windows_part
 from cli.printable import printable
-from producers.recording.audit.findings import Findings
-from producers.recording.audit.verdicts import FINE, shortly
+from recordings.audit.findings import Findings
+from recordings.audit.verdicts import FINE, shortly
 
 STYLE: Final = """
 :root{color-scheme:light dark}

@@ -15,10 +15,10 @@ from typing import Final
 from cli.audit.remarks import middle_windows
 from cli.audit.text import bounded, signed
 from cli.printable import printable
-from producers.recording.audit.findings import Findings
-from producers.recording.audit.judged_clocks import JudgedClock
-from producers.recording.audit.quantiles import nearest_rank, ranked
-from producers.recording.audit.verdicts import clock_time, shortly
+from recordings.audit.findings import Findings
+from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.quantiles import nearest_rank, ranked
+from recordings.audit.verdicts import clock_time, shortly
 
 WIDTH: Final = 760
 LEFT: Final = 150

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cli.printable import printable
-from producers.recording.audit.findings import Findings
+from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.taken import Taken
-from producers.recording.audit.row import AuditInput, OrderRule
+from recordings.audit.row import AuditInput, OrderRule
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.printable import printable
-from producers.recording.audit.findings import Findings, count_of
-from producers.recording.audit.machine import Machine
-from producers.recording.audit.quantiles import RANKS, nearest_rank, ranked
-from producers.recording.audit.verdicts import FINE, shortly
+from recordings.audit.findings import Findings, count_of
+from recordings.audit.machine import Machine
+from recordings.audit.quantiles import RANKS, nearest_rank, ranked
+from recordings.audit.verdicts import FINE, shortly
 
 COLUMNS: Final = 100
 SHOWN_MACHINES: Final = 10

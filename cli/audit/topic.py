@@ -23,9 +23,9 @@ from aiokafka.errors import KafkaError
 from agents.kafka.brokers import Brokers
 from agents.kafka.whole_topic import NoTopic, partition_numbers
 from cli.topology_file import Refused
-from producers.recording.audit.row import OrderRule
-from producers.recording.file import InputError
-from producers.recording.topic_dump import DumpStalled, records_until
+from recordings.audit.row import OrderRule
+from recordings.file import InputError
+from recordings.topic_dump import DumpStalled, records_until
 
 NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 200

@@ -15,9 +15,9 @@ import click
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions
 from cli.taken import SAMPLE, Taken, sample_of, taken
 from inorder import rfc3339
-from producers.recording.audit.from_values import reading_by
-from producers.recording.encoded import FileEncoding
-from producers.recording.values import FileMapping, ValueRow, mapped_rows, value_rows
+from recordings.audit.from_values import reading_by
+from recordings.encoded import FileEncoding
+from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
 from topology.fields.payload import as_json
 from topology.fields.values import Decode, ValueFault, walked
 from topology.wire.field_reader import FieldReader, MappedFields

@@ -1,6 +1,6 @@
 """`inorder init`: a first topology file for recorded events, or for a topic, with comments.
 
-What it proposes it has seen (`producers.recording.survey`, and an audit's count), and the comment
+What it proposes it has seen (`recordings.survey`, and an audit's count), and the comment
 beside it says what. The file is sound by `inorder check` before it is written.
 """
 
@@ -23,15 +23,15 @@ from cli.recordings import Unreadable, readable
 from cli.taken import SAMPLE
 from cli.topology_file import Refused, out_option, topic_named, write_new
 from cli.value_format import ValueFormat, value_format_options
-from producers.recording.audit.advice import advised
-from producers.recording.audit.counting import TooManyMachines
-from producers.recording.audit.findings import Asked, counted
-from producers.recording.audit.judged_clocks import judged
-from producers.recording.audit.row import ONE_ORDER, Unread
-from producers.recording.file import STDIN, at_rest
-from producers.recording.proposal import NAMED, StreamProposal, notes_of, scalar, topology_text
-from producers.recording.rows import NEEDED_BY_TIME, read_rows
-from producers.recording.survey import StreamSeen, Survey, surveyed
+from recordings.audit.advice import advised
+from recordings.audit.counting import TooManyMachines
+from recordings.audit.findings import Asked, counted
+from recordings.audit.judged_clocks import judged
+from recordings.audit.row import ONE_ORDER, Unread
+from recordings.file import STDIN, at_rest
+from recordings.proposal import NAMED, StreamProposal, notes_of, scalar, topology_text
+from recordings.rows import NEEDED_BY_TIME, read_rows
+from recordings.survey import StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
 from topology.wire.line_reader import Row
 

@@ -27,7 +27,7 @@ from cli.recordings import readable
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
-from producers.recording.rows import read_rows
+from recordings.rows import read_rows
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
 from topology.model.event import DATA, NO_EPOCH, Event
@@ -51,7 +51,7 @@ from topology.wire.json_lines import JsonObject
 from topology.wire.line_reader import LineReader
 
 if TYPE_CHECKING:
-    from producers.recording.values import FileMapping
+    from recordings.values import FileMapping
 
 LENGTH: Final = partial(in_unit, unit_sizes=NS_PER, example="500ms")
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
@@ -223,7 +223,7 @@ def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malforme
     if values is None:
         rows = read_rows(path)
     else:
-        from producers.recording.values import mapped_rows
+        from recordings.values import mapped_rows
 
         rows = mapped_rows(path, values, reading)
     reader = LineReader(reading)

@@ -2,7 +2,7 @@
 
 No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
 to standard error, and before it what looks wrong about the times of the first lines
-(`producers.recording.plausible`). Dead lines are part of the answer and of exit 0; where most are
+(`recordings.plausible`). Dead lines are part of the answer and of exit 0; where most are
 dead that is said loudly, and where of twenty or more none could be read, the exit is 4. All memory
 is what the operators hold, and one number per emitted event for the quantiles of the wait.
 """
@@ -25,10 +25,10 @@ from cli.recordings import readable
 from cli.topology_file import Refused, load, topology_named
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
-from producers.recording.lines import lines_of, read_lines
-from producers.recording.plausible import SAMPLE, Plausibility, watched
-from producers.recording.replayed import replayed
-from producers.recording.summary import Summary
+from recordings.lines import lines_of, read_lines
+from recordings.plausible import SAMPLE, Plausibility, watched
+from recordings.replayed import replayed
+from recordings.summary import Summary
 from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
@@ -37,7 +37,7 @@ from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Line, Reading, reading_of
 
 if TYPE_CHECKING:
-    from producers.recording.values import FileMapping
+    from recordings.values import FileMapping
 
 KINDS: Final = (
     "event",
@@ -109,7 +109,7 @@ def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Ite
     """The lines of a file: in our own form, or any rows by a mapping."""
     if values is None:
         return read_lines(events, reading=reading)
-    from producers.recording.values import mapped_rows
+    from recordings.values import mapped_rows
 
     return lines_of(mapped_rows(events, values, reading), reading)
 

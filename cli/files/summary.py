@@ -14,7 +14,7 @@ import orjson
 
 from agents.exits import Exit
 from cli.printable import printable
-from producers.recording.summary import COUNTED, Summary
+from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
 """Sources shown to people, the worst; programs get all."""

@@ -17,7 +17,7 @@ from agents.kafka.brokers import Brokers
 from cli.audit.topic import AuditedTopic
 from inorder import rfc3339
 from inorder.contract import PRESETS, HeaderNames
-from producers.recording.file import InputError
+from recordings.file import InputError
 from topology.wire.line_reader import Row
 
 NS_PER_MS: Final = 1_000_000

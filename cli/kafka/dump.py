@@ -22,7 +22,7 @@ from cli.kafka_options import Kafka, on_kafka
 from cli.progress import counting
 from cli.signing import master_keys
 from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_option
-from producers.recording.topic_dump import DumpRefused, DumpStalled, dumped
+from recordings.topic_dump import DumpRefused, DumpStalled, dumped
 from topology.config import Topology
 
 

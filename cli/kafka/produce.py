@@ -20,10 +20,10 @@ from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.failure import ProducerError
 from producers.recorded import Malformed
-from producers.recording.lines import lines_of
-from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
-from producers.recording.values import FileMapping, mapped_rows
 from producers.replayer import Replayer, ReplayPace
+from recordings.lines import lines_of
+from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from recordings.values import FileMapping, mapped_rows
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead

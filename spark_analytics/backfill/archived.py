@@ -32,8 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from agents.master_keys import masters_in
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
-from producers.recording.file import InputError
-from producers.recording.topic_lines import TopicLines
+from recordings.file import InputError
+from recordings.topic_lines import TopicLines
 from spark_analytics import archive
 from spark_analytics.backfill import cut, log_order
 from spark_analytics.backfill.cut import Cut, LogEnd

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from producers.recording.file import GZIP_MARK, STDIN, Form, InputError, opened
-from producers.recording.rows import (
+from recordings.file import GZIP_MARK, STDIN, Form, InputError, opened
+from recordings.rows import (
     NEEDED,
     NEEDED_BY_TIME,
     LineSource,

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from producers.recording.file import InputError
-from producers.recording.summary import Summary
+from recordings.file import InputError
+from recordings.summary import Summary
 from spark_analytics.backfill.archived import (
     ReadArchive,
     RecordLines,

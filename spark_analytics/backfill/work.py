@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from producers.recording.file import InputError
-from producers.recording.replayed import left, passed
-from producers.recording.summary import Summary
+from recordings.file import InputError
+from recordings.replayed import left, passed
+from recordings.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.part import Part

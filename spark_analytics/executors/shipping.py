@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT: Final = Path(__file__).parents[2]
-ROOMS: Final = ("inorder", "topology", "codec", "agents", "producers", "spark_analytics", "cli")
+ROOMS: Final = ("inorder", "topology", "codec", "agents", "recordings", "spark_analytics", "cli")
 NOT_FILES: Final = {".pyc", ".so"}
 ZIPPED: Final = "inorder.zip"
 STAMP: Final = (1980, 1, 1, 0, 0, 0)

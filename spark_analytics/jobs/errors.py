@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 MAX_CHARS: Final = 500
 TRACE: Final = "Traceback (most recent call last):"
-OWN_ROOMS: Final = ("agents", "cli", "codec", "producers", "spark_analytics", "topology")
+OWN_ROOMS: Final = ("agents", "cli", "codec", "recordings", "spark_analytics", "topology")
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?")
 
 

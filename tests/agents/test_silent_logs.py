@@ -13,7 +13,7 @@ import pytest
 
 from tests import ROOT
 
-ROOMS = ("agents", "codec", "inorder", "producers", "sinks", "topology")
+ROOMS = ("agents", "codec", "inorder", "producers", "recordings", "sinks", "topology")
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 LOGS = {"log", "logger", "logging"}
 HOLD_CONTENT = {"value", "payload", "headers", "record", "records", "event", "events", "message"}

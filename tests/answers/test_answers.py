@@ -13,7 +13,7 @@ import pytest
 from tests.answers.__main__ import Difference, differences, running
 from tests.answers.cases import ROOT, Case, written
 
-PACKAGES = ("agents", "benchmarks", "cli", "codec", "inorder", "producers")
+PACKAGES = ("agents", "benchmarks", "cli", "codec", "inorder", "producers", "recordings")
 SEED = 1
 MOST_S = 300
 

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.audit import BOUND_NS, WINDOW_NS, counted, pictured
 from benchmarks.workloads.machines import MS, plant
-from producers.recording.audit.document import document
-from producers.recording.audit.findings import Asked, audited
-from producers.recording.audit.row import ONE_ORDER
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, audited
+from recordings.audit.row import ONE_ORDER
 from tests import ROOT
 
 

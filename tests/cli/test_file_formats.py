@@ -16,7 +16,7 @@ from cli.audit import command as audit
 from cli.files import init, match, replay
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
-from tests.producers.recording.test_encoded import SCHEMA, container, delimited
+from tests.recordings.test_encoded import SCHEMA, container, delimited
 
 BEGIN_S = 1_700_000_000
 SOURCES = ("press-7", "oven-2")

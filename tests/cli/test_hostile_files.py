@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from cli.audit import command as audit
 from cli.files import init, replay
-from producers.recording import rows
+from recordings import rows
 
 BEGIN_MS = 1_700_000_000_000
 HEAD = "device,n,time,v\n"

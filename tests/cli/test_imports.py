@@ -39,7 +39,9 @@ def loaded(*arguments: str) -> set[str]:
     return set(done.stderr.decode().split("loaded ")[-1].split())
 
 
-@pytest.mark.parametrize("command", ["--help", "check", "replay", "explain --help", "match --help"])
+@pytest.mark.parametrize(
+    "command", ["--help", "check", "replay", "audit", "init", "explain --help", "match --help"]
+)
 def test_what_needs_no_kafka_imports_none(command: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(TOPOLOGY)
     (tmp_path / "e.jsonl").write_text(EVENT)
@@ -47,6 +49,8 @@ def test_what_needs_no_kafka_imports_none(command: str, tmp_path: Path) -> None:
     arguments = {
         "check": ["check", topology],
         "replay": ["replay", "--topology", topology, events],
+        "audit": ["audit", str(ROOT / "docs" / "examples" / "press.jsonl")],
+        "init": ["init", events],
     }.get(command, command.split())
     assert loaded(*arguments).isdisjoint(HEAVY)
 

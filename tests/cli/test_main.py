@@ -18,6 +18,11 @@ from tests.cli.invoking import TOPOLOGY, inorder
 WITHOUT_RESULT = {"init", "keys", "read", "dev"}
 WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
+KAFKA_ONLY = (
+    *("aiohttp", "aiokafka", "confluent_kafka", "cramjam", "faust", "mode"),
+    *("prometheus_client", "rocksdict"),
+)
+"""What the extra `kafka` brings, as modules."""
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 
 
@@ -67,7 +72,8 @@ def test_help_and_replay_import_no_kafka_client() -> None:
 
 
 TOLD_MEANWHILE = """
-import os, sys, inorder_engine
+import os, sys
+from inorder.__main__ import main
 class ToldMeanwhile:
     @staticmethod
     def find_spec(name, *_):
@@ -75,7 +81,7 @@ class ToldMeanwhile:
             os.kill(os.getpid(), {number})
             raise AssertionError("it went on")
 sys.meta_path.insert(0, ToldMeanwhile)
-inorder_engine.main()
+main()
 """
 
 
@@ -209,16 +215,75 @@ def test_a_command_whose_extra_is_not_installed_says_which(
         arguments += ("--topology", str(topology))
     if arguments[0] == "stage":
         arguments += ("--brokers", "127.0.0.1:1")
-    gone = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS_ONLY})); import cli.main"
-    run = f"cli.main.main({[each.format(folder=tmp_path) for each in arguments]})"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{gone}; {run}"],
+    done = run_without(EXTRAS_ONLY, [each.format(folder=tmp_path) for each in arguments])
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f" {absent} is not installed; pip install 'inorder-engine[{extra}]'")
+
+
+def run_without(absent: tuple[str, ...], arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process in which these modules cannot be imported."""
+    gone = f"import sys; sys.modules.update(dict.fromkeys({absent})); import cli.main"
+    return subprocess.run(
+        [sys.executable, "-c", f"{gone}; cli.main.main({arguments})"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "--topology", "press.yaml", "press.jsonl"),
+        ("match", "--query", "PATTERN SEQ(stroke a) WITHIN 1 s", "press.jsonl"),
+        ("audit", "--source", "device", "--seq", "n", "--ts", "time", "telemetry.csv"),
+        ("audit", "press.jsonl"),
+        ("check", "press.yaml"),
+        ("check", "--defaults"),
+        ("init", "press.jsonl"),
+        ("keys", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_without_the_extra_kafka_a_command_that_reads_files_runs(
+    arguments: tuple[str, ...],
+) -> None:
+    examples = ROOT / "docs" / "examples"
+    found = [str(examples / each) if (examples / each).is_file() else each for each in arguments]
+    done = run_without(KAFKA_ONLY, found)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("audit", "--topic", "raw", "--brokers", "127.0.0.1:1"),
+        ("check", str(ROOT / "docs/examples/press.yaml"), "--brokers", "127.0.0.1:1"),
+        ("demo",),
+        ("dev",),
+        ("doctor",),
+        ("dump",),
+        ("init", "--topic", "raw", "--brokers", "127.0.0.1:1"),
+        ("produce",),
+        ("read",),
+        ("resend",),
+        ("sink", "redis"),
+        ("spark", "run"),
+        ("stage",),
+        ("sync-server",),
+        ("topics", "create"),
+        ("worker",),
+    ],
+    ids=" ".join,
+)
+def test_without_the_extra_kafka_a_command_that_needs_it_says_so(
+    arguments: tuple[str, ...],
+) -> None:
+    done = run_without(KAFKA_ONLY, [*arguments])
+    assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f" {absent} is not installed; pip install 'inorder-engine[{extra}]'")
+    assert line.endswith(" is not installed; pip install 'inorder-engine[kafka]'")
+    assert line.startswith(tuple(f"Error: {module}" for module in KAFKA_ONLY))

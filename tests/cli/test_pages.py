@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from producers.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
+from recordings.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
 from tests import ROOT
 from tests.cli.invoking import inorder
 

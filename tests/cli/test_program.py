@@ -11,7 +11,7 @@ import pytest
 from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
 from cli.run.stage_options import StageOptions
-from inorder_engine import ROOMS
+from inorder.__main__ import ROOMS
 from tests import ROOT
 
 TIMEOUT_S = 60.0

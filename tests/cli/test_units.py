@@ -16,8 +16,8 @@ from pyarrow import parquet
 
 from cli.local.embedded import EmbeddedBroker
 from inorder.contract import MAX_INT64, UNIT_NS
-from producers.recording.lines import read_lines
-from producers.recording.topic_lines import _event_line
+from recordings.lines import read_lines
+from recordings.topic_lines import _event_line
 from tests.cli.invoking import inorder
 from tests.inorder.records import read_events
 from tests.services import UniqueName

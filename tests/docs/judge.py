@@ -46,7 +46,7 @@ PLACEHOLDER: Final = re.compile(r"^[^a-z]*[A-Z]+[^a-z]*$")
 FOLDERS: Final = frozenset(
     {
         *("agents", "benchmarks", "cli", "codec", "docs", "infra", "inorder", "producers", "sinks"),
-        *("spark_analytics", "tests", "topology"),
+        *("recordings", "spark_analytics", "tests", "topology"),
     }
 )
 NAMED: Final = re.compile(r"^(?P<path>(?:[\w.-]+/)+[\w.-]*)$")
@@ -303,18 +303,18 @@ def _python(words: Sequence[str], is_whole: bool) -> None:
 
 
 def _pip(words: Sequence[str], _: bool) -> None:
-    extras = {
-        project["name"]: set(project.get("optional-dependencies", ()))
-        for file in ("pyproject.toml", "inorder/pyproject.toml")
-        for project in [tomllib.loads((ROOT / file).read_text())["project"]]
-    }
+    projects = [
+        (folder, tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"])
+        for folder in (".", "./inorder")
+    ]
+    extras: dict[str, set[str]] = {}
+    for folder, project in projects:
+        extras[folder] = extras[project["name"]] = {*project.get("optional-dependencies", ())}
     verb, *asked = words
     if verb != "install":
         raise Wrong(f"the test knows no pip {verb}")
     for word in asked:
-        if word.startswith((".", "-", "dist/")):
-            if word.startswith(".") and not (ROOT / word).is_dir():
-                raise Wrong(f"there is no {word}")
+        if word.startswith(("-", "dist/")):
             continue
         name, _bracket, rest = word.partition("[")
         if name not in extras:

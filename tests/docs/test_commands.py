@@ -182,6 +182,7 @@ def metrics(sources: str) -> set[str]:
         ("python docs/examples/no.py", "there is no"),
         ("python -m benchmarks core --fast", "No such option"),
         ("pip install 'inorder-engine[nothing]'", "no extra nothing"),
+        ("pip install '.[nothing]'", "no extra nothing"),
         ("docker build -f infra/no/Dockerfile .", "there is no"),
         ("spark-submit dist/inorder_spark.py run rates --topology t.yaml", "wants"),
     ],

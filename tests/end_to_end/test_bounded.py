@@ -165,7 +165,7 @@ def test_all_sources_together_have_a_bound_too() -> None:
     )
     assert rss_bytes() - before < 64 * MIB
     # Those whose hole is given up wait in the merge, for those whose hole is not.
-    reorder = run.stage.chains["default"].operator(REORDER)
+    reorder = run.stage.chains["default"].nodes[0].operator
     assert reorder.figures()["held"] <= total
     assert run.gaps["overflow"] > 0
     assert set(run.gaps) == {"overflow"}

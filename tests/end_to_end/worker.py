@@ -169,7 +169,7 @@ def _lives(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return b"inorder_engine" in command and state != "Z"
+    return b"inorder/__main__.py" in command and state != "Z"
 
 
 @contextmanager

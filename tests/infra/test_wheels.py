@@ -17,14 +17,12 @@ from pathlib import Path
 import pytest
 
 from cli.local.process import Process
+from inorder.__main__ import ROOMS
 from tests import ROOT
 from tests.infra.environment import RUN_S, Environment
 
 CLIENT = {"inorder"}
-ENGINE = {
-    *("agents", "cli", "codec", "producers", "sinks", "spark_analytics", "topology"),
-    "inorder_engine.py",
-}
+ENGINE = ROOMS - CLIENT
 BUILD_S = 200.0
 READY = re.compile(r"ready: embedded broker at (\S+), worker at")
 GIVEN = os.environ.get("INORDER_WHEELS", "")
@@ -39,6 +37,11 @@ for name in COMMANDS:
         assert error.name in ("pyspark", "psycopg", "redis", "pyarrow"), error
 from cli.demo.recording import recorded
 assert recorded()
+"""
+WHAT_IS_HERE = """\
+from importlib.util import find_spec
+kafka = "aiohttp aiokafka confluent_kafka cramjam faust mode prometheus_client rocksdict"
+print([name for name in kafka.split() if find_spec(name)])
 """
 
 OTHERS = """\
@@ -124,11 +127,8 @@ def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
 def test_the_client_lives_beside_another_package_named_agents(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:
-    (tmp_path / "others" / "agents").mkdir(parents=True)
-    (tmp_path / "others" / "pyproject.toml").write_text(OTHERS)
-    (tmp_path / "others" / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
     there = Environment(tmp_path / "client")
-    there.install(wheels["inorder"], tmp_path / "others")
+    there.install(f"{wheels['inorder']}[kafka]", others_in(tmp_path))
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
     for asked in (
@@ -141,10 +141,20 @@ def test_the_client_lives_beside_another_package_named_agents(
         assert "pip install inorder-engine" in missing.stderr
 
 
+def others_in(folder: Path) -> Path:
+    """A distribution of somebody else's, with a package of that name."""
+    others = folder / "others"
+    (others / "agents").mkdir(parents=True)
+    (others / "pyproject.toml").write_text(OTHERS)
+    (others / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
+    (others / "agents" / "run.py").touch()
+    return others
+
+
 @pytest.fixture(scope="module")
 def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     there = Environment(tmp_path_factory.mktemp("engine") / "there")
-    there.install(wheels["inorder"], wheels["inorder_engine"])
+    there.install(wheels["inorder"], f"{wheels['inorder_engine']}[kafka]")
     return there
 
 
@@ -193,6 +203,48 @@ def served(there: Environment, folder: Path) -> Iterator[str]:
         yield found[1]
     finally:
         assert dev.stop() == 0, dev.tail()
+
+
+@pytest.mark.slow
+def test_without_an_extra_the_engine_has_no_kafka_client(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    there = Environment(tmp_path / "there")
+    there.install(wheels["inorder"], wheels["inorder_engine"])
+    found = there.run("python", "-P", "-c", WHAT_IS_HERE)
+    assert found.stdout == "[]\n", found.stderr
+    topology, events = (str(ROOT / "docs" / "examples" / f"press.{n}") for n in ("yaml", "jsonl"))
+    for command in (
+        ("replay", "--topology", topology, events),
+        ("match", "--query", "PATTERN SEQ(stroke a) WITHIN 1 s", events),
+        ("audit", events),
+        ("check", topology),
+        ("init", events),
+    ):
+        done = there.run("inorder", *command)
+        assert done.returncode == 0, done.stderr
+    refused = there.run("inorder", "worker", "--topology", topology)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (
+        refused.stderr == "Error: aiokafka is not installed; pip install 'inorder-engine[kafka]'\n"
+    )
+    missing = there.run("python", "-P", "-c", "from inorder import SequencedProducer")
+    assert missing.stderr.splitlines()[-1].endswith(
+        ": confluent_kafka is not installed; pip install 'inorder[kafka]'"
+    )
+
+
+@pytest.mark.slow
+def test_the_engine_beside_another_package_named_agents_is_refused(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    others = others_in(tmp_path)
+    there = Environment(tmp_path / "there")
+    there.install("--no-deps", wheels["inorder"], wheels["inorder_engine"], others)
+    done = there.run("inorder", "--version")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "agents is not inorder's alone: somebody_elses has files there, too;" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.long

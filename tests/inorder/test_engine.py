@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from inorder.engine import (
     replay,
 )
 from inorder.records import DeadRecord, MatchRecord, OrderedEvent, WindowRecord, record_of
+from tests import ROOT
 from tests.cli.invoking import inorder
 
 SECOND_NS = 1_000_000_000
@@ -168,6 +170,23 @@ def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> N
     last = done.stderr.splitlines()[-1]
     assert last == (
         "ImportError: topologies in code are a part of the engine; pip install inorder-engine"
+    )
+
+
+def test_a_module_that_hides_the_engines_is_named(tmp_path: Path) -> None:
+    (tmp_path / "topology.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", "import inorder.engine"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: `topology` is {tmp_path}/topology.py, which is not the engine's; rename it,"
+        " or take it from the path"
     )
 
 

@@ -25,8 +25,8 @@ from tests.laws.streams_between import (
     written_again,
 )
 from topology.answer.quality import Quality
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment
@@ -273,7 +273,7 @@ CASES = [
     _by_time_case("largest delay", MPKSlack, late="side"),
     _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), max_ahead_ns=5 * MS),
     _by_time_case("tail", lambda: OwnTail(50_000, max_wait_ns=50 * MS), cap_ns=60 * MS),
-    _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1), unit="event"), max_held=3),
+    _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1)), max_held=3),
     _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),
     _window_case("tumbling, all keys", "tumbling", 50, key=None, uncertainty="ignore"),
     _window_case("tumbling, thesis", "tumbling", 20, uncertainty="thesis3", max_error_ns=2 * MS),

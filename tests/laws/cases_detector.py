@@ -85,7 +85,7 @@ def _after(state: str, event: Seen) -> tuple[str, Any]:
 def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     """One that reads two others, and one above, that reads this one, one of the two, and all."""
     below = operator_of(answer, is_ahead=is_ahead)
-    queries = below.operator("detector") if is_ahead else below
+    queries = below.nodes[-1].operator if is_ahead else below
     detecting = list(queries._detecting)
     config = replace(_CONFIG, answer=answer, is_ahead=is_ahead, key=None, max_events=400)
     reads = (UpstreamQuery("q", "q", 1, is_keyed=True), UpstreamQuery("other", "other", 1))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.kit.events import copies, copy_of, made_once
 from tests.laws.streams import MS, START, orderly, raw
-from topology.clock import Clock
+from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge

@@ -54,8 +54,8 @@ def counted(operator: object) -> Figures:
         figure: value
         for chain in chains
         if isinstance(chain, Chain)
-        for name in chain.names
-        for figure, value in counted(chain.operator(name)).items()
+        for node in chain.nodes
+        for figure, value in counted(node.operator).items()
     }
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 import pytest
 
 from tests.seeds import seeds_of_today
-from topology.clock import Clock
 from topology.clock.one_way import SETTLED_AFTER_NS
+from topology.clock.operator import Clock
 from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.config import ClockConfig
 from topology.model.event import Event

@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Final
 
 from topology.answer.quality import Quality
 from topology.model.event import BYE, Event
-from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
 from topology.waiting.budget import PPM
 from topology.waiting.driver import Closing, Decision, WindowDriver
@@ -82,9 +82,9 @@ class QualityTarget(Saved):
             cap_ns = max(1, cap_ns - every_ns)
         self._kind = [repr(quality), size_ns, every_ns, reach_ns]
         """With the pieces: a state counts windows by their length."""
-        self._policy = quality.policy(size_ns)
+        self.policy = quality.policy(size_ns)
         self._driver = WindowDriver(
-            self._policy,
+            self.policy,
             every_ns,
             size_ns,
             closed="left",
@@ -117,9 +117,9 @@ class QualityTarget(Saved):
     def hear_of(self, other: Event) -> None:
         """How far the source is: a heartbeat, a bye, or an event that the query leaves out."""
         self._look_at(other)
-        self._policy.observe(self._heard, other.at_ns)
+        self.policy.observe(self._heard, other.at_ns)
         if other.kind == BYE:
-            self._policy.leave(self._heard.source, other.at_ns)
+            self.policy.leave(self._heard.source, other.at_ns)
         self._driver.heed(other.at_ns)
 
     def _look_at(self, event: Event) -> None:
@@ -172,7 +172,7 @@ class QualityTarget(Saved):
     def explain(self) -> dict[str, Any]:
         filled = self._driver.filled
         assert filled is not None
-        return {"closed_by": dict(filled.closed), "policy": self._policy.figures()}
+        return {"closed_by": dict(filled.closed), "policy": self.policy.figures()}
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -187,22 +187,11 @@ class QualityTarget(Saved):
         else:
             load(self, CLOSED, own[: len(CLOSED)])
 
-    def keep_apart(self) -> None:
-        """From now on its strategy's tables are not in the snapshot, but in parts."""
-        self._policy.keep_apart()
-
-    def parts(self) -> State:
-        return self._policy.parts()
-
-    def changed_parts(self) -> Changes:
-        """Those that changed since the last call; None: removed."""
-        return self._policy.changed_parts()
-
     def restore_parts(self, state: Plain, parts: Mapping[str, Plain]) -> bool:
         """As `restore`; whether the parts are of one that waited in the same way."""
         self.restore(state)
         if state[0] == self._kind:
-            self._policy.restore_parts(parts)
+            self.policy.restore_parts(parts)
         return bool(state[0] == self._kind)
 
 

@@ -13,7 +13,3 @@
 
 reorder_drift_merge.md section 2.
 """
-
-from topology.clock.operator import Clock
-
-__all__ = ["Clock"]

@@ -10,6 +10,7 @@ whoever asked before.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 CELL_BITS: Final = 30
@@ -34,36 +35,21 @@ STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)
 """From the least trouble to the most."""
 
 
+@dataclass(slots=True, eq=False)
 class ClockCell:
     """At `start_ns` + x of the source's time, `start_ns` + x < `end_ns`, the offset is
     `offset_ns` + (`offset_step_ns` * x >> CELL_BITS), the error likewise."""
 
-    __slots__ = (
-        "end_ns",
-        "error_ns",
-        "error_step_ns",
-        "offset_ns",
-        "offset_step_ns",
-        "start_ns",
-        "state",
-    )
+    start_ns: int
+    state: str
+    offset_ns: int = 0
+    error_ns: int = 0
+    offset_step_ns: int = 0
+    error_step_ns: int = 0
+    end_ns: int = field(init=False)
 
-    def __init__(
-        self,
-        start_ns: int,
-        state: str,
-        offset_ns: int = 0,
-        error_ns: int = 0,
-        offset_step_ns: int = 0,
-        error_step_ns: int = 0,
-    ) -> None:
-        self.start_ns = start_ns
-        self.end_ns = start_ns + CELL_NS
-        self.state = state
-        self.offset_ns = offset_ns
-        self.error_ns = error_ns
-        self.offset_step_ns = offset_step_ns
-        self.error_step_ns = error_step_ns
+    def __post_init__(self) -> None:
+        self.end_ns = self.start_ns + CELL_NS
 
     def offset_at(self, ts_ns: int) -> int:
         return self.offset_ns + (self.offset_step_ns * (ts_ns - self.start_ns) >> CELL_BITS)

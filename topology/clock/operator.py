@@ -59,7 +59,7 @@ from topology.clock.source_clock import MovedSources, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import LongestIdle
 from topology.model.journal import Journal
-from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
 
 STAMP: Final = "stamp/"
@@ -98,9 +98,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "Sources whose clock was corrected by arrival times alone (unsynced: estimate)"
     ),
     "corrected_by_arrival_ns": Figure("Largest correction of a clock by arrival times alone"),
-    "contradicted": Figure("Events that contradicted the clock of their source", is_total=True),
-    "jumps": Figure("Clock jumps that events showed", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
+    "contradicted": total("Events that contradicted the clock of their source"),
+    "jumps": total("Clock jumps that events showed"),
+    "forgotten": total("Sources forgotten at a bound or after forget_after"),
 }
 
 
@@ -369,4 +369,4 @@ class Clock(Operator):
 
 
 def trouble(clock: SourceClock) -> tuple[int, int, str]:
-    return STATES.index(clock.state or STATES[0]), clock.error_ns, clock.source
+    return STATES.index(clock.state or STATES[0]), clock.cell.error_ns, clock.source

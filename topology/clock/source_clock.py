@@ -65,7 +65,6 @@ class SourceClock(Tracked):
         "_ground",
         "_measured_segment",
         "_one_way",
-        "_received",
         "_refuted",
         "_rounds",
         "_steady_ns",
@@ -83,6 +82,7 @@ class SourceClock(Tracked):
         "moved_ns",
         "notable_ns",
         "proven",
+        "received",
         "ref_time_ns",
         "refuted_ns",
         "segment",
@@ -121,7 +121,7 @@ class SourceClock(Tracked):
         self.votes: tuple[Vote, ...] = ()
         self.steady = True
         """Neither straying nor any votes."""
-        self._received: Place = NOTHING_RECEIVED
+        self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
         """The declared offset that its events have refuted."""
@@ -158,11 +158,6 @@ class SourceClock(Tracked):
 
     # -- what is received -------------------------------------------------------------------------
 
-    @property
-    def received(self) -> Place:
-        """Samples up to there have been taken."""
-        return self._received
-
     def begin(self) -> None:
         """It has taken nothing: what was folded is taken first, as if it were there as it came."""
         folded = self.track.folded_by(self._rounds)
@@ -170,7 +165,7 @@ class SourceClock(Tracked):
             self.measured = folded.copied()
             self._measured_segment = self.measured.segment
             self.segment += folded.segments
-            self._received = folded.place
+            self.received = folded.place
             self.watched = True
 
     def receive(self) -> None:
@@ -179,10 +174,10 @@ class SourceClock(Tracked):
         track = self.track
         self.track_version = track.version
         due_ns = self.last_arrival_ns - config.activation_ns
-        news = track.after(self._received, due_ns)
+        news = track.after(self.received, due_ns)
         for sample in news:
             self._take(sample)
-            self._received = place_of(sample)
+            self.received = place_of(sample)
         declared = [word for word in track.declared if in_force(word)[0] <= self.last_arrival_ns]
         if declared:
             word = declared[-1]
@@ -198,7 +193,7 @@ class SourceClock(Tracked):
     def _next_due(self) -> int:
         due = [in_force(word)[0] for word in self.track.declared]
         due_ns = min((ns for ns in due if ns > self.last_arrival_ns), default=NEVER)
-        after = self.track.next_after(self._received)
+        after = self.track.next_after(self.received)
         if after is not None:
             due_ns = min(due_ns, after.arrival_ns + self._config.activation_ns)
         return due_ns
@@ -387,11 +382,6 @@ class SourceClock(Tracked):
 
     # -- for people --------------------------------------------------------------------------------
 
-    @property
-    def error_ns(self) -> int:
-        """At the beginning of the cell in use."""
-        return self.cell.error_ns
-
     def explain(self) -> dict[str, Any]:
         measured = self.measured
         answer = {
@@ -440,7 +430,7 @@ class SourceClock(Tracked):
             self.measured.restore(measured[1])
             self._measured_segment = self.measured.segment
         elif measured is not None:  # of another model: this one hears the samples anew
-            self._received = NOTHING_RECEIVED
+            self.received = NOTHING_RECEIVED
             self.proven = False
             self.begin()
         if one_way is not None and self._one_way is not None:
@@ -453,7 +443,7 @@ class SourceClock(Tracked):
 STAMP_FIELDS: Final = ("ref_time_ns", "last_arrival_ns", "segment", "straying", "state")
 _stamp: Final = attrgetter(*STAMP_FIELDS)
 MODEL_FIELDS: Final = (
-    "_received",
+    "received",
     "broken",
     "proven",
     "unsettled_until_ns",

@@ -13,47 +13,28 @@ refuse. REORDER, CLOCK and MERGE have their sections in their own folders (`sett
 what all sections share is `topology.spelling`: problems, durations, sizes, shares.
 """
 
-from topology.clock.settings import ClockConfig
-from topology.config.experimental import QueryMethods, StreamMethods
-from topology.config.fields import FieldsConfig
-from topology.config.file import TopicsConfig
-from topology.config.join import SideConfig
-from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
-from topology.config.reading import parse, parse_with
-from topology.config.schema import SchemaConfig
-from topology.config.stages import StageConfig
-from topology.config.stream import HeaderConfig, StreamConfig
-from topology.config.topology import Topology
-from topology.join.config import JoinCondition, JoinedValue
-from topology.merge.settings import MergeConfig
-from topology.reorder.settings import ReorderConfig
-from topology.spelling.problem import Problem, TopologyError
-from topology.window.config import Aggregate, Window
-
-__all__ = [
-    "Aggregate",
-    "ClockConfig",
-    "FieldsConfig",
-    "HeaderConfig",
-    "JoinCondition",
-    "JoinedValue",
-    "MergeConfig",
-    "Problem",
-    "QualityConfig",
-    "QueryConfig",
-    "QueryMethods",
-    "ReorderConfig",
-    "SchemaConfig",
-    "SideConfig",
-    "SpeculateConfig",
-    "StageConfig",
-    "StreamConfig",
-    "StreamMethods",
-    "TopicsConfig",
-    "Topology",
-    "TopologyError",
-    "Window",
-    "parse",
-    "parse_with",
-    "pattern",
-]
+from topology.clock.settings import ClockConfig as ClockConfig
+from topology.config.experimental import QueryMethods as QueryMethods
+from topology.config.experimental import StreamMethods as StreamMethods
+from topology.config.fields import FieldsConfig as FieldsConfig
+from topology.config.file import TopicsConfig as TopicsConfig
+from topology.config.join import SideConfig as SideConfig
+from topology.config.query import QualityConfig as QualityConfig
+from topology.config.query import QueryConfig as QueryConfig
+from topology.config.query import SpeculateConfig as SpeculateConfig
+from topology.config.query import pattern as pattern
+from topology.config.reading import parse as parse
+from topology.config.reading import parse_with as parse_with
+from topology.config.schema import SchemaConfig as SchemaConfig
+from topology.config.stages import StageConfig as StageConfig
+from topology.config.stream import HeaderConfig as HeaderConfig
+from topology.config.stream import StreamConfig as StreamConfig
+from topology.config.topology import Topology as Topology
+from topology.join.config import JoinCondition as JoinCondition
+from topology.join.config import JoinedValue as JoinedValue
+from topology.merge.settings import MergeConfig as MergeConfig
+from topology.reorder.settings import ReorderConfig as ReorderConfig
+from topology.spelling.problem import Problem as Problem
+from topology.spelling.problem import TopologyError as TopologyError
+from topology.window.config import Aggregate as Aggregate
+from topology.window.config import Window as Window

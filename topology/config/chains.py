@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
-from topology.pattern.tree.chains import chain_errors, types_read
-from topology.pattern.tree.normal_form import normalise
-from topology.pattern.tree.syntax import Query
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
     from topology.detector.result_event import UpstreamQuery
+    from topology.pattern.tree.syntax import Query
 
 OTHERS = (WINDOW, PATTERN)
 """Operators besides detectors whose results are read."""
@@ -70,8 +68,13 @@ def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[UpstreamQue
 def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
     """How far behind what is final a match that it reads may yet change: what must not happen
     behind its last event is waited for."""
-    patterns = (topology.queries[name].pattern for name in read_by(topology, query))
-    return max((normalise(each).span_ns for each in patterns if each is not None), default=0)
+    found = (topology.queries[name].pattern for name in read_by(topology, query))
+    patterns = [each for each in found if each is not None]
+    if not patterns:
+        return 0
+    from topology.pattern.tree.normal_form import normalise
+
+    return max(normalise(each).span_ns for each in patterns)
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
@@ -87,9 +90,11 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
     query = topology.queries[name]
     if query.pattern is None:
         return []
+    from topology.pattern.tree.chains import types_read
+
     patterns = _patterns_of(topology, query.stream or next(iter(topology.streams)))
     types = types_read(patterns)
-    wanted, found = types[name], dict[str, Query]()
+    wanted, found = types[name], dict[str, "Query"]()
     while wanted:
         more = [each for each in patterns if each.into in wanted and each.name not in found]
         found |= {each.name: each for each in more}
@@ -112,6 +117,11 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield from _reading_faults(topology, name, query)
     yield from _circles(topology)
     yield from _place_faults(topology)
+    if all(query.pattern is None for query in topology.queries.values()):
+        return
+    # The tree of patterns takes a tenth of what the engine takes to import; most have no pattern.
+    from topology.pattern.tree.chains import chain_errors
+
     for stream in topology.streams:
         for error in chain_errors(_patterns_of(topology, stream)):
             yield Fault(("queries", error.query, "pattern"), error.message, error.hint)

@@ -328,7 +328,11 @@ def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, 
             )
             return Difference(path, "read", "", REFUSED, effect, remedy)
         return Difference(path, "read", "", ENDS, "it was read to its end, and nothing waits")
-    moved = [s.name for s in topology.stages if {*s.operators} & {*named} and _works(topology, s)]
+    moved = [
+        stage.name
+        for stage in topology.stages
+        if {*stage.operators} & {*named} and any(map(topology.has_work, stage.operators))
+    ]
     if not moved:
         effect = "its results stay as they are, without corrections"
         return Difference(STAGES, left.stage, "", ENDS, effect)
@@ -355,10 +359,6 @@ def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Differen
     )
     remedy = f"put {was} back, drain it and take an input that was never read, or"
     return Difference(f"input {now}", was, now, REFUSED, effect, f"{remedy} {begin_anew(topology)}")
-
-
-def _works(topology: TopologyFile, stage: StageConfig) -> bool:
-    return any(topology.has_work(name) for name in stage.operators)
 
 
 def before(name: str) -> list[str]:

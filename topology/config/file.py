@@ -186,7 +186,7 @@ class TopologyFile(Section):
     ] = "inorder"
     """Names consumer groups, transactions and changelogs; a new one begins anew, and needs outputs
     of its own."""
-    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig()
+    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig.by_default()
     """The topics besides those of the streams, and how topics are made."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
     """Where local copies of the state are kept."""

@@ -247,7 +247,7 @@ class QueryConfig(Section):
     """Rows one event of a join may have."""
     max_keys: Count = 1_000_000
     """Keys with a state, of a detector. Raise it where events are left out (`refused`)."""
-    experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods()
+    experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods.by_default()
     """Methods of papers in place of ours, to be compared with."""
 
     @model_validator(mode="after")

@@ -9,7 +9,6 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import ValidationError
 
 from topology.config.topology import Topology
-from topology.config.yaml_text import load
 from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
 from topology.spelling.problem import (
     Fault,
@@ -79,6 +78,8 @@ def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         return _checked(source, {}, [], bring)
     if isinstance(source, bytes):
         source = _decoded(source)
+    from topology.config.yaml_text import load  # a topology in code needs no YAML
+
     loaded = load(source)
     if loaded.value is None:
         problems = loaded.problems or [_EMPTY]

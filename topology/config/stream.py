@@ -90,7 +90,7 @@ class StreamConfig(Section):
     signed: Flag = False
     """Whether each record has to bear the signature of the source that it names
     (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`."""
-    headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
+    headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.by_default()
     """What the headers of records are called, and the unit of `ts`."""
     arrival: Annotated[Arrival, one_of(Arrival)] | None = None
     """When a record arrived: by the broker's `append` time; by its own `timestamp`, the largest so
@@ -110,13 +110,13 @@ class StreamConfig(Section):
     """The unit of a mapped `ts` that is a number; left out, ns."""
     ts_zone: ZoneName | None = None
     """The time zone of a mapped `ts` that names none; left out, such a record is dead."""
-    reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
+    reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.by_default()
     """Order within one source."""
-    clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()
+    clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.by_default()
     """How the clocks of sources are measured, and how far they are believed."""
-    merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig()
+    merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig.by_default()
     """Order across the sources of the stream."""
-    experimental: Annotated[StreamMethods, or_nothing(StreamMethods)] = StreamMethods()
+    experimental: Annotated[StreamMethods, or_nothing(StreamMethods)] = StreamMethods.by_default()
     """Methods of papers in place of ours, to be compared with."""
 
     @model_validator(mode="after")

@@ -75,21 +75,27 @@ class DetectorOutput(NamedTuple):
         )
 
 
+COUNTED: Final = (
+    "processed", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed",
+    "too_many_results", "stopped", "nondeterministic",
+)  # fmt: skip
+"""The counts that are figures."""
+
+
 class Counts:
     """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
 
     def __init__(self) -> None:
-        self.first = 0
+        self.processed = 0
         self.replayed = 0
-        self.restores = 0
-        self.snapshots = 0
-        self.comparisons = 0
+        self.rollbacks = 0
+        self.checkpoints = 0
         self.converged = 0
         self.corrected = 0
         self.failed = 0
-        self.untold = 0
+        self.too_many_results = 0
         self.stopped = 0
-        self.unlike = 0
+        self.nondeterministic = 0
         self.size = 1
         """Values of the largest state that was looked at."""
         self.blocks = 0
@@ -103,18 +109,7 @@ class Counts:
 
     def figures(self) -> dict[str, int]:
         """As people read them (`figures`)."""
-        return {
-            "processed": self.first,
-            "replayed": self.replayed,
-            "rollbacks": self.restores,
-            "converged": self.converged,
-            "corrected": self.corrected,
-            "checkpoints": self.snapshots,
-            "failed": self.failed,
-            "too_many_results": self.untold,
-            "stopped": self.stopped,
-            "nondeterministic": self.unlike,
-        }
+        return {name: getattr(self, name) for name in COUNTED}
 
 
 class Cursor:
@@ -125,9 +120,9 @@ class Cursor:
         "_behaviour",
         "_counts",
         "_ids",
-        "_is_first",
         "due_ns",
         "high_ns",
+        "is_first",
         "last",
         "state",
         "steps",
@@ -150,7 +145,7 @@ class Cursor:
         self._behaviour = behaviour
         self._ids = ids
         self._counts = counts
-        self._is_first = is_first
+        self.is_first = is_first
         self.state = state
         self.high_ns = high_ns
         self.last = last
@@ -158,10 +153,6 @@ class Cursor:
         self.steps = 0
         self.due_ns: int = NEVER
         self._ask_deadline()
-
-    def become_first(self) -> None:
-        """What it reads from now on is read for the first time."""
-        self._is_first = True
 
     def mend(self, state: Any, high_ns: int) -> None:
         """It has read a late event besides, and comes to this; it has no timers."""
@@ -182,11 +173,11 @@ class Cursor:
         if isinstance(self.state, Stopped):
             return
         is_looked_at = not seen.seq % LOOK_EVERY
-        if is_looked_at and self._is_first:
+        if is_looked_at and self.is_first:
             self._try_twice(seen)
         try:
             state, said = self._behaviour.step(self.state, seen)
-            self._emit(said, seen, self.last, outs, unsure=unsure)
+            self.emit(said, seen, self.last, outs, unsure=unsure)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, repr(seen))
@@ -212,7 +203,7 @@ class Cursor:
             return
         at_end: list[DetectorOutput] = []
         try:
-            self._emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
+            self.emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, "the end")
         outs += [
@@ -227,7 +218,7 @@ class Cursor:
         self.ticks += 1
         try:
             state, said = self._behaviour.tick(self.state, due_ns)
-            self._emit(said, None, key, outs, unsure=False)
+            self.emit(said, None, key, outs, unsure=False)
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, f"its timer at {due_ns}")
@@ -257,13 +248,7 @@ class Cursor:
         passed_ns, kind = self.last[0], self.last[1]
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
 
-    def emit(self, said: Any, seen: Seen, cause: Key, *, unsure: bool) -> list[DetectorOutput]:
-        """The results at an event; raises as a detector's step would."""
-        outs: list[DetectorOutput] = []
-        self._emit(said, seen, cause, outs, unsure=unsure)
-        return outs
-
-    def _emit(
+    def emit(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
     ) -> None:
         """Adds all results of an item, or none if one is invalid."""
@@ -287,8 +272,8 @@ class Cursor:
         outs += found
 
     def _note_left_out(self) -> None:
-        if self._is_first:
-            self._counts.untold += 1
+        if self.is_first:
+            self._counts.too_many_results += 1
             self._counts.why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
 
     def _output(
@@ -345,7 +330,7 @@ class Cursor:
 
     def _distrust(self, why: str) -> None:
         """It is no function of what it is given."""
-        self._counts.unlike += 1
+        self._counts.nondeterministic += 1
         self._counts.why = why
 
     def _looks_odd(self) -> bool:
@@ -368,7 +353,7 @@ class Cursor:
             self.stop(f"its state cannot be kept: {wrong}")
 
     def _fail(self, wrong: Exception, where: str) -> None:
-        if self._is_first:
+        if self.is_first:
             self._counts.failed += 1
             self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
 
@@ -376,7 +361,7 @@ class Cursor:
         """Its key keeps no state and emits nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
-        if self._is_first:
+        if self.is_first:
             self._counts.stopped += 1
             self._counts.why = why
 

@@ -126,6 +126,9 @@ class Behaviour:
         self.is_cheap = make is None
         self.has_end = detector.end is not None
         self.corrects = detector.correct is not None
+        self.deadline: Callable[..., Any] = _or_nothing(detector.deadline)
+        self.end: Callable[..., Any] = _or_nothing(detector.end)
+        self.correct: Callable[..., Any] = _or_nothing(detector.correct)
 
     def initial(self) -> Any:
         return self._detector.initial if self._make is None else self._make()
@@ -133,21 +136,9 @@ class Behaviour:
     def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
         return _pair(self._detector.step(state, event))
 
-    def deadline(self, state: Any) -> int | None:
-        asked = self._detector.deadline
-        return None if asked is None else asked(state)
-
     def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
         tick = self._detector.tick
         return (state, ()) if tick is None else _pair(tick(state, time_ns))
-
-    def end(self, state: Any) -> Any:
-        end = self._detector.end
-        return () if end is None else end(state)
-
-    def correct(self, state: Any, event: Seen, emitted_since: list[Emitted]) -> Any:
-        correct = self._detector.correct
-        return None if correct is None else correct(state, event, emitted_since)
 
     def freeze(self, state: Any) -> Any:
         return state if self.is_cheap else _copy_of(state)
@@ -169,6 +160,14 @@ class Behaviour:
             return unpacked(plain, self.classes)
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
             return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
+
+
+def _or_nothing(call: Callable[..., Any] | None) -> Callable[..., Any]:
+    return _nothing if call is None else call
+
+
+def _nothing(*_: Any) -> None:
+    """Do what a detector does that lacks the call."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:

@@ -215,7 +215,7 @@ class KeyLog:
                 if live.due_ns <= goal[0] and confirmed < goal:
                     self._keep_base()
             live.fire(goal, outs)
-        self._counts.first += live.steps - begun
+        self._counts.processed += live.steps - begun
         if outs:
             self._add(outs, touched)
 
@@ -223,7 +223,7 @@ class KeyLog:
         self._since = 0
         entry.after = self._frozen(cursor)
         entry.high_ns = cursor.high_ns
-        self._counts.snapshots += 1
+        self._counts.checkpoints += 1
 
     def _frozen(self, cursor: Cursor) -> Any:
         """A copy of its state to go back to; where there can be none, the key is stopped there."""
@@ -235,7 +235,7 @@ class KeyLog:
     def _keep_base(self) -> None:
         self._since = 0
         self._set_base(self.live)
-        self._counts.snapshots += 1
+        self._counts.checkpoints += 1
 
     def _set_base(self, cursor: Cursor) -> None:
         base = self.base
@@ -245,16 +245,19 @@ class KeyLog:
 
     def _cursor_at(self, at: int) -> Cursor:
         """Behind that entry, which has a checkpoint; -1: at C. For a replay."""
+        self._counts.rollbacks += 1
+        if at >= 0:
+            return self._behind(self.entries[at])
         base = self.base
+        return self._cursor(base.state, base.high_ns, base.last, base.ticks)
+
+    def _behind(self, entry: LogEntry) -> Cursor:
+        return self._cursor(entry.after, entry.high_ns, entry.key, 0)
+
+    def _cursor(self, frozen: Any, high_ns: int, last: Key, ticks: int) -> Cursor:
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
-        counts.restores += 1
-        if at < 0:
-            state = behaviour.thaw(base.state)
-            high_ns, last, ticks = base.high_ns, base.last, base.ticks
-            return Cursor(behaviour, ids, counts, state, high_ns, last, ticks, is_first=False)
-        entry = self.entries[at]
-        state = behaviour.thaw(entry.after)
-        return Cursor(behaviour, ids, counts, state, entry.high_ns, entry.key, is_first=False)
+        state = behaviour.thaw(frozen)
+        return Cursor(behaviour, ids, counts, state, high_ns, last, ticks, is_first=False)
 
     def _checkpoint_before(self, at: int) -> int:
         at -= 1
@@ -302,16 +305,15 @@ class KeyLog:
                     cursor.fire((*read_until[:4], 1), outs)
                 done = len(dirty)
                 self._since = since
-                cursor.become_first()
+                cursor.is_first = True
                 self.live = cursor
-            self._counts.first += new
+            self._counts.processed += new
             self._counts.replayed += cursor.steps - new
             self.replace(start, converged, outs, touched)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
         if not self.converges:
             return False
-        self._counts.comparisons += 1
         if entry.high_ns != cursor.high_ns or not same(entry.after, cursor.state):
             return False
         self._counts.converged += 1
@@ -437,7 +439,7 @@ class KeyLog:
             entry = self.entries[at]
             self.base.state, self.base.high_ns = entry.after, entry.high_ns
             self.base.last, self.base.ticks, self.base.due_ns = entry.key, 0, NEVER
-            due_ns = self._behaviour_due(entry)
+            due_ns = self._behind(entry).due_ns
             if due_ns > until[0]:
                 self.base.due_ns = due_ns
                 return
@@ -450,18 +452,6 @@ class KeyLog:
         cursor.fire(until, outs)
         self._counts.replayed += cursor.steps
         self._set_base(cursor)
-
-    def _behaviour_due(self, entry: LogEntry) -> int:
-        """When the state behind it wants to be called."""
-        return Cursor(
-            self._behaviour,
-            self._ids,
-            self._counts,
-            entry.after,
-            entry.high_ns,
-            entry.key,
-            is_first=False,
-        ).due_ns
 
     def is_open(self, id_: str) -> bool:
         """A current output of it may yet be taken back."""

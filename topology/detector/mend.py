@@ -65,7 +65,7 @@ def _compare(log: KeyLog, key: Key, counts: Counts, touched: dict[str, None]) ->
     log.replay(touched)
     again = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
     if not same(state, log.live.state) or not _are_same(emitted, again):
-        counts.unlike += 1
+        counts.nondeterministic += 1
         counts.why = f"its `correct` gives another thing than a replay, at {key}"
 
 
@@ -86,15 +86,15 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour, touched: dict[str, None
     behind = log.outs[begun:]
     given = [Emitted(each.end_ns, each.values, place) for place, each in enumerate(behind)]
     before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
-    unsure = seen.unsure or seen.time_ns < before_ns
-    unsure = unsure or (seen.error_ns > 0 and seen.time_ns - seen.error_ns < before_ns)
+    unsure = seen.unsure or _is_unsure(seen.time_ns, seen.error_ns, before_ns)
     high_ns = max(before_ns, seen.time_ns + seen.error_ns)
+    emitted_now: list[DetectorOutput] = []
     try:
         said = behaviour.correct(live.state, seen, given)
         if said is None:
             return False
         state, found, kept = said
-        emitted_now = live.emit(found, seen, entry.key, unsure=unsure)
+        live.emit(found, seen, entry.key, emitted_now, unsure=unsure)
         left = _left(behind, given, list(kept), high_ns)
     except Exception:  # noqa: BLE001 - a user's code may raise anything; a replay decides
         return False
@@ -125,7 +125,9 @@ def _left(
             if causes.count(output.cause) > 1:
                 return None
             continue
-        unsure = output.unsure or _is_unsure(output, high_ns)
+        time_ns = output.cause[0]
+        is_passed = time_ns < NEVER and _is_unsure(time_ns, output.error_ns, high_ns)
+        unsure = output.unsure or is_passed
         if now is was and unsure == output.unsure:
             left.append(output)
         else:
@@ -134,8 +136,5 @@ def _left(
     return left
 
 
-def _is_unsure(output: DetectorOutput, high_ns: int) -> bool:
-    time_ns = output.cause[0]
-    if time_ns >= NEVER:
-        return False
-    return time_ns < high_ns or (output.error_ns > 0 and time_ns - output.error_ns < high_ns)
+def _is_unsure(time_ns: int, error_ns: int, high_ns: int) -> bool:
+    return time_ns < high_ns or (error_ns > 0 and time_ns - error_ns < high_ns)

@@ -55,11 +55,11 @@ from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.unit import LATE, REFUSED, Unit
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.operator import Changes, Figure, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.query.fields import NO_KEY, Decode, KeyTexts, at
+from topology.query.fields import Decode, KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
@@ -83,44 +83,33 @@ WHY: Final[Mapping[str, str]] = {
 FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events buffered for a rollback, or not yet processed"),
     "keys": Figure("Keys with a state"),
-    "emitted": Figure("First results, including those after a retraction", is_total=True),
-    "updated": Figure("Results that replaced an earlier result", is_total=True),
-    "retracted": Figure("Results that were retracted", is_total=True),
+    "emitted": total("First results, including those after a retraction"),
+    "updated": total("Results that replaced an earlier result"),
+    "retracted": total("Results that were retracted"),
     "wait_ns": Figure("Longest wait after the newest event, of queries that run before the merge"),
     "wait_share_ppm": Figure("Longest wait as a share of the wait of the merge"),
     "lead_ns": Figure("Longest lead of a query over the merge"),
-    "processed": Figure("Events and timers processed for the first time", is_total=True),
-    "replayed": Figure("Events and timers processed again", is_total=True),
-    "rollbacks": Figure("Rollbacks of a state to a checkpoint", is_total=True),
-    "converged": Figure(
-        "Replays that ended early because they reached a known state", is_total=True
+    "processed": total("Events and timers processed for the first time"),
+    "replayed": total("Events and timers processed again"),
+    "rollbacks": total("Rollbacks of a state to a checkpoint"),
+    "converged": total("Replays that ended early because they reached a known state"),
+    "corrected": total("Late events that the detector's own correct function took in"),
+    "checkpoints": total("States saved for rollbacks"),
+    "failed": total("Events and timers at which a detector raised an exception"),
+    "too_many_results": total("Events and timers at which a detector returned too many results"),
+    "stopped": total("Keys stopped because their state or timers exceeded a bound"),
+    "nondeterministic": total("Times that a detector gave another result for the same input"),
+    "expired": total("Events that arrived after their time was final"),
+    "refused": total("Events left out because max_keys keys existed"),
+    "given_up": total("Times that all results were made final because the buffer was full"),
+    "duplicates": total("Events seen before"),
+    "conflicts": total("Duplicates with another content"),
+    "without_key": total("Events without a value for the key of a query"),
+    "unreadable": total("Payloads that are not JSON"),
+    "revised": total(
+        "Results of other queries that arrived or changed before the position already processed"
     ),
-    "corrected": Figure(
-        "Late events that the detector's own correct function took in", is_total=True
-    ),
-    "checkpoints": Figure("States saved for rollbacks", is_total=True),
-    "failed": Figure("Events and timers at which a detector raised an exception", is_total=True),
-    "too_many_results": Figure(
-        "Events and timers at which a detector returned too many results", is_total=True
-    ),
-    "stopped": Figure("Keys stopped because their state or timers exceeded a bound", is_total=True),
-    "nondeterministic": Figure(
-        "Times that a detector gave another result for the same input", is_total=True
-    ),
-    "expired": Figure("Events that arrived after their time was final", is_total=True),
-    "refused": Figure("Events left out because max_keys keys existed", is_total=True),
-    "given_up": Figure(
-        "Times that all results were made final because the buffer was full", is_total=True
-    ),
-    "duplicates": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Duplicates with another content", is_total=True),
-    "without_key": Figure("Events without a value for the key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
-    "revised": Figure(
-        "Results of other queries that arrived or changed before the position already processed",
-        is_total=True,
-    ),
-    "forgotten": Figure("Open results of a detector that were forgotten", is_total=True),
+    "forgotten": total("Open results of a detector that were forgotten"),
 }
 """What the figures of DETECTOR mean, in the order of the metrics."""
 
@@ -160,22 +149,12 @@ class Detecting(KeepingQuery):
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
 
-    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
-        """See `LoadModel`."""
-        self.load.items_cost(step_ns, others_ppm)
-
-    @property
-    def items(self) -> int:
-        """Read, for the first time and again."""
-        counts = self.unit.counts
-        return counts.first + counts.replayed
-
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         after = self._frontier.after(watermarks)
         unit = self.unit
-        return unit.unread_ns <= self._goal(after)[0] or unit.open_ns <= after.final_ns
+        return unit.unread.next_ns <= self._goal(after)[0] or unit.open.next_ns <= after.final_ns
 
     def seal(self) -> None:
         self.emitter.proven_ns = self._frontier.watermark_ns
@@ -203,7 +182,8 @@ class Detecting(KeepingQuery):
         if event.kind == DATA:
             if not (self.config.is_ahead or event.late):
                 self._frontier.hear(event)
-            self._accept(event)
+            self.load.note_event(event.ref_time_ns, event.at_ns)
+            self._put(event)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
         elif event.kind == PASSED:
@@ -219,10 +199,6 @@ class Detecting(KeepingQuery):
             return
         self._instant_open = True
 
-    def _accept(self, event: Event) -> None:
-        self.load.note_event(event.ref_time_ns, event.at_ns)
-        self._put(event)
-
     def _put(self, event: Event) -> None:
         is_read = self.config.reads_stream and event.kind == DATA
         if not is_read or (self._types and event.type not in self._types):
@@ -231,7 +207,7 @@ class Detecting(KeepingQuery):
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
-        key = self._key_of(payload)
+        key = self._keys.of(payload, self.config.key)
         if key is None:
             self._left_out[UNKEYED] += 1
             return
@@ -241,12 +217,8 @@ class Detecting(KeepingQuery):
         else:
             self._left_out[word] += 1
 
-    def _key_of(self, payload: Any) -> str | None:
-        path = self.config.key
-        return NO_KEY if path is None else self._keys.text(at(payload, path))
-
     def _reject(self, event: Event) -> None:
-        key = self._key_of(self._decode(event.value))
+        key = self._keys.of(self._decode(event.value), self.config.key)
         if key is not None:
             self.unit.remove(key, key_of(event))
 
@@ -283,7 +255,7 @@ class Detecting(KeepingQuery):
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
-        key = self._key_of(seen.payload) if said.is_current else None
+        key = self._keys.of(seen.payload, self.config.key) if said.is_current else None
         if said.is_current and key is None:
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:
@@ -315,8 +287,8 @@ class Detecting(KeepingQuery):
         self._instant_open = False
         self._read()
         first, again = self._seen_work
-        self._seen_work = counts.first, counts.again
-        self.load.note_work(counts.first - first, counts.again - again)
+        self._seen_work = counts.processed, counts.again
+        self.load.note_work(counts.processed - first, counts.again - again)
 
     def _read(self) -> None:
         unit, frontier = self.unit, self._frontier
@@ -350,7 +322,7 @@ class Detecting(KeepingQuery):
     @property
     def _answer(self) -> str:
         """The one that holds now. What no function gives is not read ahead of what is final."""
-        return FINAL if self.unit.counts.unlike else self.config.answer
+        return FINAL if self.unit.counts.nondeterministic else self.config.answer
 
     def _finish(self, step: Step) -> None:
         self.emitter.finish(step)
@@ -367,21 +339,17 @@ class Detecting(KeepingQuery):
             "given_up": self._given_up,
             "revised": self._revised,
             "forgotten": unit.forgotten,
-            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
+            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._answer == SPECULATE),
             **self.emitter.figures(),
         }
-
-    @property
-    def _is_ahead(self) -> bool:
-        return self._answer == SPECULATE
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
         load, reached = self.load, self.unit.reached
         why = WHY[self._answer]
-        if self.unit.counts.unlike:
+        if self.unit.counts.nondeterministic:
             why += f", as the detector is no function: {self.unit.counts.why}"
-        elif self._is_ahead and load.is_spent(self._frontier.watermark_ns):
+        elif self._answer == SPECULATE and load.is_spent(self._frontier.watermark_ns):
             why = "as far beyond the watermark as what is left for going back would pay for"
         reads = [each.query for each in self.config.reads]
         if reads and self._limit < self._own_goal(self._frontier):
@@ -434,7 +402,7 @@ class Detecting(KeepingQuery):
             dump_key(self.unit.reached),
             dump_key(self.unit.confirmed),
             self.unit.known(),
-            self.unit.counts.unlike,
+            self.unit.counts.nondeterministic,
             [dump_key(key) for key in self.unit.fresh],
         ]
 
@@ -467,8 +435,8 @@ class Detecting(KeepingQuery):
             else:
                 self._put(event)
         self.unit.resume()
-        self._seen_work = self.unit.counts.first, self.unit.counts.again
+        self._seen_work = self.unit.counts.processed, self.unit.counts.again
         for event in came:
             self._put(event)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)  # they were counted when they came
-        self.unit.counts.unlike = own[7]
+        self.unit.counts.nondeterministic = own[7]

@@ -9,10 +9,10 @@ from typing import Any
 
 from topology.detector.levels import Levels, levels_of
 from topology.detector.operator import FOUND, Detecting
-from topology.model.event import Event
+from topology.model.event import Event, at_ns
 from topology.model.outcome import Step
 from topology.model.result import Finding, Result
-from topology.query.queries import KeepingQueries, instant_of
+from topology.query.queries import KeepingQueries
 
 
 class DetectorQueries(KeepingQueries[Detecting]):
@@ -41,28 +41,25 @@ class DetectorQueries(KeepingQueries[Detecting]):
         if not self._read_events:
             return super().on_batch(events, now_ns)
         step = Step(now_ns, list(events))
-        both = sorted([*events, *self._read_events], key=_at_ns)
+        both = sorted([*events, *self._read_events], key=at_ns)
         self._read_events = []
         self._climbed(both, step)
         step.results += self._found((), now_ns)
-        step.results.sort(key=instant_of)
+        step.results.sort(key=at_ns)
         return self._finish(step)
 
-    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
+    def items_cost(self, step_ns: int, others_ppm: int) -> None:
         """See `Detecting`."""
         for each in self._detecting:
-            each.items_cost(step_ns, others_ppm)
+            each.load.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:
-        return sum(each.items for each in self._detecting)
+        counts = [each.unit.counts for each in self._detecting]
+        return sum(each.processed + each.replayed for each in counts)
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         for each in self._runners:
             if isinstance(each, Levels):
                 each.restored()
-
-
-def _at_ns(event: Event) -> int:
-    return event.at_ns

@@ -10,7 +10,7 @@ Cost: of a class, once; at most `MAX_SHAPES` are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -70,11 +70,6 @@ def made(kind: type, attributes: Mapping[str, Any]) -> Any:
     for name, value in attributes.items():
         object.__setattr__(new, name, value)
     return new
-
-
-def named(kind: Any, parts: Sequence[Any]) -> Any:
-    """A NamedTuple, without its `__new__`."""
-    return tuple.__new__(kind, parts)
 
 
 def _is_made_of_attributes(kind: type) -> bool:

@@ -64,7 +64,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
 
 
 def _bad(counts: Counts) -> int:
-    return counts.failed + counts.untold + counts.stopped
+    return counts.failed + counts.too_many_results + counts.stopped
 
 
 def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:

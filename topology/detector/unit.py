@@ -30,7 +30,7 @@ Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from topology.detector import key_log_state
@@ -109,8 +109,8 @@ class Unit(StateInParts[str]):
         self.released: list[LogEntry] = []
         """Events that are held no longer; who asks, empties it."""
         self._stirred: dict[str, KeyLog] = {}
-        self._unread: Timers[str] = Timers()
-        self._open: Timers[str] = Timers()
+        self.unread: Timers[str] = Timers()
+        self.open: Timers[str] = Timers()
         self._edits: list[Edit] | None = None
         self._ending: list[Edit] = []
         self._ended_ns: int = 0
@@ -168,26 +168,12 @@ class Unit(StateInParts[str]):
         self.note(key)
 
     def _new_log(self, key: str) -> KeyLog:
-        log = KeyLog(key, self._behaviour, self._ids_of(key), self.counts)
+        ids = ResultIds(self._begun + framed(key.encode()))
+        log = KeyLog(key, self._behaviour, ids, self.counts)
         log.spacing, log.converges = self.spacing, self._converges
         log.edits = self._edits
         self.logs[key] = log
         return log
-
-    def _ids_of(self, key: str) -> ResultIds:
-        return ResultIds(self._begun + framed(key.encode()))
-
-    @property
-    def unread_ns(self) -> int:
-        """There is nothing to read before."""
-        return self._unread.next_ns
-
-    @property
-    def open_ns(self) -> int:
-        """There is nothing to confirm before."""
-        return self._open.next_ns
-
-    # -- reading on --------------------------------------------------------------------------------
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
         """Read up to there, and let what is before `final` stand."""
@@ -196,7 +182,7 @@ class Unit(StateInParts[str]):
         visited = self._stirred
         self._stirred = {}
         self.fresh.clear()
-        for key in self._unread.due(goal[0] + 1):
+        for key in self.unread.due(goal[0] + 1):
             visited.setdefault(key, self.logs[key])
         for log in visited.values():
             if log.dirty and self._behaviour.corrects and self.mends:
@@ -205,7 +191,7 @@ class Unit(StateInParts[str]):
         self.reached, self.confirmed = goal, final
         if self.counts.blocks or not self._behaviour.is_cheap:
             self._keep_fewer_or_more()
-        for key in self._open.due(final[0] + 1):
+        for key in self.open.due(final[0] + 1):
             visited.setdefault(key, self.logs[key])
         return self._settle(visited)
 
@@ -298,13 +284,13 @@ class Unit(StateInParts[str]):
 
     def _arm(self, key: str, log: KeyLog) -> None:
         self.note(key)
-        self._unread.disarm(key)
-        self._unread.arm(key, log.next_ns)
-        self._open.disarm(key)
-        self._open.arm(key, log.open_ns)
+        self.unread.disarm(key)
+        self.unread.arm(key, log.next_ns)
+        self.open.disarm(key)
+        self.open.arm(key, log.open_ns)
         if log.is_idle and self._is_blank(log):
-            self._unread.disarm(key)
-            self._open.disarm(key)
+            self.unread.disarm(key)
+            self.open.disarm(key)
             del self.logs[key]
 
     def _is_blank(self, log: KeyLog) -> bool:
@@ -338,10 +324,6 @@ class Unit(StateInParts[str]):
             self.note(key)
 
     # -- state -------------------------------------------------------------------------------------
-
-    def entries(self) -> Iterator[LogEntry]:
-        for log in self.logs.values():
-            yield from log.entries
 
     def parts(self) -> Iterable[str]:
         """The keys of the logs; the positions are the caller's to keep."""

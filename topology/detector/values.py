@@ -18,12 +18,12 @@ for objects with slots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import copysign
 from typing import Any, Final
 
 from topology.detector.item import Seen
-from topology.detector.shapes import made, named, shape_of
+from topology.detector.shapes import made, shape_of
 from topology.model.operator import Plain
 
 Classes = Mapping[str, type]
@@ -44,6 +44,10 @@ _MOST_BYTES: Final = 4
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
+
+
+_GROUPS: Final = frozenset({tuple, list, set, frozenset})
+_OF_EVENT: Final = ("type", "time_ns", "payload", "source", "epoch", "seq", "error_ns", "unsure")
 
 
 class NotAValue(Exception):
@@ -141,7 +145,7 @@ def _copied_object(kind: type, value: Any, below: int) -> Any:
     shape = shape_of(kind)
     if kind is tuple or shape.is_named(value):
         is_flat = _FIXED.issuperset(map(type, value))
-        return value if is_flat else named(kind, [copied(each, below) for each in value])
+        return value if is_flat else tuple.__new__(kind, [copied(each, below) for each in value])
     if shape.is_member:
         return value
     if not shape.is_object:
@@ -275,21 +279,22 @@ def size_of(value: Any, at_most: int) -> int:
         kind = type(each)
         if kind in _FIXED:
             count += _blocks_of(each)
-            continue
-        if kind is dict:
-            left += each.keys()
-            left += each.values()
-        elif kind is tuple or kind is list or kind is set or kind is frozenset:
-            left += each
-        elif kind is Seen:
-            left.append(each.payload)
         else:
-            shape = shape_of(kind)
-            if shape.is_named(each):
-                left += each
-            elif shape.is_object:
-                left += shape.inside(each).values()
+            left += [each.payload] if kind is Seen else _inside(each)
     return count
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """Return the parts of a group or of an object, none of anything else."""
+    kind = type(value)
+    if kind is dict:
+        return [*value.keys(), *value.values()]
+    if kind in _GROUPS:
+        return value  # type: ignore[no-any-return]
+    shape = shape_of(kind)
+    if shape.is_named(value):
+        return value  # type: ignore[no-any-return]
+    return shape.inside(value).values() if shape.is_object else ()
 
 
 def _blocks_of(value: Any) -> int:
@@ -405,9 +410,7 @@ def _glance_at_scalar(value: Any) -> int:
         if size <= GLANCE * BLOCK and not is_text(value):
             return ODD
         return size // BLOCK
-    if kind is int:
-        return int(value.bit_length()) // _BLOCK_BITS
-    return len(value) // BLOCK if kind is bytes else 0
+    return _blocks_of(value)
 
 
 def classes_in(value: Any) -> dict[str, type]:
@@ -421,32 +424,16 @@ def classes_in(value: Any) -> dict[str, type]:
         if kind in _FIXED or depth > MAX_DEPTH or id(each) in known:
             continue
         known.add(id(each))
-        if kind is dict:
-            left += [(part, depth + 1) for pair in each.items() for part in pair]
-            continue
-        if kind is tuple or kind is list or kind is set or kind is frozenset:
-            left += [(part, depth + 1) for part in each]
-            continue
-        shape = shape_of(kind)
-        if shape.is_member:
-            found[kind.__name__] = kind
-        elif shape.is_named(each):
-            found[kind.__name__] = kind
-            left += [(part, depth + 1) for part in each]
-        elif shape.is_object and shape.fields is not None:
-            found[kind.__name__] = kind
-            left += [(part, depth + 1) for part in shape.inside(each).values()]
+        if kind is not dict and kind not in _GROUPS:
+            shape = shape_of(kind)
+            is_known = shape.is_named(each) or (shape.is_object and shape.fields is not None)
+            if is_known or shape.is_member:
+                found[kind.__name__] = kind
+            if shape.is_member or not is_known:
+                continue
+        left += [(part, depth + 1) for part in _inside(each)]
     return found
 
 
 def _of_event(seen: Seen) -> dict[str, Any]:
-    return {
-        "type": seen.type,
-        "time_ns": seen.time_ns,
-        "payload": seen.payload,
-        "source": seen.source,
-        "epoch": seen.epoch,
-        "seq": seen.seq,
-        "error_ns": seen.error_ns,
-        "unsure": seen.unsure,
-    }
+    return {name: getattr(seen, name) for name in _OF_EVENT}

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.detector.item import PASSED, REJECTED
-from topology.model.event import DATA, WATERMARK, Event, twin
+from topology.model.event import DATA, WATERMARK, Event, at_ns, twin
 from topology.model.outcome import Late, Step
 
 
@@ -69,7 +69,3 @@ class Accepted:
         for event, (instant_ns, late) in zip(self._events, others, strict=True):
             event.at_ns = instant_ns
             event.late = late
-
-
-def at_ns(event: Event) -> int:
-    return event.at_ns

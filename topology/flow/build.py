@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
 from topology.config.chains import (
     corrects_for_ns,
@@ -26,7 +26,6 @@ from topology.config.chains import (
 )
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
-from topology.pattern.tree.mentions import called
 from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
@@ -338,6 +337,8 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
         read += [each.pattern] if each.pattern is not None else []
         names["aggregates"] |= {one.function for one in (each.aggregate or {}).values()}
         names["detectors"] |= {each.detector} if each.detector is not None else set()
+    from topology.pattern.tree.mentions import called
+
     names["functions"] = {name for pattern in read for name in called(pattern)}
     return own.state_digest(names)
 

@@ -15,10 +15,9 @@ from topology.config.stages import MERGE
 from topology.flow.accepted import Accepted
 from topology.flow.node import BATCH, END, TIME, JoinInput, Node
 from topology.model.composite import Composite, CompositePart
-from topology.model.event import Event
+from topology.model.event import Event, at_ns
 from topology.model.operator import Operator
-from topology.model.outcome import Report, Step
-from topology.model.result import Finding
+from topology.model.outcome import Step
 
 
 class Chain(Composite):
@@ -43,13 +42,6 @@ class Chain(Composite):
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
         self._has_readers = any(node.reads_accepted for node in self.nodes)
-
-    def operator(self, name: str) -> Operator:
-        """The operator of that name, for its figures; KeyError if there is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node.operator
-        raise KeyError(name)
 
     @property
     def names(self) -> list[str]:
@@ -93,8 +85,8 @@ class Chain(Composite):
                 edge.put(events, now_ns)
         found.now_ns = now_ns
         found.released = list(events)
-        found.reports.sort(key=instant)
-        found.results.sort(key=instant)
+        found.reports.sort(key=at_ns)
+        found.results.sort(key=at_ns)
         return found
 
     def prefix_of(self, key: str) -> str:
@@ -103,7 +95,3 @@ class Chain(Composite):
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """The nodes that hold the event."""
         return [node for node in self.nodes if event.held_by & node.place]
-
-
-def instant(outcome: Report | Finding) -> int:
-    return outcome.at_ns

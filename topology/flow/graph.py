@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from topology.flow.accepted import at_ns
-from topology.flow.chain import Chain, instant
-from topology.flow.node import BATCH, END, TIME, JoinInput, Node
+from topology.flow.chain import Chain
+from topology.flow.node import BATCH, JoinInput, Node
 from topology.model.composite import SEPARATOR
-from topology.model.event import Event
+from topology.model.event import Event, at_ns, offset_of
 from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
 
@@ -51,7 +50,7 @@ class Junction:
         if not self._keeps_log_order:
             events.sort(key=at_ns)
         elif events:
-            events.sort(key=_offset)
+            events.sort(key=offset_of)
             now_ns = events[-1].at_ns
         step = self.node.operator.on_batch(events, now_ns)
         for each in self._inputs:
@@ -97,7 +96,7 @@ class Graph:
             chain.moved = [] if self._keeps_moved else None
         if self._passed is not None:
             what, now_ns = self._passed
-            part._on(what, {}, now_ns)
+            part.on(what, {}, now_ns)
         chains = [*self.chains.items(), *part.chains.items()]
         self.chains = dict(sorted(chains, key=lambda named: order[named[0]]))
         self.junctions += part.junctions
@@ -105,17 +104,7 @@ class Graph:
 
     # -- batches and time --------------------------------------------------------------------------
 
-    def on_batches(self, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
-        """The events of each stream, in log order."""
-        return self._on(BATCH, batches, now_ns)
-
-    def on_time(self, now_ns: int) -> Step:
-        return self._on(TIME, {}, now_ns)
-
-    def on_end(self, now_ns: int) -> Step:
-        return self._on(END, {}, now_ns)
-
-    def _on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
+    def on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
         if what != BATCH or not self._own_clocks:
             self._passed = what, now_ns
@@ -133,8 +122,8 @@ class Graph:
         if len(self.chains) > 1:
             step.released.sort(key=at_ns)
         if len(self.chains) > 1 or self.junctions:
-            step.results.sort(key=instant)
-        step.reports.sort(key=instant)
+            step.results.sort(key=at_ns)
+        step.reports.sort(key=at_ns)
         return step
 
     # -- for people and drivers --------------------------------------------------------------------
@@ -174,7 +163,3 @@ class Graph:
                 moved += chain.moved
                 chain.moved = []
         return moved
-
-
-def _offset(event: Event) -> int:
-    return event.offset

@@ -26,8 +26,7 @@ from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.heard import Heard
 from topology.flow.stage import Stage
-from topology.flow.unmet import streams_of
-from topology.model.event import Event
+from topology.model.event import Event, offset_of
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import Content
@@ -140,7 +139,7 @@ class Replay:
         return [
             name
             for name, query in self.topology.queries.items()
-            if query.detector is None and streams_of(query, self.topology) <= {*self._streams}
+            if query.detector is None and self.topology.read_by(query) <= {*self._streams}
         ]
 
     def figures(self) -> list[Figures]:
@@ -151,10 +150,6 @@ class Replay:
         if self.now_ns is not None and now_ns < self.now_ns:
             raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
         self.now_ns = now_ns
-
-
-def offset_of(event: Event) -> int:
-    return event.offset
 
 
 def groups(topology: Topology) -> list[list[str]]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from topology.flow.replay import SavedReplay
 from topology.model.event import Event
+from topology.model.saved import assign
 from topology.wire.packed import Packed, content_as_read, packed_as_read
+
+SET_BY_OPERATORS: Final = (
+    "at_ns", "ref_time_ns", "error_ns", "segment", "late", "held_by", "lane", "complete_ns",
+    "error_all_ns",
+)  # fmt: skip
+_set_by_operators: Final = attrgetter(*SET_BY_OPERATORS)
 
 
 def packed_replay(saved: SavedReplay) -> Packed:
@@ -24,24 +32,12 @@ def unpacked_replay(packed: Packed) -> SavedReplay:
 
 def packed_held(event: Event) -> Packed:
     """A held event, packed, with the fields that operators have set."""
-    return (
-        packed_as_read(event),
-        event.at_ns,
-        event.ref_time_ns,
-        event.error_ns,
-        event.segment,
-        event.late,
-        event.held_by,
-        event.lane,
-        event.complete_ns,
-        event.error_all_ns,
-    )
+    return packed_as_read(event), *_set_by_operators(event)
 
 
 def held_event(packed_event: Packed) -> Event:
     """The event that `packed_held` has packed."""
     event = content_as_read(packed_event[0])
     assert isinstance(event, Event)
-    event.at_ns, event.ref_time_ns, event.error_ns, event.segment, event.late = packed_event[1:6]
-    event.held_by, event.lane, event.complete_ns, event.error_all_ns = packed_event[6:]
+    assign(event, SET_BY_OPERATORS, packed_event[1:])
     return event

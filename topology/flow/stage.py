@@ -31,12 +31,13 @@ from topology.config import Topology
 from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
-from topology.flow.chain import Chain, instant
+from topology.flow.chain import Chain
 from topology.flow.graph import Graph
 from topology.flow.lanes import Lanes, lanes_of
+from topology.flow.node import BATCH, END, TIME
 from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, twin
+from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.result import LEAVES_AS, Result
@@ -168,16 +169,16 @@ class Stage(Composite):
 
     def _through(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         reports: list[Report] = []
-        step = self._graph.on_batches(self._by_stream(inputs, reports), now_ns)
+        step = self._graph.on(BATCH, self._by_stream(inputs, reports), now_ns)
         if reports:
             step.reports = [*reports, *step.reports]
-            step.reports.sort(key=instant)
+            step.reports.sort(key=at_ns)
         return step
 
     def on_time(self, now_ns: int) -> Step:
         if self.alignment is not None:
             now_ns = self.alignment.on_time(now_ns).now_ns
-        return self._bounded(self._graph.on_time(now_ns))
+        return self._bounded(self._graph.on(TIME, {}, now_ns))
 
     def on_end(self, now_ns: int) -> Step:
         """What the end alone has decided is not final, and leaves all the same."""
@@ -196,14 +197,14 @@ class Stage(Composite):
 
     def _on_end(self, now_ns: int) -> Step:
         if self.alignment is None:
-            step = self._graph.on_time(now_ns)  # the last instant is over
+            step = self._graph.on(TIME, {}, now_ns)  # the last instant is over
         else:
             aligned = self.alignment.on_end(now_ns)
             now_ns = aligned.now_ns
             step = self._through(aligned.released, now_ns)
-            step.add(self._graph.on_time(now_ns))
+            step.add(self._graph.on(TIME, {}, now_ns))
         self.seal()
-        step.add(self._graph.on_end(now_ns))
+        step.add(self._graph.on(END, {}, now_ns))
         return self._graph.in_order(step)
 
     def _by_stream(

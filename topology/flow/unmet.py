@@ -188,15 +188,8 @@ def unmet_by(
     return Unmet(asked, topology.streams, each_batch=each_batch)
 
 
-def streams_of(query: QueryConfig, topology: Topology) -> frozenset[str]:
-    """Those that the query reads."""
-    only = query.stream or topology.unnamed_stream
-    sides = (query.sides or {}).values()
-    return frozenset(side.stream or only for side in sides) or frozenset({only})
-
-
 def asked_by(query: QueryConfig, topology: Topology) -> Asked:
-    streams = streams_of(query, topology)
+    streams = frozenset(topology.read_by(query))
     only = query.stream or topology.unnamed_stream
     if query.pattern is not None:
         return asked_by_pattern(query.pattern, only)

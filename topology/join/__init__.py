@@ -11,7 +11,3 @@ is not over). `marks` is what a restart could not find out again about a single 
 `operator` is one query, `queries` all of a partition; `topology.flow.graph` brings their streams
 together.
 """
-
-from topology.join.config import Field, JoinConfig, Side
-
-__all__ = ["Field", "JoinConfig", "Side"]

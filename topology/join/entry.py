@@ -10,8 +10,7 @@ from topology.join.config import JoinConfig
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE
-from topology.query.fields import NO_KEY, Decode, at
-from topology.query.numbers import distinguished, text_of
+from topology.query.fields import Decode, KeyTexts, at
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""
@@ -84,6 +83,7 @@ class JoinReading:
         self._sides = config.sides
         self._heeds_errors = config.heeds_errors
         self._decode = decode
+        self._texts = KeyTexts()
         self._paths = [
             [field.path for field in config.fields if field.side == side]
             for side in range(len(config.sides))
@@ -110,13 +110,9 @@ class JoinReading:
         error_ns = event.error_ns if self._heeds_errors else 0
         found = []
         for side in sides:
-            key = NO_KEY
-            path = self._sides[side].key
-            if path is not None:
-                value = distinguished(at(payload, path))
-                if value is None:
-                    continue
-                key = text_of(value)
+            key = self._texts.of(payload, self._sides[side].key)
+            if key is None:
+                continue
             values = tuple([at(payload, path) for path in self._paths[side]])
             found.append(JoinEntry(event, side, key, error_ns, values))
         if not found:

@@ -57,14 +57,14 @@ class SharedTarget(QualityTarget):
     def _meet(self, event: Event) -> None:
         self._unheard.remove(event.stream)
         if not self._is_new:
-            self._policy.leave(event.stream, event.at_ns)
+            self.policy.leave(event.stream, event.at_ns)
             return
         self._is_new = False
         super()._look_at(event)
         self._heard.ref_time_ns -= 1
         for stream in self._unheard:
             self._heard.source = stream
-            self._policy.observe(self._heard, event.at_ns)
+            self.policy.observe(self._heard, event.at_ns)
 
 
 class Frontiers:

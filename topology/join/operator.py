@@ -41,7 +41,7 @@ from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
 from topology.model.journal import part_of
-from topology.model.operator import Changes, Figure, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.beginning import (
@@ -58,12 +58,12 @@ QUERY: Final = "query"
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events that may still find a partner"),
-    "emitted": Figure("First rows, including those after a retraction", is_total=True),
-    "updated": Figure("Rows that replaced an earlier row", is_total=True),
-    "retracted": Figure("Rows retracted because a partner arrived", is_total=True),
-    "expired": Figure("Events that arrived after their time was final", is_total=True),
-    "given_up": Figure("Events dropped early because a bound was reached", is_total=True),
-    "overflows": Figure("Events with more rows than the bound", is_total=True),
+    "emitted": total("First rows, including those after a retraction"),
+    "updated": total("Rows that replaced an earlier row"),
+    "retracted": total("Rows retracted because a partner arrived"),
+    "expired": total("Events that arrived after their time was final"),
+    "given_up": total("Events dropped early because a bound was reached"),
+    "overflows": total("Events with more rows than the bound"),
     "target_ppm": Figure(
         "Share of instants that should be complete at their first rows, strictest query"
     ),
@@ -71,13 +71,13 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "wait_mean_ns": Figure("Mean time between an instant and its rows, slowest query"),
     "wait_max_ns": Figure("Longest time between an instant and its rows"),
     "late_ppm": Figure("Share of events that arrived after the rows of their instant"),
-    "missed": Figure("Instants under a quality target whose rows missed an event", is_total=True),
-    "missed_outside_target": Figure(
-        "Instants outside every quality target whose rows missed an event", is_total=True
+    "missed": total("Instants under a quality target whose rows missed an event"),
+    "missed_outside_target": total(
+        "Instants outside every quality target whose rows missed an event"
     ),
-    "duplicates": Figure("Events seen before", is_total=True),
-    "without_key": Figure("Events without a value for the key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "duplicates": total("Events seen before"),
+    "without_key": total("Events without a value for the key of a query"),
+    "unreadable": total("Payloads that are not JSON"),
 }
 """What the figures of JOIN mean, in the order of the metrics."""
 
@@ -212,7 +212,7 @@ class Join(KeepingQuery):
                 self._emitter.emit(row, self._emitter.id_of(row))
         bonded = self._rows.bonded(entry)
         self._retention.keep(entry, bonded)
-        if self._owners.are_emitted:
+        if self._owners.emitted:
             for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
         if self._is_outer:

@@ -60,7 +60,7 @@ class Owners(StateInParts[Part]):
         self._rows = rows
         self._frontiers = frontiers
         self._emitter = emitter
-        self._emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
+        self.emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
         self._done: dict[Key, None] = {}
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Owners to be emitted: of the first side, and of all others."""
@@ -76,11 +76,11 @@ class Owners(StateInParts[Part]):
         for side in (0, 1):
             due = self._closing[side].due(self._frontiers.goal_ns(side) + 1)
             for owner in sorted(due, key=self._order) if due else ():
-                self._close(owner, is_final=self._is_final(owner))
+                self._close(owner, is_final=self._end(owner) <= self._frontiers.final_ns(side))
         for side in (0, 1):
             ended = self._ending[side].due(self._frontiers.final_ns(side) + 1)
             for owner in sorted(ended, key=self._order) if ended else ():
-                if key_of(owner) in self._emitted:
+                if key_of(owner) in self.emitted:
                     self._finish(owner)
 
     def is_due(self, frontiers: Frontiers) -> bool:
@@ -94,9 +94,9 @@ class Owners(StateInParts[Part]):
     def correct(self, owner: Owner) -> None:
         """An event has come that may be its partner."""
         key = key_of(owner)
-        if key not in self._emitted:
+        if key not in self.emitted:
             return
-        current = self._emitted[key][1]
+        current = self.emitted[key][1]
         rows, is_cut = self._rows_now(owner)
         for id_ in sorted(current.keys() - rows.keys()):
             self._emitter.retract(current.pop(id_), id_)
@@ -105,7 +105,7 @@ class Owners(StateInParts[Part]):
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
         if is_cut or not current:
-            del self._emitted[key]
+            del self.emitted[key]
         self.note((EMITTED, *key))
 
     def abandon(self, owner: Owner) -> None:
@@ -113,9 +113,11 @@ class Owners(StateInParts[Part]):
         key, others = key_of(owner), owner[1].side > 0
         self._closing[others].disarm(owner)
         self._ending[others].disarm(owner)
-        if key in self._emitted:
+        if key in self.emitted:
             self._finish(owner)
-        elif key not in self._done and self._is_not_emitted(owner):
+        elif key not in self._done and (
+            owner[1].is_fresh or self._end(owner) > self._frontiers.goal_ns(owner[1].side)
+        ):
             self._close(owner, is_final=True)
             self._done[key] = None
             self.note((DONE, *key))
@@ -128,22 +130,10 @@ class Owners(StateInParts[Part]):
                 if self._done.pop(key, self) is None:
                     self.note((DONE, *key))
 
-    @property
-    def are_emitted(self) -> bool:
-        """There is something to correct."""
-        return bool(self._emitted)
-
     # -- one owner ---------------------------------------------------------------------------------
 
     def _end(self, owner: Owner) -> int:
         return self._relation.end(*owner)
-
-    def _is_final(self, owner: Owner) -> bool:
-        return self._end(owner) <= self._frontiers.final_ns(owner[1].side)
-
-    def _is_not_emitted(self, owner: Owner) -> bool:
-        entry = owner[1]
-        return entry.is_fresh or self._end(owner) > self._frontiers.goal_ns(entry.side)
 
     def _order(self, owner: Owner) -> Any:
         return self._end(owner), owner[0], owner[1].age
@@ -155,8 +145,10 @@ class Owners(StateInParts[Part]):
         return rows, len(found) > self._max_rows
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
-        if not self._frontiers.are_whole and self._may_lack_unseen(owner):
-            return
+        if not self._frontiers.are_whole:
+            since_ns = self._frontiers.since_ns(owner[1].side)
+            if self._relation.reach(*owner)[0] < since_ns:
+                return  # an event that came before the query may be its partner
         rows, is_cut = self._rows_now(owner)
         current: CurrentRows = {}
         for id_, row in rows.items():
@@ -166,13 +158,9 @@ class Owners(StateInParts[Part]):
         elif current and not is_final:
             self.note((EMITTED, *self._keep(owner, current)))
 
-    def _may_lack_unseen(self, owner: Owner) -> bool:
-        """Whether an event that came before the query may be its partner."""
-        return self._relation.reach(*owner)[0] < self._frontiers.since_ns(owner[1].side)
-
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
-        self._emitted[key] = owner, current
+        self.emitted[key] = owner, current
         self._ending[owner[1].side > 0].arm(owner, self._end(owner))
         return key
 
@@ -191,7 +179,7 @@ class Owners(StateInParts[Part]):
     def _finish(self, owner: Owner) -> None:
         """Its rows are final."""
         key = key_of(owner)
-        current = self._emitted.pop(key)[1]
+        current = self.emitted.pop(key)[1]
         self.note((EMITTED, *key))
         if self._finals:
             for id_ in sorted(current):
@@ -200,7 +188,7 @@ class Owners(StateInParts[Part]):
     # -- state -------------------------------------------------------------------------------------
 
     def parts(self) -> Iterator[Part]:
-        for key in self._emitted:
+        for key in self.emitted:
             yield EMITTED, *key
         for key in self._done:
             yield DONE, *key
@@ -210,11 +198,11 @@ class Owners(StateInParts[Part]):
         key = rest[0], rest[1]
         if kind == DONE:
             return 1 if key in self._done else None
-        if key not in self._emitted:
+        if key not in self.emitted:
             return None
         return {
             id_: [current.revision, is_sure, row.odds]
-            for id_, current in self._emitted[key][1].items()
+            for id_, current in self.emitted[key][1].items()
             for row, is_sure in (current.content,)
         }
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.join.operator import Join
-from topology.model.event import Event
+from topology.model.event import Event, at_ns
 from topology.model.outcome import Step
 from topology.model.ramp import is_ramp
 from topology.model.result import Finding
-from topology.query.queries import KeepingQueries, instant_of
+from topology.query.queries import KeepingQueries
 
 
 class JoinQueries(KeepingQueries[Join]):
@@ -29,7 +29,7 @@ class JoinQueries(KeepingQueries[Join]):
             self._climbed(events, step)
             events = ()
         step.results += self._found(events, now_ns)
-        step.results.sort(key=instant_of)
+        step.results.sort(key=at_ns)
         return self._finish(step)
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:

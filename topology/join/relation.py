@@ -8,7 +8,20 @@ A *cell* is where rows arise: a window, named by its start, or, of a join by int
 * POSSIBLE: in some world.
 
 With BOUNDS what is in no world is no bond, whatever reference times say; else it is PLAIN, with the
-odds 0. `topology.model.one_clock` finds how far two events are apart: the error of a clock is one
+odds 0. Both relations answer the same questions. `owner` is the event that a row or its absence is
+reckoned from: the first side's, or, where partners on the first side are looked for, another's.
+
+* `cells`: where the event is, at least so surely;
+* `reach`: the first and the last true time at which a partner can be;
+* `bond`: how `other` relates to `owner`, where that is in the cell;
+* `is_certain`: the owner itself is in the cell in every world;
+* `odds`: that the members belong together, the owner first; 0.0 only if they cannot;
+* `odds_of_bond`: that `other` belongs to `owner`, where that is in the cell;
+* `end`: at that instant or later no partner comes; `first_end`, `last_end`: in the first and in the
+  last of the event's cells;
+* `span`: start and end, as a row shows them.
+
+`topology.model.one_clock` finds how far two events are apart: the error of a clock is one
 number for all its events, so in a window they are moved together. All odds are counts of whole
 nanoseconds, each shift within an error as likely as any other; only the last division rounds.
 """
@@ -17,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final, Protocol
+from typing import Final
 
 from topology.join.config import BOUNDS, INTERVAL, JoinConfig
 from topology.join.entry import JoinEntry
@@ -30,41 +43,6 @@ CERTAIN: Final = 3
 NO_CELL: Final = 0
 MAX_CELLS: Final = 1_000
 """Windows that an event is looked for in since its time is not sure; beyond, the nearest."""
-
-
-class Relation(Protocol):
-    """`owner` is the event that a row or its absence is reckoned from: the first side's, or, where
-    partners on the first side are looked for, another's."""
-
-    def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
-        """Where the event is, at least so surely."""
-
-    def reach(self, cell: int, owner: JoinEntry) -> tuple[int, int]:
-        """The first and the last true time at which a partner can be."""
-
-    def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
-        """How `other` relates to `owner`, where that is in the cell."""
-
-    def is_certain(self, cell: int, owner: JoinEntry) -> bool:
-        """The owner itself is in the cell in every world."""
-
-    def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """That they belong together, the owner first; 0.0 only if they cannot."""
-
-    def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
-        """That `other` belongs to `owner`, where that is in the cell."""
-
-    def end(self, cell: int, owner: JoinEntry) -> int:
-        """What comes at that instant or later is no partner of it in the cell."""
-
-    def first_end(self, entry: JoinEntry) -> int:
-        """In the first of its cells."""
-
-    def last_end(self, entry: JoinEntry) -> int:
-        """In the last of its cells."""
-
-    def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
-        """Start and end, as a row shows them."""
 
 
 class ByInterval:
@@ -241,6 +219,9 @@ class ByWindow:
 
     def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         return cell, cell + self._size_ns
+
+
+Relation = ByInterval | ByWindow
 
 
 def sums_upto(limit: int, one: int, two: int) -> int:

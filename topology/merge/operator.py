@@ -74,7 +74,7 @@ from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.histogram import PPM
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
-from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep
+from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep, total
 from topology.model.outcome import Step
 from topology.model.saved import dump, load
 
@@ -106,8 +106,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "blocked": Figure("Sources whose events REORDER buffers behind a gap"),
     "queued": Figure("Events buffered for other sources"),
     "queued_bytes": Figure("Payload of the buffered events, in bytes"),
-    "overflows": Figure("Events emitted early because a bound was reached", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
+    "overflows": total("Events emitted early because a bound was reached"),
+    "forgotten": total("Sources forgotten at a bound or after forget_after"),
     "in_several_partitions": Figure("Sources whose events arrived in several input partitions"),
     "target_ppm": Figure("Share of events that should arrive within the wait for their source"),
     "watermark_ns": Figure("Watermark: later events with a smaller corrected timestamp are late"),

@@ -124,17 +124,10 @@ class Composite(StepByStep):
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
         """By part, of those that know; None: the source is unknown to all."""
-        found = {}
-        for part in self._parts:
-            answer = part.operator.locate(source, epoch, seq)
-            if answer is not None:
-                found[part.name] = answer
-        return found or None
+        answers = {part.name: part.operator.locate(source, epoch, seq) for part in self._parts}
+        return {name: each for name, each in answers.items() if each is not None} or None
 
     def counts_of(self, source: str) -> Figures:
         """Those of the first part that counts by source."""
-        for part in self._parts:
-            counts = part.operator.counts_of(source)
-            if counts:
-                return counts
-        return {}
+        found = (part.operator.counts_of(source) for part in self._parts)
+        return next(filter(None, found), {})

@@ -17,6 +17,7 @@ All times are `int` nanoseconds since the Unix epoch:
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from inorder.contract import BYE as BYE  # the kinds that producers write are the contract's
@@ -160,3 +161,8 @@ def digits(number: int) -> bytes:
     """Return the digits of a number or an epoch, which may be any of 64 bits. From 2^62 on mypyc
     2.4 never frees what `%d`, `str` and a plain f-string are given."""
     return b"%d" % number if -LARGE < number < LARGE else f"{number:d}".encode()
+
+
+at_ns: Final = attrgetter("at_ns")
+"""The instant of an event, a report or a result, to sort by."""
+offset_of: Final = attrgetter("offset")

@@ -70,9 +70,6 @@ class Histogram(Saved):
         if self.since_halved >= HALVE_EVERY:
             self._halve()
 
-    def sample(self, value_ns: int) -> None:
-        self.sample_in(bucket_of(value_ns))
-
     def sample_in(self, bucket: int) -> None:
         """`sample`, for one who knows the bucket of the value."""
         counts = self._counts

@@ -66,6 +66,11 @@ class Figure(NamedTuple):
     is_total: bool = False
 
 
+def total(text: str) -> Figure:
+    """Return the meaning of a figure that only grows."""
+    return Figure(text, is_total=True)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Described:
     """What people ask of an operator: for metrics, the page and `inorder explain`."""

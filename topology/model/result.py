@@ -10,6 +10,7 @@ final is updated once more, with the same content and `final` set.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -51,7 +52,7 @@ class Result:
     @property
     def found_by(self) -> str:
         """The operator that finds results of this kind."""
-        raise NotImplementedError
+        return FOUND_BY[type(self)]
 
 
 @dataclass(slots=True)
@@ -64,10 +65,6 @@ class WindowResult(Result):
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def found_by(self) -> str:
-        return "window"
 
 
 class Member(NamedTuple):
@@ -88,19 +85,11 @@ class MatchResult(Result):
     members: list[Member] = field(default_factory=list)
     key: Any = None
 
-    @property
-    def found_by(self) -> str:
-        return "pattern"
-
 
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
     """What a user's detector reports: a match whose `members` it named, or the event at which it
     reported, and whose `key` is the query's."""
-
-    @property
-    def found_by(self) -> str:
-        return "detector"
 
 
 class MemberRange(NamedTuple):
@@ -123,10 +112,6 @@ class MatchSetResult(Result):
     ranges: list[MemberRange] = field(default_factory=list)
     joined: list[MemberRange] = field(default_factory=list)
     key: Any = None
-
-    @property
-    def found_by(self) -> str:
-        return "pattern"
 
 
 class Partner(NamedTuple):
@@ -151,9 +136,14 @@ class JoinResult(Result):
     key: Any = None
     probability: float = 1.0
 
-    @property
-    def found_by(self) -> str:
-        return "join"
+
+FOUND_BY: Final[Mapping[type[Result], str]] = {
+    WindowResult: "window",
+    MatchResult: "pattern",
+    MatchSetResult: "pattern",
+    DetectorResult: "detector",
+    JoinResult: "join",
+}
 
 
 @dataclass(slots=True)

@@ -45,15 +45,6 @@ class Timers(Generic[K]):
         """How often one was armed, so that no two keys are ever compared."""
         self.next_ns: int = NEVER
 
-    def __len__(self) -> int:
-        """How many keys are armed."""
-        return len(self._armed)
-
-    @property
-    def entries(self) -> int:
-        """What the heap holds, to see that it stays within its bound."""
-        return len(self._heap)
-
     def arm(self, key: K, at_ns: int) -> None:
         """Look at the key when `at_ns` has passed, or earlier if it is armed for earlier."""
         armed, heap = self._armed, self._heap

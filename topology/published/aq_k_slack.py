@@ -22,7 +22,7 @@ from math import ceil
 from typing import Final
 
 from topology.model.operator import Figures, Plain
-from topology.published.mp_k_slack import Measure, MPKSlack
+from topology.published.mp_k_slack import MPKSlack
 from topology.waiting.policy import BEFORE_ALL
 
 KP: Final = 0.5
@@ -46,20 +46,8 @@ class AQKSlack(MPKSlack):
     )
     FIELDS = (*MPKSlack.FIELDS, "alpha", "_before", "_measured_to", "_latenesses")
 
-    def __init__(
-        self,
-        window_ns: int,
-        coverage: float,
-        *,
-        measure: Measure = "next_tick",
-        idle_ns: int | None = None,
-    ) -> None:
-        super().__init__(measure=measure, idle_ns=idle_ns)
-        if window_ns <= 0 or not 0 <= coverage <= 1:
-            raise ValueError(
-                f"window_ns is {window_ns} and coverage {coverage};"
-                " a window is longer than 0 and a share between 0 and 1"
-            )
+    def __init__(self, window_ns: int, coverage: float, *, idle_ns: int | None = None) -> None:
+        super().__init__(idle_ns=idle_ns)
         self._window_ns = window_ns
         self._coverage = coverage
         self.alpha = 1.0

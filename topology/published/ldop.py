@@ -15,7 +15,6 @@ from collections import deque
 from typing import Final
 
 from topology.waiting.fixed import ClockedSlack
-from topology.waiting.policy import refuse_below
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000
@@ -27,8 +26,6 @@ class LDOP(ClockedSlack):
 
     def __init__(self, window_ns: int, factor_ppm: int, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)
-        refuse_below("window_ns", window_ns, 1)
-        refuse_below("factor_ppm", factor_ppm, 0)
         self._window_ns = window_ns
         self._factor_ppm = factor_ppm
         self._delays: deque[tuple[int, int]] = deque()  # (arrival, delay)

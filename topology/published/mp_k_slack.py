@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from topology.waiting.fixed import ClockedSlack
-from topology.waiting.policy import BEFORE_ALL, refuse_below
+from topology.waiting.policy import BEFORE_ALL
 
 Measure = Literal["next_tick", "arrival"]
 
@@ -31,7 +31,6 @@ class MPKSlack(ClockedSlack):
         idle_ns: int | None = None,
     ) -> None:
         super().__init__(idle_ns=idle_ns)
-        refuse_below("max_k_ns", max_k_ns, 0)
         self._next_tick = measure == "next_tick"
         self._max_k_ns = max_k_ns
         self.k_ns = 0

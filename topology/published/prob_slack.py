@@ -1,10 +1,8 @@
 """ProbSlack as printed (slack.md 5.2 to 5.5, 5.9; Rivetti et al., DEBS 2018).
 
 A window closes when an event beyond it has come, or when the joint probability J of one
-that is in it and still on its way is at most `delta` (`topology.waiting.miss`); with
-`mal_ns`, only arrivals up to `mal` after the window's end count as still to come, and the
-driver closes then (its `cap_ns`). Everything is one stream, as in the paper: the last
-event is the newest of all.
+that is in it and still on its way is at most `delta` (`topology.waiting.miss`). Everything is one
+stream, as in the paper: the last event is the newest of all.
 
 * Fitting: counts of `period` events make a model, then begin anew. Before the first model
   the strategy is event-driven.
@@ -12,8 +10,6 @@ event is the newest of all.
   entry model and counts are dropped, and it takes `period` events for the next one.
   `guard=False` shows the rule alone, which does not keep its promise: J does not know that
   nothing has come until now, so every event of a window spends delta anew.
-* `cache`: "eager" builds the poly-line with the model, "lazy" (default) where asked, "none"
-  sums anew each time. All three decide alike.
 
 Decided here: the guard counts exactly the closed windows that missed an event; before any
 window has closed it is off; delta = 0 is event-driven; frontier = time of the last
@@ -24,15 +20,13 @@ Cost: O(1) amortised an event; memory as `topology.waiting.miss`.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
 from topology.waiting.fitting import Counts, DelayTables, Fitting, grid_floor, grid_next
 from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing
-
-Cache = Literal["eager", "lazy", "none"]
 
 MS: Final = 1_000_000
 
@@ -54,17 +48,15 @@ class Jumping(Fitting):
 
 class Polyline:
     """Where J passes `theta` (in 2^-32): the least alpha with J(alpha, beta) > theta, as a step
-    function of beta. `eager`: worked out at once, as published; else when first asked."""
+    function of beta, worked out where it is asked."""
 
     __slots__ = ("_first_beta", "_hats", "_joint", "_limit")
 
-    def __init__(self, joint: Joint, theta: int, *, eager: bool = False) -> None:
+    def __init__(self, joint: Joint, theta: int) -> None:
         self._joint = joint
         self._limit = theta * joint.whole
         self._hats: dict[int, int | None] = {}
         self._first_beta: dict[int, int] = {}
-        if eager:
-            self.pieces()
 
     def hat(self, beta: int) -> int | None:
         """The least risky alpha; None: none is, whatever the window. `beta` is a bin."""
@@ -95,30 +87,14 @@ class Polyline:
             self._first_beta[alpha] = beta
         return self._first_beta[alpha]
 
-    def pieces(self) -> list[tuple[int, int, int]]:
-        """(first beta, last beta, least risky alpha), the first from minus infinity on in
-        truth; bins without risk have none."""
-        joint = self._joint
-        beta = joint.apart[0] + joint.lowest_delay() - 1
-        found: list[tuple[int, int, int]] = []
-        while beta <= joint.last and (hat := self.hat(beta)) is not None:
-            if found and found[-1][2] == hat:
-                found[-1] = (found[-1][0], beta, hat)
-            else:
-                found.append((beta, beta, hat))
-            beta = grid_next(beta)
-        return found
-
 
 class ProbSlack(Weighing):
     __slots__ = (
-        "_cache",
         "_closed",
         "_fitting",
         "_guard",
         "_joint",
         "_last_ns",
-        "_mal_ns",
         "_missed",
         "_model",
         "_polyline",
@@ -134,17 +110,11 @@ class ProbSlack(Weighing):
         period: int = 10_000,
         step_ns: int = MS,
         guard: bool = True,
-        cache: Cache = "lazy",
-        mal_ns: int | None = None,
     ) -> None:
         super().__init__()
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._theta = share(delta)
         self._step_ns = step_ns
         self._guard = guard
-        self._cache = cache
-        self._mal_ns = mal_ns
         self._fitting = Jumping(period, step_ns)
         self._model: tuple[Counts, Counts] | None = None  # what `_joint` was made of
         self._joint: Joint | None = None
@@ -185,7 +155,7 @@ class ProbSlack(Weighing):
     def _make(self, apart: Counts, delays: Counts) -> None:
         self._model = (apart, delays)
         self._joint = Joint(apart, delays)
-        self._polyline = Polyline(self._joint, self._theta, eager=self._cache == "eager")
+        self._polyline = Polyline(self._joint, self._theta)
 
     # -- the frontier ------------------------------------------------------------------------------
 
@@ -199,9 +169,6 @@ class ProbSlack(Weighing):
         assert self._fitting.base_ns is not None
         return grid_floor((now_ns - self._last_ns - self._fitting.base_ns) // self._step_ns)
 
-    def _is_plain(self) -> bool:
-        return self._mal_ns is None and self._cache != "none"
-
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
 
@@ -209,44 +176,25 @@ class ProbSlack(Weighing):
         return (self._joint.last + 1) * self._step_ns if self._joint is not None else 0
 
     def _is_safe(self, bound_ns: int, now_ns: int) -> bool:
-        assert self._joint is not None
         assert self._polyline is not None
-        if self._is_plain():
-            hat = self._polyline.hat(self._beta(now_ns))
-            return hat is None or self._alpha(bound_ns) < hat
-        return self._joint_of(bound_ns, now_ns) * ONE <= self._theta * self._joint.whole
+        hat = self._polyline.hat(self._beta(now_ns))
+        return hat is None or self._alpha(bound_ns) < hat
 
     def _alpha(self, bound_ns: int) -> int:
         return -(-(bound_ns - self._last_ns) // self._step_ns)
 
-    def _joint_of(self, bound_ns: int, now_ns: int) -> int:
-        assert self._joint is not None
-        alpha = self._alpha(bound_ns)
-        joint = self._joint.joint(alpha, self._beta(now_ns))
-        if self._mal_ns is not None:
-            joint -= self._joint.joint(alpha, self._beta(bound_ns + self._mal_ns))
-        return joint
-
     def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
         if self._joint is None or bound_ns <= self.confirmed_ns(now_ns):
             return 0
-        return max(0, self._joint_of(bound_ns, now_ns)) * 1_000_000 // self._joint.whole
+        joint = self._joint.joint(self._alpha(bound_ns), self._beta(now_ns))
+        return joint * 1_000_000 // self._joint.whole
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        if self._joint is None or self._polyline is None or self._guarded():
+        if self._polyline is None or self._guarded():
             return None
-        beta = grid_next(self._beta(now_ns))
-        if self._is_plain():
-            beta = max(beta, self._polyline.first_beta(self._alpha(bound_ns)))
-        else:
-            while beta <= self._joint.last and not self._is_safe(bound_ns, self._instant(beta)):
-                beta = grid_next(beta)
-            if beta > self._joint.last and not self._is_safe(bound_ns, self._instant(beta)):
-                return None
-        return self._instant(beta)
-
-    def _instant(self, beta: int) -> int:
         assert self._fitting.base_ns is not None
+        first = self._polyline.first_beta(self._alpha(bound_ns))
+        beta = max(grid_next(self._beta(now_ns)), first)
         return self._last_ns + self._fitting.base_ns + beta * self._step_ns
 
     def newest_ns(self) -> int:

@@ -45,6 +45,10 @@ class KeyTexts:
     def __init__(self) -> None:
         self._texts: dict[Any, str] = {}
 
+    def of(self, payload: Any, path: tuple[str, ...] | None) -> str | None:
+        """Return the text of the payload's key: `NO_KEY` without a path, None without a value."""
+        return NO_KEY if path is None else self.text(at(payload, path))
+
     def text(self, value: Any) -> str | None:
         """None of what is no key."""
         kind = type(value)

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import DATA, Event
+from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Figures, State
@@ -87,7 +87,7 @@ class Queries(Composite, Generic[Q]):
         for piece, until_ns in pieces(events, now_ns, self.is_due):
             step.results += self._found(piece, until_ns)
         if len(self._queries) > 1:  # each emits its own in their order
-            step.results.sort(key=instant_of)
+            step.results.sort(key=at_ns)
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
@@ -106,7 +106,7 @@ class Queries(Composite, Generic[Q]):
         step = Step(now_ns)
         for each in self._runners:
             step.results += each.on_time(now_ns).results
-        step.results.sort(key=instant_of)
+        step.results.sort(key=at_ns)
         return step
 
     def on_end(self, now_ns: int) -> Step:
@@ -114,7 +114,7 @@ class Queries(Composite, Generic[Q]):
         ends: list[Finding] = []
         for each in self._runners:
             ends += each.on_end(now_ns).results
-        step.results += sorted(ends, key=instant_of)
+        step.results += sorted(ends, key=at_ns)
         return step
 
     def next_deadline_ns(self) -> int | None:
@@ -233,10 +233,6 @@ class KeepingQueries(Queries[K]):
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         self._settle()
-
-
-def instant_of(finding: Finding) -> int:
-    return finding.at_ns
 
 
 def worst(figures: Iterable[Figures]) -> Figures:

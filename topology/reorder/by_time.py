@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
@@ -49,6 +50,8 @@ from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
 
 BUFFER: Final = "line/"
+count_held: Final = attrgetter("held", "source")
+bytes_held: Final = attrgetter("held_bytes", "source")
 """Key of a source in the state."""
 PUSHED_OUT: Final = 8
 """At the bound one of so many leaves."""
@@ -104,7 +107,7 @@ class TimedBuffer(SourceBuffer):
         self._count()
 
     def _count(self) -> None:
-        held, size = self._order.held_count, self._order.held_bytes
+        held, size = len(self._order.heap), self._order.held_bytes
         self._totals.held += held - self.held
         self._totals.held_bytes += size - self.held_bytes
         self.held, self.held_bytes = held, size
@@ -246,11 +249,3 @@ class ReorderByTime(Shell[TimedBuffer]):
         buffer = self._empty(source)
         buffer.restore(state, held)
         return buffer
-
-
-def count_held(buffer: TimedBuffer) -> tuple[int, str]:
-    return buffer.held, buffer.source
-
-
-def bytes_held(buffer: TimedBuffer) -> tuple[int, str]:
-    return buffer.held_bytes, buffer.source

@@ -53,9 +53,6 @@ class LostRanges:
         self._changed = NO_PAGES  # as sets, of which an empty one takes 216 bytes
         self._written = NO_PAGES
 
-    def __len__(self) -> int:
-        return len(self._ranges)
-
     def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         if self._ranges is NO_RANGES:
             self._ranges, self._changed, self._written = [], {}, {}

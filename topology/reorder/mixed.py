@@ -23,11 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.composite import Composite, CompositePart
-from topology.model.event import BLOCKED, DEAD, UNBLOCKED, Event
+from topology.model.event import BLOCKED, DEAD, UNBLOCKED, Event, at_ns
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Step, dead_letter
 from topology.reorder.by_time import BUFFER, ReorderByTime
@@ -38,7 +37,6 @@ BY_TIME: Final = "time-"
 UNLIKE_THE_FIRST: Final = (
     "its source numbers some events and not others, and it is unlike the first; number all or none"
 )
-_at_ns: Final = attrgetter("at_ns")
 
 
 class MixedReorder(Composite):
@@ -57,11 +55,11 @@ class MixedReorder(Composite):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
-        for (at_ns, is_timed), group in groupby(events, key=_kind):
-            self._pass(at_ns - 1, step)  # What both do in between has one order, however cut.
+        for (instant_ns, is_timed), group in groupby(events, key=_kind):
+            self._pass(instant_ns - 1, step)  # What both do in between has one order, however cut.
             batch = [event for event in group if self._takes(event, is_timed, step)]
             part = self._timed if is_timed else self._numbered
-            self._add(part.on_batch(batch, at_ns), step)
+            self._add(part.on_batch(batch, instant_ns), step)
         self._pass(now_ns - 1, step)
         return _in_order(step)
 
@@ -138,6 +136,6 @@ def _kind(event: Event) -> tuple[int, bool]:
 
 
 def _in_order(step: Step) -> Step:
-    step.released.sort(key=_at_ns)
-    step.reports.sort(key=_at_ns)
+    step.released.sort(key=at_ns)
+    step.reports.sort(key=at_ns)
     return step

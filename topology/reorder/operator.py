@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.operator import Changes, Figure, Figures, Plain, State
-from topology.model.outcome import TIMEOUT, Step, dead_letter
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
+from topology.model.outcome import OVERFLOW, TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
@@ -48,16 +48,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "sources": Figure("Sources known to REORDER"),
     "held": Figure("Events and dead letters buffered behind a gap or before the start of a source"),
     "held_bytes": Figure("Payload of the buffered events, in bytes"),
-    "overflows": Figure("Gaps and starts given up because a buffer was full", is_total=True),
-    "waited_ns": Figure("Time that emitted events spent in the buffer, added up", is_total=True),
-    "filled": Figure("Missing sequence numbers that arrived in time", is_total=True),
-    "filled_late": Figure(
-        "Missing sequence numbers that arrived after their gap was declared", is_total=True
-    ),
+    "overflows": total("Gaps and starts given up because a buffer was full"),
+    "waited_ns": total("Time that emitted events spent in the buffer, added up"),
+    "filled": total("Missing sequence numbers that arrived in time"),
+    "filled_late": total("Missing sequence numbers that arrived after their gap was declared"),
     "target_ppm": Figure(
         "Share of missing sequence numbers that should arrive in time, of those that arrive"
     ),
-    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
+    "forgotten": total("Sources forgotten at a bound or after forget_after"),
 }
 
 
@@ -228,12 +226,12 @@ class Reorder(Shell[NumberedBuffer]):
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:
             self._shared.overflows += 1
-            buffer.overflow(now_ns, step)
+            buffer.give_up_oldest(OVERFLOW, now_ns, step)
         self._fullest.note(buffer)
         while (most := self._fullest.over()) is not None:
             self._journal.mark(most)
             self._shared.overflows += 1
-            most.overflow(now_ns, step)
+            most.give_up_oldest(OVERFLOW, now_ns, step)
             self._arm(most)
 
     # -- for people --------------------------------------------------------------------------------

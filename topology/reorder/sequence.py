@@ -144,10 +144,6 @@ class Sequence:
         """From here on every number waits or is missing."""
         return self.low if self.next == UNSTARTED else self.next
 
-    def put_first(self, event: Event) -> None:
-        """Before the start: its number is the one before the lowest."""
-        self.front.insert(0, event)
-
     def fill(self, event: Event) -> int:
         """The event takes its place in a hole and waits; returns since when the hole was known, and
         UNKNOWN if none of that number is missing: then nothing is done."""

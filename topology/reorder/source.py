@@ -37,7 +37,6 @@ from topology.model.operator import NEVER
 from topology.model.outcome import (
     END,
     JUMP,
-    OVERFLOW,
     TIMEOUT,
     Duplicate,
     Gap,
@@ -166,7 +165,7 @@ class NumberedBuffer(Epochs):
                 hole = self._hole(number + 1, sequence.low - 1, now_ns, sequence.front)
                 sequence.holes.insert(0, hole)
                 sequence.front = []
-            sequence.put_first(event)
+            sequence.front.insert(0, event)
             sequence.low = number
         else:
             self._filled(now_ns - sequence.fill(event))
@@ -396,16 +395,9 @@ class NumberedBuffer(Epochs):
         self.blocked = waits
 
     def _control(self, kind: str, now_ns: int) -> Event:
-        event = Event(
-            self.shared.stream,
-            self.source,
-            self.current.epoch,
-            max(self.current.next, 0),
-            0,
-            now_ns,
-        )
-        event.kind = kind
-        return event
+        current = self.current
+        place = self.source, current.epoch, max(current.next, 0)
+        return Event(self.shared.stream, *place, 0, now_ns, kind=kind)
 
     # -- time and bounds ---------------------------------------------------------------------------
 
@@ -437,15 +429,11 @@ class NumberedBuffer(Epochs):
         if self.later:
             self._advance(now_ns, step)
 
-    def overflow(self, now_ns: int, step: Step) -> None:
-        """Make room: start early, or give up the oldest hole."""
-        self._give_up_oldest(OVERFLOW, now_ns, step)
-
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
-            self._give_up_oldest(END, now_ns, step)
+            self.give_up_oldest(END, now_ns, step)
 
-    def _give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
+    def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
         current = self.current
         if current.next == UNSTARTED and current.has_waiting():
             self._start(current, now_ns, step)

@@ -76,9 +76,9 @@ class TimeBuffer(InstantOperator):
         self._max_held_bytes = max_held_bytes
         self._keeps_control = keeps_control
 
-        self._heap: list[tuple[Key, Event]] = []
+        self.heap: list[tuple[Key, Event]] = []
         self._keys: set[Key] = set()
-        self._bytes = 0
+        self.held_bytes = 0
         self._arrivals: deque[tuple[int, Key]] = deque()  # as they came; some have left
         self._last: Key = NO_KEY
         self._due_ns = NEVER
@@ -90,7 +90,7 @@ class TimeBuffer(InstantOperator):
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         self._policy.end()
-        while self._heap:
+        while self.heap:
             self._let_go(step)
         self._due_ns = NEVER
         return step
@@ -129,34 +129,25 @@ class TimeBuffer(InstantOperator):
             if event.kind == DATA:
                 self._late(event, step)
             return
-        self._policy.judged()
-        heappush(self._heap, (key, event))
+        heappush(self.heap, (key, event))
         self._keys.add(key)
         event.held_by = self._position
-        self._bytes += size_of(event)
+        self.held_bytes += size_of(event)
         if self._cap_ns < NEVER:
             self._arrivals.append((now_ns, key))
-        while len(self._heap) > self._max_held or self._bytes > self._max_held_bytes:
+        while len(self.heap) > self._max_held or self.held_bytes > self._max_held_bytes:
             self.overflows += 1
             self._let_go(step)
-
-    @property
-    def held_count(self) -> int:
-        return len(self._heap)
 
     @property
     def instant_open(self) -> bool:
         """Something has arrived in the instant that is not over."""
         return self._instant_open
 
-    @property
-    def held_bytes(self) -> int:
-        return self._bytes
-
     def push_out(self, count: int, now_ns: int, step: Step) -> None:
         """There is no room: the smallest leave, at most so many."""
         self._now_ns = max(self._now_ns, now_ns)
-        for _ in range(min(count, len(self._heap))):
+        for _ in range(min(count, len(self.heap))):
             self.overflows += 1
             self._let_go(step)
 
@@ -173,12 +164,12 @@ class TimeBuffer(InstantOperator):
 
     def _let_go(self, step: Step) -> None:
         """The smallest leaves."""
-        key, event = heappop(self._heap)
+        key, event = heappop(self.heap)
         self._keys.discard(key)
         self._last = key
         event.held_by = 0
         event.at_ns = self._now_ns
-        self._bytes -= size_of(event)
+        self.held_bytes -= size_of(event)
         step.released.append(event)
 
     # -- time --------------------------------------------------------------------------------------
@@ -190,7 +181,7 @@ class TimeBuffer(InstantOperator):
         """Let go what may leave at this instant, and find out when more may."""
         now_ns = self._now_ns
         policy = self._policy
-        heap = self._heap
+        heap = self.heap
         while heap and policy.passes(heap[0][0][0], now_ns):
             self._let_go(step)
         self._due_ns = NEVER
@@ -217,8 +208,8 @@ class TimeBuffer(InstantOperator):
 
     def figures(self) -> Figures:
         figures = {
-            "held": len(self._heap),
-            "held_bytes": self._bytes,
+            "held": len(self.heap),
+            "held_bytes": self.held_bytes,
             "late": self.late,
             "overflows": self.overflows,
         }
@@ -229,7 +220,7 @@ class TimeBuffer(InstantOperator):
         return figures
 
     def explain(self) -> dict[str, Any]:
-        head = self._heap[0][0] if self._heap else None
+        head = self.heap[0][0] if self.heap else None
         return {
             **self.figures(),
             "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
@@ -243,7 +234,7 @@ class TimeBuffer(InstantOperator):
         return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.snapshot()}
 
     def held(self) -> Iterable[Event]:
-        for _, event in self._heap:
+        for _, event in self.heap:
             yield event
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
@@ -251,11 +242,11 @@ class TimeBuffer(InstantOperator):
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)
             event.held_by = self._position
-            self._heap.append((key, event))
+            self.heap.append((key, event))
             self._keys.add(key)
             arrivals.append((event.at_ns, key))
-            self._bytes += size_of(event)
-        heapify(self._heap)
+            self.held_bytes += size_of(event)
+        heapify(self.heap)
         if self._cap_ns < NEVER:
             self._arrivals = deque(arrivals)
         if STREAM in state:

@@ -75,9 +75,6 @@ class FillTimes:
             self._opened += 1
             self.warm = self._opened >= WARM_OPENED
 
-    def filled(self, fill_ns: int) -> None:
-        self.filled_in(bucket_of(fill_ns))
-
     def filled_in(self, bucket: int) -> None:
         """`filled`, after a time of that bucket of the histogram."""
         self.histogram.sample_in(bucket)

@@ -7,10 +7,9 @@
   `rate` (delta - missed), so that it settles where just delta
   is missed, whatever the model is worth (adaptive conformal inference). It has no lower
   clip, on which its bound rests; at or below 0 only certainty closes a window.
-* *guard*, "hard": a window is closed on probability only if the promise would hold though it
+* *guard*: a window is closed on probability only if the promise would hold though it
   and all those whose fate is not known yet were missed. So at *every* prefix of the
   closed windows at most delta of them missed an event, surely and not in expectation.
-  "none": the threshold alone.
 
 Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
 or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
@@ -18,15 +17,13 @@ or the end closed are apart. Exact: integers, delta in ppm and theta in units of
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
 from topology.model.saved import Saved
 from topology.waiting.miss import ONE, share
-from topology.waiting.policy import CONFIRMED, PROBABLE, PROMISED
-
-Guard = Literal["hard", "none"]
+from topology.waiting.policy import PROBABLE, PROMISED
 
 MOST = share(0.999)
 RATE = 0.005
@@ -35,20 +32,11 @@ PPM = 1_000_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AccuracyBudget(Saved):
-    __slots__ = ("_closed", "_delta_ppm", "_down", "_guard", "_missed", "_pending", "_theta", "_up")
+    __slots__ = ("_closed", "_delta_ppm", "_down", "_missed", "_pending", "_theta", "_up")
     FIELDS: ClassVar[tuple[str, ...]] = ("_theta", "_closed", "_missed", "_pending")
 
-    def __init__(
-        self,
-        delta: float,
-        *,
-        guard: Guard = "hard",
-        rate: float = RATE,
-    ) -> None:
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
+    def __init__(self, delta: float, *, rate: float = RATE) -> None:
         self._delta_ppm = round(delta * PPM)
-        self._guard = guard
         self._up = share(rate * delta)
         self._down = share(rate)
         self._theta = self._delta_ppm * ONE // PPM
@@ -60,11 +48,8 @@ class AccuracyBudget(Saved):
         """The risk the next window may be closed at, in 2^-32; 0 or less: none."""
         if self._delta_ppm == 0:
             return 0
-        if self._guard == "hard":
-            spent = self._missed + self._pending + 1
-            if spent * PPM > self._delta_ppm * (self._closed + 1):
-                return 0
-        return self._theta
+        spent = self._missed + self._pending + 1
+        return 0 if spent * PPM > self._delta_ppm * (self._closed + 1) else self._theta
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
         if by in PROMISED:
@@ -90,11 +75,6 @@ class AccuracyBudget(Saved):
             self._closed -= 1
         if by == PROBABLE:
             self._pending -= 1
-
-    def counted(self, missed: bool) -> None:
-        """A window, or whatever the promise counts, whose fate is known at once."""
-        self._closed += 1
-        self.resolved(missed, CONFIRMED, 1)
 
     def figures(self) -> Figures:
         return {

@@ -46,7 +46,6 @@ from topology.waiting.policy import (
     PROBABLE,
     PROMISED,
     SlackPolicy,
-    refuse_below,
 )
 from topology.waiting.runs import Filled, Runs
 
@@ -109,14 +108,7 @@ class WindowDriver(Saved):
         max_pending: int = MAX_PENDING,
         patient: bool = False,
     ) -> None:
-        refuse_below("every_ns", every_ns, 1)
-        refuse_below("max_pending", max_pending, 1)
         self._length_ns = every_ns if length_ns is None else length_ns
-        if self._length_ns < every_ns:
-            raise ValueError(
-                f"windows of {self._length_ns} ns every {every_ns} ns leave times uncovered;"
-                " make them as long as they are apart, or longer"
-            )
         self.policy = policy
         self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns
@@ -137,11 +129,6 @@ class WindowDriver(Saved):
         self.missed_apart = 0
         self.filled = Filled() if only_filled else None
         self._empty: set[int] = set()  # of the pending: those that held nothing
-
-    @property
-    def pending(self) -> tuple[str, ...]:
-        """Why the windows closed of which it is not yet known whether they missed an event."""
-        return tuple(self._pending)
 
     @property
     def is_waiting(self) -> bool:
@@ -247,7 +234,6 @@ class WindowDriver(Saved):
             if last_filled >= self._next:
                 self.filled.add(max(first, self._next), last_filled)
         if first >= self._next:
-            self.policy.judged()
             return
         last = min(self._next - 1, last)
         decisions.append(Missed(first, last, self._now_ns, event))
@@ -301,7 +287,9 @@ class WindowDriver(Saved):
                 self._close_sure(last, by, decisions)
             elif policy.passes(bound_ns, now_ns):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
-                last = self._last_idle(now_ns) if by == IDLE else number
+                last = self._first_that_counts() if by == IDLE else number
+                if last > number and not policy.passes(self.bound_ns(last), now_ns):
+                    last = number  # else empty windows close with the next that is filled
                 self._close(last, by, policy.miss_ppm(bound_ns, now_ns), decisions)
             elif now_ns >= bound_ns + self._cap_ns:
                 # What does not pass now lets none after it pass.
@@ -353,15 +341,6 @@ class WindowDriver(Saved):
             else:
                 high = middle - 1
         return low
-
-    def _last_idle(self, now_ns: int) -> int:
-        """Empty windows that nobody is waited for close with the next that is filled."""
-        assert self._next is not None
-        if self.filled is not None and self.filled.first is not None:
-            last = max(self._next, self.filled.first)
-            if self.policy.passes(self.bound_ns(last), now_ns):
-                return last
-        return self._next
 
     def _close_sure(self, last: int, by: str, decisions: list[Decision]) -> None:
         """All windows up to `last`, of which the strategy will know no more: none of them,

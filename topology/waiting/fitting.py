@@ -91,10 +91,6 @@ class Fitting(Saved):
     FIELDS: ClassVar[tuple[str, ...]] = ("base_ns", "_now")
 
     def __init__(self, period: int, step_ns: int) -> None:
-        if period < READY:
-            raise ValueError(f"the fitting period is {period} events; it must be at least {READY}")
-        if step_ns < 1:
-            raise ValueError(f"step_ns is {step_ns}; it must be at least 1")
         self._period = period
         self._step_ns = step_ns
         self._now = DelayTables()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Figures
-from topology.waiting.policy import BEFORE_ALL, FlooredSlack, refuse_below
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 
 
 class ClockedSlack(FlooredSlack):
@@ -71,7 +71,6 @@ class KSlack(ClockedSlack):
 
     def __init__(self, k_ns: int, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)
-        refuse_below("k_ns", k_ns, 0)
         self._k_ns = k_ns
 
     def slack_ns(self) -> int:

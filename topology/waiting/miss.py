@@ -43,8 +43,6 @@ class Joint:
     )
 
     def __init__(self, apart: Counts, delays: Counts, never: int = 0) -> None:
-        if not apart or not delays:
-            raise ValueError("a model needs counts of both g and d")
         self.apart = sorted(apart)
         self._counts = [apart[g] for g in self.apart]
         self._tops = [grid_top(g) for g in self.apart]

@@ -14,7 +14,7 @@ any strategy drives either. No I/O, no clock: `now_ns` is an argument and never 
   instant at which it may without an arrival; None: only an arrival helps.
 * `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
   has sent beyond it. `idle_ns` is how long a source may be silent and still live.
-* `closed`, `resolved`, `void`, `late`, `judged`: what came of it. `leave`: a source said bye.
+* `closed`, `resolved`, `void`, `late`: what came of it. `leave`: a source said bye.
 
 Asking changes nothing: two drivers that ask at different instants decide alike, as long
 as each asks at the deadlines. Laws that hold for all: tests/topology/waiting/test_laws.py.
@@ -103,9 +103,6 @@ class SlackPolicy(Saved):
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
         """An observed event came after its time had been passed."""
-
-    def judged(self) -> None:
-        """An observed event came in time."""
 
     def leave(self, source: str, now_ns: int) -> None:
         """The source said bye: it is waited for no more until it sends again."""
@@ -209,9 +206,3 @@ class Weighing(SlackPolicy):
                     high_ns = middle_ns
         self._emitted_ns = low_ns
         return low_ns
-
-
-def refuse_below(name: str, value: float, least: float) -> None:
-    """ValueError if a setting is too small."""
-    if value < least:
-        raise ValueError(f"{name} is {value}; it must be at least {least}")

@@ -15,8 +15,6 @@ have sent beyond it.
   straggler among its last T events. It is certain if sources keep order.
 * `idle_ns`: a source silent for so long is no longer waited for (reason `idle`; after ten times
   as long it is taken for absent, and windows are not said to lack it any more).
-* `unit`: what the promise counts, windows, or for a reorder events. One step of the frontier can
-  make several events late, so with events the guard comes after them.
 * `period` T: nothing counts that is older than T events of the source (of all sources, in
   the common tables).
 
@@ -28,7 +26,7 @@ not sent beyond the bound) a decision. Memory: two tables of a few hundred bins 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
@@ -37,7 +35,6 @@ from topology.model.saved import Saved, dump, load
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
     READY,
-    Counts,
     DelayTables,
     Rotating,
     distance_ppm,
@@ -66,32 +63,23 @@ BESIDE_PARTS: Final = (*Weighing.FIELDS, "_ordered", "_sources", "budget")
 class Modelled(Saved):
     """Counts and the model last made of them."""
 
-    __slots__ = ("_made_of", "_step_ns", "fitting", "model", "pace")
+    __slots__ = ("_step_ns", "fitting", "made_of", "model", "pace")
 
     def __init__(self, period: int, step_ns: int) -> None:
         self.fitting = Rotating(period, step_ns)
         self.model: Posterior | None = None
-        self._made_of: DelayTables | None = None
+        self.made_of: DelayTables | None = None
         self.pace: StepRate | None = None
         self._step_ns = step_ns
 
-    @property
-    def apart(self) -> Counts:
-        return self._made_of.apart if self._made_of is not None else {}
-
-    @property
-    def delays(self) -> Counts:
-        """The delays from these tables' own base; see `base_ns`."""
-        return self._made_of.delays if self._made_of is not None else {}
-
     def make(self, sample: DelayTables, pace: StepRate | None) -> None:
-        self._made_of = sample
+        self.made_of = sample
         self.pace = pace
         assert self.fitting.base_ns is not None
         self.model = Posterior(sample, self._step_ns, self.fitting.base_ns, pace)
 
     def snapshot(self) -> Plain:
-        made_of = self._made_of.snapshot() if self._made_of is not None else None
+        made_of = self.made_of.snapshot() if self.made_of is not None else None
         pace = list(self.pace) if self.pace is not None else None
         return [self.fitting.snapshot(), made_of, pace]
 
@@ -132,7 +120,6 @@ class ModelledSource(Source):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
     __slots__ = (
-        "_by_event",
         "_is_apart",
         "_ordered",
         "_pool",
@@ -153,7 +140,6 @@ class RiskSlack(Weighing):
         period: int = 10_000,
         step_ns: int = MS,
         weigh: bool = True,
-        unit: Literal["window", "event"] = "window",
         idle_ns: int | None = None,
         max_sources: int = MAX_SOURCES,
     ) -> None:
@@ -161,7 +147,6 @@ class RiskSlack(Weighing):
         self.budget = budget
         self._step_ns = step_ns
         self._weigh = weigh
-        self._by_event = unit == "event"
         self._pool = Modelled(period, step_ns)
         self._sources = Sources(lambda: ModelledSource(period, step_ns), idle_ns, max_sources)
         self._ordered = True  # no straggler has come yet
@@ -201,34 +186,23 @@ class RiskSlack(Weighing):
                 source.alone = due.events >= READY and self._differs(source.own)
 
     def _differs(self, own: Modelled) -> bool:
-        pool = self._pool
-        if pool.model is None or own.model is None:
+        mine, others = own.made_of, self._pool.made_of
+        if mine is None or others is None or own.model is None or self._pool.model is None:
             return False
-        if distance_ppm(own.apart, pool.apart) > OWN_PPM:
+        if distance_ppm(mine.apart, others.apart) > OWN_PPM:
             return True
-        shift = (own.model.base_ns - pool.model.base_ns) // self._step_ns
-        shifted = {grid_floor(d + shift): count for d, count in own.delays.items()}
-        return distance_ppm(shifted, pool.delays) > OWN_PPM
+        shift = (own.model.base_ns - self._pool.model.base_ns) // self._step_ns
+        shifted = {grid_floor(d + shift): count for d, count in mine.delays.items()}
+        return distance_ppm(shifted, others.delays) > OWN_PPM
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        if not self._by_event:
-            self.budget.closed(bound_ns, now_ns, by, windows)
+        self.budget.closed(bound_ns, now_ns, by, windows)
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        if not self._by_event:
-            self.budget.resolved(missed, by, windows)
+        self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        if not self._by_event:
-            self.budget.void(by)
-
-    def judged(self) -> None:
-        if self._by_event:
-            self.budget.counted(missed=False)
-
-    def late(self, ts_ns: int, lateness_ns: int) -> None:
-        if self._by_event:
-            self.budget.counted(missed=True)
+        self.budget.void(by)
 
     def leave(self, source: str, now_ns: int) -> None:
         self._sources.leave(source)

@@ -18,7 +18,7 @@ from typing import ClassVar, Generic, TypeVar
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Plain
 from topology.model.saved import Saved
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, refuse_below
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL
 
 MAX_SOURCES = 10_000
 GONE_AFTER = 10
@@ -45,7 +45,6 @@ class Sources(Saved, Generic[S]):
     def __init__(
         self, make: Callable[[], S], idle_ns: int | None, max_sources: int = MAX_SOURCES
     ) -> None:
-        refuse_below("max_sources", max_sources, 1)
         self._make = make
         self._idle_ns = NEVER if idle_ns is None else idle_ns
         self._max_sources = max_sources

@@ -141,15 +141,11 @@ class OwnTail(FlooredSlack):
         else:
             self._allowance.late += 1
 
-    def q_ppm(self) -> int:
-        """What share of the events may be given up at present."""
-        return self._allowance.q_ppm()
-
     def waits_ns(self) -> tuple[int, int]:
         """K and D."""
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
-        return self._tails.cut(self.q_ppm())
+        return self._tails.cut(self._allowance.q_ppm())
 
     def _raw_ns(self, now_ns: int) -> int:
         if self._newest_ns == BEFORE_ALL:

@@ -43,7 +43,7 @@ from topology.answer.frontier import Frontier
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.journal import part_of
-from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.model.saved import dump, load
@@ -91,25 +91,23 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "not_final": Figure("Windows whose result is not final"),
     "keys": Figure("Keys with sessions"),
     "retained": Figure("Events that count windows retain for corrections"),
-    "emitted": Figure("First results, including those after a retraction", is_total=True),
-    "updated": Figure("Results that replaced an earlier result", is_total=True),
-    "retracted": Figure("Results that were retracted", is_total=True),
-    "expired": Figure("Events that arrived after their window was final", is_total=True),
-    "refused": Figure("Events left out because max_windows windows existed", is_total=True),
-    "given_up": Figure("Windows made final early because of max_windows", is_total=True),
+    "emitted": total("First results, including those after a retraction"),
+    "updated": total("Results that replaced an earlier result"),
+    "retracted": total("Results that were retracted"),
+    "expired": total("Events that arrived after their window was final"),
+    "refused": total("Events left out because max_windows windows existed"),
+    "given_up": total("Windows made final early because of max_windows"),
     "target_ppm": Figure("Share of first results that should be right, strictest query"),
     "achieved_ppm": Figure("Share of first results that were right, worst query"),
     "wait_mean_ns": Figure("Mean time between the end of a window and its result, slowest query"),
     "wait_max_ns": Figure("Longest time between the end of a window and its result"),
     "late_ppm": Figure("Share of events that arrived after the result of one of their windows"),
-    "missed": Figure("Windows under a quality target that missed an event", is_total=True),
-    "missed_outside_target": Figure(
-        "Windows outside every quality target that missed an event", is_total=True
-    ),
-    "without_key": Figure("Events without a value for the key of a query", is_total=True),
-    "skipped": Figure("Values that an aggregate could not use", is_total=True),
-    "failed": Figure("Exceptions that a user's aggregate raised", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "missed": total("Windows under a quality target that missed an event"),
+    "missed_outside_target": total("Windows outside every quality target that missed an event"),
+    "without_key": total("Events without a value for the key of a query"),
+    "skipped": total("Values that an aggregate could not use"),
+    "failed": total("Exceptions that a user's aggregate raised"),
+    "unreadable": total("Payloads that are not JSON"),
 }
 """What the figures of WINDOW mean, in the order of the metrics."""
 
@@ -161,7 +159,7 @@ class Windows(QueryOperator):
         self.beginnings.append(self._beginning)
         self._target = target_of(config)
         if self._target is not None:
-            self._target.keep_apart()
+            self._target.policy.keep_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(
             config.correct_for_ns,
@@ -336,14 +334,14 @@ class Windows(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        of_target: State = {} if self._target is None else self._target.parts()
+        of_target: State = {} if self._target is None else self._target.policy.parts()
         return self._windows.snapshot() | _of_target(of_target) | self._query_state()
 
     def changes(self) -> Changes:
         target = self._target
-        of_target: Changes = {} if target is None else target.changed_parts()
+        of_target: Changes = {} if target is None else target.policy.changed_parts()
         if target is not None and not self._windows.is_asked:
-            of_target = {**target.parts()}
+            of_target = {**target.policy.parts()}
         stale, self._stale = self._stale, {}
         return stale | self._windows.changes() | _of_target(of_target) | self._query_state()
 

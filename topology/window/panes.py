@@ -1,6 +1,6 @@
 """What is known of each key in each slice of time, a pane, and the windows computed from panes.
 
-Sliding windows share the work of adding up their slices (`Sharing`): two stacks. What a key has in
+Sliding windows share the work of adding up their slices (`Sums`): two stacks. What a key has in
 the slices before a turning point is kept as sums from each slice up to there; what it has after as
 one sum from there on. A window merges one of the former with the latter, whatever the number of its
 slices. When windows begin behind the turning point, a new one is set at the end of the window that
@@ -97,7 +97,7 @@ class Panes:
         self._makers = makers
         self._measure = Measure(config, makers)
         self._slices = slices
-        self._sharing = Sharing()
+        self._sums: dict[str, Sums] = {}
         self._is_sliding = slices.size_ns != slices.every_ns
         self._held_from_ns: int | None = None
         self._held: list[int] = []
@@ -130,13 +130,13 @@ class Panes:
 
     def changed(self, key: str) -> None:
         """A slice of windows that were emitted has changed."""
-        if self._is_sliding:
-            self._sharing.forget(key)
+        self._sums.pop(key, None)
 
     def settled(self, closed_ns: int) -> None:
         """No window that begins a size before is asked for any more, but for corrections."""
-        if self._is_sliding:
-            self._sharing.forget_before(closed_ns - 2 * self._slices.size_ns)
+        time_ns = closed_ns - 2 * self._slices.size_ns
+        for key in [key for key, sums in self._sums.items() if sums.start_ns < time_ns]:
+            del self._sums[key]
 
     def keys(self, start_ns: int) -> Iterable[str]:
         """The keys of the window that starts there."""
@@ -183,7 +183,21 @@ class Panes:
         if not self._is_sliding:
             return held[0][1].row
         slices = [(slice_ns, pane.row) for slice_ns, pane in held]
-        return self._sharing.window(key, slices, start_ns, end_ns)
+        return self._added_up(key, slices, start_ns, end_ns)
+
+    def _added_up(
+        self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int
+    ) -> AggregateRow:
+        """What the key has in the slices, which are those of [start, end), rising."""
+        sums = self._sums.get(key)
+        if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
+            together = slices[0][1].copy()
+            for _, row in slices[1:]:
+                together.merge(row)
+            return together
+        if sums is None or start_ns >= sums.turn_ns:
+            sums = self._sums[key] = Sums(slices, start_ns, end_ns)
+        return sums.window(slices, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:
         """The unsure events, each in its slice by reference time alone."""
@@ -245,33 +259,3 @@ class Sums:
         if self.back is not None:
             together.merge(self.back)
         return together
-
-
-class Sharing:
-    """For all keys."""
-
-    __slots__ = ("_sums",)
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Sums] = {}
-
-    def window(self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int) -> AggregateRow:
-        """What the key has in the slices, which are those of [start, end), rising."""
-        sums = self._sums.get(key)
-        if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            together = slices[0][1].copy()
-            for _, row in slices[1:]:
-                together.merge(row)
-            return together
-        if sums is None or start_ns >= sums.turn_ns:
-            sums = self._sums[key] = Sums(slices, start_ns, end_ns)
-        return sums.window(slices, start_ns, end_ns)
-
-    def forget(self, key: str) -> None:
-        """A slice of the key that has been added up is another now."""
-        self._sums.pop(key, None)
-
-    def forget_before(self, time_ns: int) -> None:
-        """Keys of which no window has been asked for that begins then or later."""
-        for key in [key for key, sums in self._sums.items() if sums.start_ns < time_ns]:
-            del self._sums[key]

@@ -73,13 +73,10 @@ class WindowReading:
         if self._blind:
             return NO_KEY, self._ones
         payload = self._payload(value)
-        key = NO_KEY
-        if self._key is not None:
-            text = self._texts.text(at(payload, self._key))
-            if text is None:
-                self.unkeyed += 1
-                return None
-            key = text
+        key = self._texts.of(payload, self._key)
+        if key is None:
+            self.unkeyed += 1
+            return None
         found: list[Any] = []
         for path, usable in self._fields:
             if usable is None:

@@ -51,8 +51,7 @@ class Core:
         """In every world."""
         return other.begins - self.ends <= gap_ns and self.begins - other.ends <= gap_ns
 
-    def widen(self, other: Core) -> None:
-        """All but the row."""
+    def take(self, other: Core) -> None:
         self.head = min(self.head, other.head)
         self.last = max(self.last, other.last)
         self.begins = min(self.begins, other.begins)
@@ -60,9 +59,6 @@ class Core:
         self.lower = min(self.lower, other.lower)
         self.upper = max(self.upper, other.upper)
         self.is_fresh = True
-
-    def take(self, other: Core) -> None:
-        self.widen(other)
         self.row.merge(other.row)
 
     def dump(self) -> Plain:

@@ -7,6 +7,8 @@ each is emitted, saved and forgotten by itself, and what a key keeps for correct
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from typing import Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.operator import Plain
@@ -114,6 +116,10 @@ def restored(state: Plain, makers: Makers) -> Envelope:
     return envelope
 
 
+lower_of_envelope: Final = attrgetter("lower")
+upper_of_envelope: Final = attrgetter("upper")
+
+
 class KeySessions:
     """The sessions of one key. `envelopes` in their order; `fresh` are those with something to be
     emitted, open ones too. `passed_ns`: up to there lie sessions that are final and released."""
@@ -141,11 +147,3 @@ class KeySessions:
     def in_order(self) -> list[Envelope]:
         """The fresh ones."""
         return sorted(self.fresh, key=lower_of_envelope)
-
-
-def lower_of_envelope(envelope: Envelope) -> int:
-    return envelope.lower
-
-
-def upper_of_envelope(envelope: Envelope) -> int:
-    return envelope.upper

@@ -83,15 +83,15 @@ class SliceTimers:
     """Slices and windows are named by where they start. Each is announced once, until it is
     taken."""
 
-    __slots__ = ("_closing", "_emitted", "_ending", "_slices", "next_final_ns")
+    __slots__ = ("_closing", "_slices", "emitted", "ending", "next_final_ns")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._closing: Timers[int] = Timers()
         """Slices, by the next end of a window that holds them."""
-        self._ending: Timers[int] = Timers()
+        self.ending: Timers[int] = Timers()
         """Slices, by the end of the last such window."""
-        self._emitted: Timers[int] = Timers()
+        self.emitted: Timers[int] = Timers()
         """Windows, by their end."""
         self.next_final_ns: int = NEVER
         """Nothing becomes final before."""
@@ -99,7 +99,7 @@ class SliceTimers:
     def expect(self, slice_ns: int, closed_ns: int) -> None:
         """The slice holds something now; what ends until `closed` has been emitted."""
         last_end_ns = self._slices.last_end(slice_ns)
-        self._ending.arm(slice_ns, last_end_ns)
+        self.ending.arm(slice_ns, last_end_ns)
         self.next_final_ns = min(self.next_final_ns, last_end_ns)
         if last_end_ns > closed_ns:
             self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
@@ -107,13 +107,8 @@ class SliceTimers:
     def expect_final(self, start_ns: int) -> None:
         """A window that starts there was emitted and is not final."""
         end_ns = start_ns + self._slices.size_ns
-        self._emitted.arm(start_ns, end_ns)
+        self.emitted.arm(start_ns, end_ns)
         self.next_final_ns = min(self.next_final_ns, end_ns)
-
-    @property
-    def oldest_end_ns(self) -> int:
-        """Where the last window of the oldest slice ends."""
-        return self._ending.next_ns
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
         """Something closes, or is final, with the frontier there."""
@@ -137,15 +132,7 @@ class SliceTimers:
                 self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
         return starts
 
-    def final_windows(self, final_ns: int) -> list[int]:
-        """Those emitted that end until then, rising."""
-        return self._taken(self._emitted, final_ns)
-
-    def final_slices(self, final_ns: int) -> list[int]:
-        """Those whose windows all end until then, rising."""
-        return self._taken(self._ending, final_ns)
-
-    def _taken(self, timers: Timers[int], final_ns: int) -> list[int]:
+    def taken(self, timers: Timers[int], final_ns: int) -> list[int]:
         taken = sorted(timers.due(final_ns + 1))
-        self.next_final_ns = min(self._emitted.next_ns, self._ending.next_ns)
+        self.next_final_ns = min(self.emitted.next_ns, self.ending.next_ns)
         return taken

@@ -158,9 +158,9 @@ class Spans(WindowKind):
         return self._panes.open(slice_ns, key)
 
     def _make_room(self) -> None:
-        oldest_ns = self._timers.oldest_end_ns
+        oldest_ns = self._timers.ending.next_ns
         if oldest_ns <= self._frontier.closed_ns:
-            self._emit_touched()
+            self._emit_all(self._closed(), is_closed=True)
             before = self._panes.count
             self._frontier.give_up(oldest_ns)
             self.settle()
@@ -191,7 +191,7 @@ class Spans(WindowKind):
         frontier = self._frontier
         due: list[tuple[int, str]] = []
         if self._touched:
-            due = [window for window in self._touched if self._end(window) <= self._closed_ns]
+            due = self._closed()
         if frontier.goal_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.goal_ns
             closing = self._timers.closing(before_ns, self._closed_ns)
@@ -200,9 +200,8 @@ class Spans(WindowKind):
                     self._close(start_ns)
             else:
                 due += [(start, key) for start in closing for key in self._panes.keys(start)]
-        for window in sorted(due):
-            self._untouch(window)
-            self._emit(window, is_closed=True)
+        if due:
+            self._emit_all(due, is_closed=True)
         if frontier.final_ns >= self._timers.next_final_ns:
             self._retire()
 
@@ -210,26 +209,22 @@ class Spans(WindowKind):
         return self._timers.is_due(frontier.goal_ns, frontier.final_ns)
 
     def emit_early(self) -> None:
-        for window in sorted(self._touched):
-            self._untouch(window)
-            self._emit(window, is_closed=False)
+        self._emit_all(self._touched, is_closed=False)
 
     @property
     def has_fresh(self) -> bool:
         return bool(self._touched)
 
-    def _emit_touched(self) -> None:
-        for window in sorted(self._touched):
-            if self._end(window) <= self._closed_ns:
-                self._untouch(window)
-                self._emit(window, is_closed=True)
+    def _closed(self) -> list[tuple[int, str]]:
+        """Return the windows that have changed and were closed before."""
+        size_ns = self._config.size_ns
+        return [window for window in self._touched if window[0] + size_ns <= self._closed_ns]
 
-    def _untouch(self, window: tuple[int, str]) -> None:
-        if self._touched.pop(window, self) is None:
-            self.note((TOUCHED, *window))
-
-    def _end(self, window: tuple[int, str]) -> int:
-        return window[0] + self._config.size_ns
+    def _emit_all(self, windows: Iterable[tuple[int, str]], *, is_closed: bool) -> None:
+        for window in sorted(windows):
+            if self._touched.pop(window, self) is None:
+                self.note((TOUCHED, *window))
+            self._emit(window, is_closed=is_closed)
 
     def _close(self, start_ns: int) -> None:
         """The windows that start there, by key; those of plain panes together."""
@@ -316,14 +311,14 @@ class Spans(WindowKind):
     def _retire(self) -> None:
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
-        for start_ns in self._timers.final_windows(final_ns):
+        for start_ns in self._timers.taken(self._timers.emitted, final_ns):
             if self._config.emits_finals or self.is_asked:
                 for key in sorted(self._current[start_ns]):
                     if self._config.emits_finals:
                         self._emit((start_ns, key), is_closed=True)
                     self.note((SHOWN, start_ns, key))
             del self._current[start_ns]
-        for slice_ns in self._timers.final_slices(final_ns):
+        for slice_ns in self._timers.taken(self._timers.ending, final_ns):
             keys = self._panes.drop(slice_ns)
             if self.is_asked:
                 for key in keys:

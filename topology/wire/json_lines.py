@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -26,7 +27,6 @@ from topology.model.result import (
     Member,
     MemberRange,
     Overflow,
-    Partner,
     Result,
     WindowResult,
 )
@@ -34,7 +34,9 @@ from topology.model.result import (
 JsonObject = dict[str, Any]
 Said = TypeVar("Said")
 
-_MILLION: Final = 1_000_000
+MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
+PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
+"""The names that a `Member` and a `Partner` have in a line, in the order of their fields."""
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -159,7 +161,7 @@ def result_line(result: Finding) -> JsonObject:
             "key": result.key,
             "start": result.start_ns,
             "end": result.end_ns,
-            "events": [_partner(partner) for partner in result.partners],
+            "events": [dict(zip(PARTNER, each, strict=True)) for each in result.partners],
             "values": result.values,
             "probability": result.probability,
             "at": result.at_ns,
@@ -211,12 +213,8 @@ def in_time(
     outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
     outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
     outcomes += [(finding.at_ns, result_as(finding)) for finding in step.results]
-    outcomes.sort(key=_instant)
+    outcomes.sort(key=itemgetter(0))
     return [said for _, said in outcomes]
-
-
-def _instant(outcome: tuple[int, object]) -> int:
-    return outcome[0]
 
 
 def line_json(line: JsonObject, option: int = 0) -> bytes:
@@ -228,30 +226,13 @@ def line_json(line: JsonObject, option: int = 0) -> bytes:
 
 
 def _member(member: Member) -> JsonObject:
-    return {
-        "alias": member.alias,
-        "source": member.source,
-        "epoch": member.epoch,
-        "seq": member.seq,
-        "ref_time": member.ref_time_ns,
-    }
+    return dict(zip(MEMBER, member, strict=True))
 
 
 def _range(members: MemberRange) -> JsonObject:
     first, last = _member(members.first), _member(members.last)
     del first["alias"], last["alias"]
     return {"alias": members.alias, "count": members.size, "first": first, "last": last}
-
-
-def _partner(partner: Partner) -> JsonObject:
-    return {
-        "alias": partner.alias,
-        "stream": partner.stream,
-        "source": partner.source,
-        "epoch": partner.epoch,
-        "seq": partner.seq,
-        "ref_time": partner.ref_time_ns,
-    }
 
 
 def _head(kind: str, result: Result) -> JsonObject:

@@ -72,10 +72,6 @@ class SignatureCheck:
         self._source = names.source
         self._macs: dict[tuple[str, bytes], list[Mac]] = {}
 
-    @property
-    def keys_ready(self) -> int:
-        return len(self._macs)
-
     def passed(
         self, item: Event | Malformed, headers: Headers, value: bytes | None
     ) -> Event | Malformed:

@@ -20,7 +20,7 @@ from agents.stage.arrangement import ArrangementError, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Inlet, Read
 from codec.batches import Record
-from producers.recording.topic_lines import TopicLines
+from recordings.topic_lines import TopicLines
 from tests.codec.values.protobufs import descriptor_set, message_class
 from tests.kit.registry import Registry, serving
 from tests.seeds import seeds_of_today

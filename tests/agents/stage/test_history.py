@@ -23,7 +23,7 @@ from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
-from producers.recording.topic_lines import record_line
+from recordings.topic_lines import record_line
 from spark_analytics.executors.setting import Setting, topology_of
 from tests.agents.records import FakeRecord
 from tests.agents.stage.chain import MS, Chain, Logs

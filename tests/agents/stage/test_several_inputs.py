@@ -25,7 +25,7 @@ from agents.watch import overdue
 from agents.watch.metrics.worker import Metrics
 from agents.watch.watchdog import Watchdog
 from inorder.header_writer import HeaderWriter
-from producers.recording.topic_lines import record_line
+from recordings.topic_lines import record_line
 from tests.agents.records import FakeRecord, close
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.agents.stage.test_history import at_of, by_instant, said, told_by, until_ns

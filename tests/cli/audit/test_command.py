@@ -17,9 +17,9 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, RESTARTS, S, plant
-from producers.recording.audit.document import document
-from producers.recording.audit.findings import Asked, audited
-from producers.recording.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, audited
+from recordings.audit.row import ONE_ORDER, AuditRow
 from tests.cli.invoking import Answer, inorder
 from tests.seeds import seeds_of_today
 from topology.config import parse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.workloads.machines import BEGIN_NS, MS, S, plant
 from cli.audit.remarks import remarks
-from producers.recording.audit.findings import Asked, audited
-from producers.recording.audit.row import ONE_ORDER, AuditRow, OrderRule
+from recordings.audit.findings import Asked, audited
+from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
 from topology.model.outcome import Malformed
 
 ASKED = Asked(60 * S, (0,), ONE_ORDER, arrives=True)

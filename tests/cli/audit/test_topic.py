@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.workloads.machines import RESTARTS, S, plant
-from producers.recording.audit.row import AuditRow
+from recordings.audit.row import AuditRow
 from tests.cli.invoking import inorder
-from tests.producers.recording.audit.oracle import brute_force
+from tests.recordings.audit.oracle import brute_force
 from tests.services import SharedKafka, UniqueName
 from topology.config import parse
 

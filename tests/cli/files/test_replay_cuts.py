@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from cli.files import replay
-from producers.recording.lines import read_lines
-from producers.recording.replayed import replayed
-from producers.recording.summary import Summary
+from recordings.lines import read_lines
+from recordings.replayed import replayed
+from recordings.summary import Summary
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.instants import whole_instants

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from producers.recording.summary import Summary
+from recordings.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.noted import Known
 from spark_analytics.backfill.pieces import NOTHING, pieces_of

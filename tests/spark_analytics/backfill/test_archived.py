@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from inorder.signing_keys import SigningKey, signing_key
-from producers.recording.topic_lines import clock_line, record_line
+from recordings.topic_lines import clock_line, record_line
 from spark_analytics import archive
 from spark_analytics.backfill import archived
 from spark_analytics.jobs.running import named

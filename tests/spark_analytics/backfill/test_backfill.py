@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from infra.postgres import PostgresServer
-from producers.recording.summary import Summary
+from recordings.summary import Summary
 from spark_analytics.backfill import pieces, run
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.place import Place

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cli.spark.jars
-from producers.recording.file import InputError
+from recordings.file import InputError
 from tests.services import require
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
-from producers.recording.file import InputError
+from recordings.file import InputError
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place, PlaceRefused

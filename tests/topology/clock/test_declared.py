@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.clock.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
 from topology.config import ClockConfig
 from topology.model.event import Event

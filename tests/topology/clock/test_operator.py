@@ -13,8 +13,8 @@ from tests.kit.events import event
 from tests.laws.cases import measured_clock
 from tests.laws.streams import START
 from tests.laws.test_changes import Log
-from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
+from topology.clock.operator import Clock
 from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event

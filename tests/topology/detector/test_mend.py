@@ -102,7 +102,7 @@ def test_a_correction_gives_what_a_replay_gives(name: str) -> None:
             mended = run(detector, of, goal)
             assert mended.emitted == run(replace(detector, correct=None), of, goal).emitted, seed
             corrected += mended.counts.corrected
-            assert not mended.counts.unlike, mended.counts.why
+            assert not mended.counts.nondeterministic, mended.counts.why
         assert run(detector, of, restarts=0.3).emitted == run(detector, of).emitted
     assert corrected >= (20 if name in ("sum", "last b") else 1)
 
@@ -128,11 +128,11 @@ def _late(detector: Detector, seq: int) -> Unit:
 
 def test_one_that_differs_is_found_where_it_is_looked_at() -> None:
     wrong = Detector(_sum, 0, correct=lambda state, event, told: (state + 1, None, told))
-    assert _late(wrong, 7).counts.unlike == 0
+    assert _late(wrong, 7).counts.nondeterministic == 0
     found = _late(wrong, 64).counts
-    assert (found.unlike, found.corrected) == (1, 1)
+    assert (found.nondeterministic, found.corrected) == (1, 1)
     assert "`correct` gives another thing" in found.why
-    assert _late(CORRECTING["sum"], 64).counts.unlike == 0
+    assert _late(CORRECTING["sum"], 64).counts.nondeterministic == 0
 
 
 def test_one_that_raises_or_says_nonsense_is_read_again() -> None:

@@ -130,7 +130,7 @@ def test_what_stands_ahead_is_explained() -> None:
     for seq in range(5):
         send(run, seq, {"v": 20})
     run.advance(MS)
-    node = run._order._run._stage.chains["default"].operator("detector")
+    node = run._order._run._stage.chains["default"].nodes[-1].operator
     explained = json.loads(json.dumps(node.explain()))["q"]
     assert explained["answer"] == "speculate"
     assert explained["emitted"] == 5

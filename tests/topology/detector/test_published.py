@@ -44,13 +44,13 @@ def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
         seen = Seen(type_, time * TICK, None, "s", 0, number + 1)
         assert unit.put("", LogEntry(seen)) == ""
         came.append(seen.key)
-        restores = unit.counts.restores
+        rollbacks = unit.counts.rollbacks
         slack.observe(type_, seen.time_ns)
         k_at[f"{type_}{time}"] = slack.k_ns // TICK
         read_ns = slack.clock_ns - policy.wait_ns(slack.k_ns)
         purged = max((key for key in came if _is_purged(key[0], slack)), default=FIRST)
         unit.advance(behind(read_ns), (*purged[:4], purged[4] + 1))
-        if unit.counts.restores > restores and unit.counts.replayed:
+        if unit.counts.rollbacks > rollbacks and unit.counts.replayed:
             told.append("|")
     return told, k_at
 

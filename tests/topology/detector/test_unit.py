@@ -44,7 +44,9 @@ def test_a_late_event_corrects_what_comes_behind_it() -> None:
         ("emit", 0, False, {"sum": 2}),
         ("update", 1, False, {"sum": 3}),
     ]
-    assert (unit.counts.first, unit.counts.replayed) == (3, 1), "the late one for the first time"
+    assert (unit.counts.processed, unit.counts.replayed) == (3, 1), (
+        "the late one for the first time"
+    )
     assert unit.advance(behind(30), before(31)) == [], "it stands, and was told"
     assert not unit.held
     assert put(unit, 25) == LATE
@@ -85,8 +87,8 @@ def test_many_late_events_are_one_replay() -> None:
     for time_ns in range(15, 500, 10):
         put(unit, time_ns)
     unit.advance(behind(1_000), before(0))
-    assert unit.counts.restores == 1
-    assert (unit.counts.first, unit.counts.replayed) == (99 + 49, 99 - 1)
+    assert unit.counts.rollbacks == 1
+    assert (unit.counts.processed, unit.counts.replayed) == (99 + 49, 99 - 1)
 
 
 def test_a_late_event_has_its_own_key_read_again() -> None:
@@ -105,7 +107,7 @@ def test_an_event_between_what_was_read_and_what_was_not_is_read_at_once() -> No
     unit.advance(behind(50), before(0))
     put(unit, 40)
     assert results_of(unit.advance(behind(50), before(0))) == [("emit", 0, False, {"sum": 2})]
-    assert unit.counts.restores == 0
+    assert unit.counts.rollbacks == 0
 
 
 def test_an_open_id_falls_back_to_what_is_final_of_it() -> None:

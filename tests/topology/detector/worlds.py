@@ -12,7 +12,7 @@ from topology.detector.detector import behaviour_of
 from topology.detector.item import LAST, Key, LogEntry, Seen, before, behind
 from topology.detector.key_log import STORED
 from topology.detector.unit import LATE, Record, Unit
-from topology.model.result import EMIT, RETRACT, UPDATE, framed
+from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, framed
 
 BEGUN = framed(b"law")
 REMOVE = "remove"
@@ -257,7 +257,9 @@ def _named(told: Emitted, ids: Callable[..., str]) -> Emitted:
 def _ids_of(unit: Unit) -> Callable[..., str]:
     from topology.query.numbers import text_of
 
-    return lambda key, id_: unit._ids_of(key).of(framed(text_of(id_).encode()))
+    return lambda key, id_: ResultIds(unit._begun + framed(key.encode())).of(
+        framed(text_of(id_).encode())
+    )
 
 
 def _restarted(unit: Unit, detector: Any, settings: dict[str, Any]) -> Unit:

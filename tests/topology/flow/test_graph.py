@@ -11,7 +11,7 @@ from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.lanes import lanes_of
-from topology.flow.node import JoinInput
+from topology.flow.node import BATCH, END, JoinInput
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Operator
@@ -70,23 +70,23 @@ def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
 
 def test_what_meets_is_in_the_order_of_time_up_to_which_all_have_spoken() -> None:
     graph, noting = two_chains(keeps_log_order=False)
-    graph.on_batches({"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
+    graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
     assert noting.given == [([1, 0], START + 20 * MS)]
 
 
 def test_behind_the_ordered_topic_it_is_in_the_order_of_the_log() -> None:
     """There each stream has a clock of its own."""
     graph, noting = two_chains(keeps_log_order=True)
-    graph.on_batches({"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
+    graph.on(BATCH, {"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
     assert noting.given == [([0, 1], START + 6 * MS)]
 
 
 def test_no_more_is_let_pass_than_came_and_what_is_reported_is_not_lost() -> None:
     graph, _ = two_chains(keeps_log_order=False)
-    step = graph.on_batches({"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
+    step = graph.on(BATCH, {"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
     assert [one.offset for one in step.released] == [0]
     assert [report.at_ns for report in step.reports] == [START + 10 * MS]
-    assert graph.on_end(START + 20 * MS).released == []
+    assert graph.on(END, {}, START + 20 * MS).released == []
 
 
 def test_a_join_holds_the_very_events_that_came() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.kit.runs import through_changelog
 from tests.topology.join.streams import MS, START, event, watermark
-from topology.join import Field, JoinConfig, Side
+from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import Event

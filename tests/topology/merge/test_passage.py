@@ -10,7 +10,7 @@ import pytest
 
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, rendered
-from topology.clock import Clock
+from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge

@@ -34,7 +34,7 @@ def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
         elif fate < 0.9:
             fast.trial()
         else:
-            fast.sample(value_ns)
+            fast.sample_in(bucket_of(value_ns))
         if fate < 0.8 or fate >= 0.9:
             slow.add(value_ns)
         if fate < 0.9:
@@ -65,7 +65,7 @@ def test_of_few_holes_the_wait_is_longer_than_the_longest_fill() -> None:
     waits = []
     for holes in range(1, 1_101):
         times.opened()
-        times.filled(100)
+        times.filled_in(bucket_of(100))
         if holes in (32, 64, 999, 1_000, 1_100):
             waits.append(times.wait_ns())
     plain = 103 * 5 // 4

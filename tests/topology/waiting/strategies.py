@@ -51,9 +51,15 @@ def always(make: Callable[..., SlackPolicy], **settings: Any) -> Callable[[int],
     return lambda _: make(**settings)
 
 
-def _printed(scale: int, delta: float, mal: int = 0, **more: Any) -> ProbSlack:
-    mal_ns = mal * MS * scale if mal else None
-    return ProbSlack(delta, period=200, step_ns=MS * scale, mal_ns=mal_ns, **more)
+def _printed(scale: int, delta: float, **more: Any) -> ProbSlack:
+    return ProbSlack(delta, period=200, step_ns=MS * scale, **more)
+
+
+class Unguarded(AccuracyBudget):
+    """A budget that goes by its threshold alone, whatever has been spent."""
+
+    def threshold(self) -> int:
+        return self._theta
 
 
 def _risk(scale: int, delta: float, idle: int = 0, **more: Any) -> RiskSlack:
@@ -73,29 +79,17 @@ STRATEGIES: Final = [
         certain=True,
     ),
     Strategy("aq", lambda s: AQKSlack(50 * MS * s, 0.95), certain=True, inexact=True),
-    Strategy(
-        "aq, arrival",
-        lambda s: AQKSlack(100 * MS * s, 0.8, measure="arrival"),
-        certain=True,
-        inexact=True,
-    ),
     Strategy("ldop", lambda s: LDOP(500 * MS * s, 1_500_000), certain=True, inexact=True),
     Strategy("event-driven", always(EventDriven), certain=True, promise=0.0),
     Strategy("event-driven, idle", lambda s: EventDriven(idle_ns=300 * MS * s), certain=True),
     Strategy("ignore", always(Ignore)),
     Strategy("average delay", always(AverageDelay), inexact=True),
     Strategy("probslack", partial(_printed, delta=0.1)),
-    Strategy("probslack, no cache", partial(_printed, delta=0.3, cache="none")),
     Strategy("probslack, no guard", partial(_printed, delta=0.1, guard=False)),
-    Strategy("probslack, latency", partial(_printed, delta=0.1, mal=8)),
     Strategy("risk, 10 %", partial(_risk, delta=0.1), promise=0.1),
     Strategy("risk, 2 %", partial(_risk, delta=0.02), promise=0.02),
     Strategy("risk, 60 %", partial(_risk, delta=0.6), promise=0.6),
     Strategy("risk, idle", partial(_risk, delta=0.1, idle=300)),
-    Strategy(
-        "risk, events",
-        lambda s: RiskSlack(AccuracyBudget(0.05), period=400, step_ns=MS * s, unit="event"),
-    ),
     Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, short", lambda s: OwnTail(100_000, max_wait_ns=30 * MS * s), inexact=True),

@@ -18,6 +18,7 @@ from tests.topology.waiting.strategies import (
     MS,
     STRATEGIES,
     Strategy,
+    Unguarded,
     disordered,
     in_order,
     moved,
@@ -327,8 +328,8 @@ PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = 
     ),
     (
         "risk",
-        lambda: RiskSlack(AccuracyBudget(0.4, guard="none", rate=0), period=400),
-        lambda: RiskSlack(AccuracyBudget(0.1, guard="none", rate=0), period=400),
+        lambda: RiskSlack(Unguarded(0.4, rate=0), period=400),
+        lambda: RiskSlack(Unguarded(0.1, rate=0), period=400),
     ),
     (
         "tail",
@@ -405,7 +406,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
             assert not [one for one in operator.held() if policy.passes(one.ts_ns, event.at_ns)]
         for event in copies(events):
             driver.on_batch([event], event.at_ns)
-            assert len(driver.pending) <= 50
+            assert len(driver._pending) <= 50
         if isinstance(policy, RiskSlack):
             sample = policy._pool.fitting.sample()
             octaves = max(sample.apart).bit_length() + max(sample.delays).bit_length()

@@ -13,11 +13,11 @@ from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
-from tests.topology.waiting.strategies import EVERY, MS, disordered, in_order
+from tests.topology.waiting.strategies import EVERY, MS, Unguarded, disordered
 from topology.model.event import Event
 from topology.published.event_driven import EventDriven
 from topology.published.mp_k_slack import MPKSlack
-from topology.published.prob_slack import Jumping, Polyline, ProbSlack
+from topology.published.prob_slack import Jumping, Polyline
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
@@ -86,30 +86,17 @@ def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
 def test_the_polyline_by_scanning(seed: int, delta: float) -> None:
     apart, delays = tables(seed)
     joint = Joint(apart, delays)
-    eager, lazy = Polyline(joint, share(delta), eager=True), Polyline(joint, share(delta))
-    first = {alpha: lazy.first_beta(alpha) for alpha in range(35)}
+    line = Polyline(joint, share(delta))
+    first = {alpha: line.first_beta(alpha) for alpha in range(35)}
     limit = share(delta) * joint.whole
     for beta in range(-8, 50):
         risky = (alpha for alpha in range(60) if joint.joint(alpha, beta) * ONE > limit)
         hat = next(risky, None)
-        assert eager.hat(beta) == lazy.hat(beta) == hat
+        assert line.hat(beta) == hat
         for alpha, least in first.items():
             assert (hat is None or alpha < hat) == (beta >= least) or beta < min(apart) + min(
                 delays
             )
-
-
-@every_seed
-@pytest.mark.parametrize("early", [False, True])
-def test_all_caches_decide_alike(seed: int, early: bool) -> None:
-    events = in_order(seed)
-    said = []
-    for cache in ("eager", "lazy", "none"):
-        policy = ProbSlack(0.2, period=200, guard=False, cache=cache)
-        driver = EarlyWindows(policy, EVERY, early=early, tick_ns=MS)
-        said.append(driver.on_batch(copies(events), events[-1].at_ns))
-    numbers = [[one[:5] for one in emitted if isinstance(one, Closing)] for emitted in said]
-    assert numbers[0] == numbers[1] == numbers[2]
 
 
 def test_what_a_fitting_remembers() -> None:
@@ -258,7 +245,7 @@ def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
 def test_predicted_risks_are_the_observed_ones() -> None:
     """Windows closed at a fixed threshold, by tenths of what was predicted."""
     drawn = stream("ZZ", 1, 20_000)
-    policy = RiskSlack(AccuracyBudget(0.5, guard="none", rate=0), weigh=False)
+    policy = RiskSlack(Unguarded(0.5, rate=0), weigh=False)
     driver = EarlyWindows(policy, EVERY, tick_ns=MS, first=1)
     events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(drawn)]
     last = {-(-ts // EVERY): came for ts, came in drawn}

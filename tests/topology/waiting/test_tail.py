@@ -75,13 +75,13 @@ def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
     for number in range(1_000):
         behind = 40 if number % 10 == 5 else 0
         policy.observe(event(number, number * 10 - behind, number * 10), number * 10 * MS)
-    assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
+    assert policy._allowance.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
     lateness_ns, silence_ns = policy.waits_ns()
     assert 30 * MS <= lateness_ns <= 34 * MS
     assert 40 * MS <= silence_ns <= 45 * MS  # what had passed since the newest counts here
     for _ in range(10):
         policy.late(0, 1)
-    assert policy.q_ppm() == 0
+    assert policy._allowance.q_ppm() == 0
     assert 60 * MS <= policy.waits_ns()[0] <= 68 * MS
 
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from producers.recording import rows
-from producers.recording.file import InputError
-from producers.recording.lines import read_lines
+from recordings import rows
+from recordings.file import InputError
+from recordings.lines import read_lines
 from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed

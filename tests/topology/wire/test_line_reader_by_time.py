@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from producers.recording.lines import read_lines
+from recordings.lines import read_lines
 from topology.clock.sample import Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed

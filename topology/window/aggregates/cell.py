@@ -46,7 +46,9 @@ class AggregateCell:
         raise NotImplementedError
 
     def copy(self) -> AggregateCell:
-        raise NotImplementedError
+        twin = type(self)()
+        twin.merge(self)
+        return twin
 
     def value(self) -> Any:
         raise NotImplementedError

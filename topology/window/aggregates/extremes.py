@@ -40,11 +40,6 @@ class Least(AggregateCell):
         if other.best is not None:
             self.add(other.best, None)
 
-    def copy(self) -> Least:
-        twin = type(self)()
-        twin.best = self.best
-        return twin
-
     def value(self) -> Any:
         return json_number(self.best) if type(self.best) is int else self.best
 
@@ -208,11 +203,6 @@ class Distinct(AggregateCell):
         if len(self.seen) > MAX_DISTINCT:
             self.seen = None
 
-    def copy(self) -> Distinct:
-        twin = Distinct()
-        twin.seen = None if self.seen is None else set(self.seen)
-        return twin
-
     def value(self) -> Any:
         return MAX_DISTINCT if self.seen is None else len(self.seen)
 
@@ -220,7 +210,7 @@ class Distinct(AggregateCell):
         return self.seen is not None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = self.copy()
+        together: Any = self.copy()
         for cell in possibles:
             together.merge(cell)
         return self.value(), None if together.seen is None else together.value()

@@ -46,11 +46,6 @@ class Count(AggregateCell):
     def merge(self, other: Any) -> None:
         self.n += other.n
 
-    def copy(self) -> Count:
-        twin = Count()
-        twin.n = self.n
-        return twin
-
     def value(self) -> Any:
         return self.n
 
@@ -108,11 +103,6 @@ class Sum(AggregateCell):
             self.refine(other.shift)
         self.n += other.n
         self.total += other.total << (self.shift - other.shift)
-
-    def copy(self) -> Sum:
-        twin = type(self)()
-        twin.merge(self)
-        return twin
 
     def number_of(self, total: int, shift: int) -> Any:
         whole, rest = divmod(total, 1 << shift)

@@ -1,0 +1,34 @@
+"""Settles which codec is at work, once, as a process first asks for it.
+
+It is the native one where that was built and where aiokafka is as it expects it (`codec.seams`),
+else the plain one. INORDER_CODEC=plain forces the plain one; with INORDER_CODEC=native its absence
+is an error, ImportError. `AT_WORK` names which it is, and why if it is the plain one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from codec.seams import MISFIT
+
+__all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch"]
+
+WANTED: Final = os.environ.get("INORDER_CODEC", "")
+
+if WANTED not in {"", "plain", "native"}:
+    raise ImportError(f"INORDER_CODEC={WANTED} is no codec; write plain, native, or nothing")
+if MISFIT and WANTED == "native":
+    raise ImportError(f"INORDER_CODEC=native, but {MISFIT}")
+
+IS_NATIVE: Final = not MISFIT and WANTED != "plain"
+AT_WORK: Final = (
+    "native" if IS_NATIVE else f"plain: {'INORDER_CODEC=plain' if WANTED == 'plain' else MISFIT}"
+)
+
+if TYPE_CHECKING or not IS_NATIVE:
+    from codec.plain import EventReader, EventWriter, memory_records, new_batch
+else:
+    from codec.native.batches import EventWriter, new_batch
+    from codec.native.events import EventReader
+    from codec.native.records import memory_records

@@ -1,0 +1,86 @@
+"""Writes the reference of the topology file in Markdown, from its JSON schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from topology.config.reading import sections
+from topology.config.reference import Document, schema
+from topology.spelling.problem import Path
+
+INTRO: Final = """\
+# The topology file
+
+`make docs-reference` generates this page from the types; do not edit it. One YAML file describes
+what runs. Only `streams` is required. An unknown key is an error anywhere.
+
+    inorder check FILE              check the file and print what would run
+    inorder check --defaults FILE   print the file with every default filled in
+    inorder check --schema          print its JSON schema, for editors
+    inorder init EVENTS.jsonl       write a first file for recorded events
+
+In an editor with YAML support: `inorder check --schema > topology.schema.json`, and as the first
+line of the file `# yaml-language-server: $schema=topology.schema.json`.
+
+A duration always has a unit: `500ms` (ns, us, ms, s, min, h, d), and so has a size: `256MiB`. A
+share is `0.001` or `0.1%`. See also: [how the operators work](../concepts/index.md), [how to
+connect your data](../guides/connect.md), [what to monitor](../operate/alerts.md).
+"""
+
+
+def page() -> str:
+    """The reference in Markdown."""
+    described = schema()
+    parts = [INTRO]
+    for path, section in sections().items():
+        of = described if not path else described["$defs"][section.__name__]
+        entries = {key: of["properties"][key] for key in section.spelled()}
+        parts.append("\n".join(_section_lines(path, entries)))
+    return "\n".join(parts)
+
+
+def _section_lines(path: Path, entries: Document) -> Iterator[str]:
+    title = ".".join("<name>" if part == "*" else str(part) for part in path)
+    yield f"## `{title}`\n" if path else "## The file\n"
+    yield "| key | default | takes | |"
+    yield "| --- | --- | --- | --- |"
+    for key, entry in entries.items():
+        default = entry.get("default")
+        shown = "" if default is None or isinstance(default, dict) else f"`{_yaml(default)}`"
+        takes = _takes(entry).replace("|", "\\|")
+        yield f"| `{key}` | {shown} | {takes} | {entry['description']} |"
+    yield ""
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(yaml.safe_dump(value, default_flow_style=True)).removesuffix("...\n").strip()
+
+
+def _takes(entry: Document) -> str:
+    entry = next((each for each in entry.get("anyOf", ()) if each.get("type") != "null"), entry) | {
+        key: entry[key] for key in ("title", "examples") if key in entry
+    }
+    title = str(entry.get("title", ""))
+    if "enum" in entry:
+        return ", ".join(f"`{_yaml(word)}`" for word in entry["enum"])
+    if "$ref" in entry or entry.get("type") == "object":
+        return "a section"
+    if entry.get("type") == "integer":
+        most = entry.get("maximum", 2**63 - 1)
+        return f"integer from {entry['minimum']}" + (f" to {most}" if most < 2**62 else "")
+    if entry.get("type") == "boolean":
+        return "`true`, `false`"
+    if entry.get("type") == "array":
+        return "a list"
+    examples = ", ".join(f"`{each}`" for each in entry.get("examples", ()))
+    named = title if title in ("duration", "size", "share") else "text"
+    return f"{named}, like {examples}" if examples else named
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,145 @@
+"""Starts every `inorder` command of the engine: `inorder …`, or `python -m inorder …`.
+
+The packages of the engine lie beside this one under common names (`cli`, `agents`, `sinks`, …).
+They are looked for here and nowhere else: what bears their names elsewhere on Python's path would
+run with the command's environment, and the passwords in it. Where another distribution has put
+files into one of them, the command is refused with one line: code of others would run in ours, or
+ours in theirs.
+
+A signal may come while everything is still imported, which takes a second and more. What serves
+leaves with 0 then, for there is nothing to finish yet; anything else dies of it as programs do,
+without a stack trace. Before this module is there (the start of Python itself, some hundredths of
+a second) the signal is Python's.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib takes its time
+ROOMS = frozenset(
+    {
+        *("agents", "cli", "codec", "inorder", "producers", "recordings", "sinks"),
+        *("spark_analytics", "topology"),
+    }
+)
+SERVING = frozenset({"sink", "stage", "sync-server", "worker"})
+"""These run until they are told to stop, and leave with 0 then."""
+
+REFUSED = 2
+INFO = ".dist-info"
+ENGINE = "inorder_engine-"
+BEGIN = "__init__.py"
+MADE_BY_PYTHON = frozenset({"__pycache__"})
+
+
+class RoomsBesideThis:
+    """A finder of the engine's packages, asked before all that looks along the path."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004 - as the import system calls it
+        return PathFinder.find_spec(name, [HERE]) if name in ROOMS else None
+
+
+def main() -> None:
+    """Run the command that `sys.argv` names."""
+    _heed_signals()
+    if fault := packages_fault(HERE):
+        print(f"Error: {fault}", file=sys.stderr)
+        raise SystemExit(REFUSED)
+    sys.meta_path.insert(0, RoomsBesideThis)
+    gc.disable()  # until the command is there: what imports make is kept
+    from cli.main import main as command
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which click knows to take
+    command(prog_name="inorder")
+
+
+def packages_fault(site: str) -> str:
+    """Return what is wrong with the engine's packages in a folder, and the remedy.
+
+    The folder is compared with the list that pip wrote. A checkout has no such list.
+
+    Args:
+        site: The folder that the packages lie in.
+
+    Returns:
+        One line, empty where nothing is wrong.
+    """
+    if not os.path.isdir(f"{site}/cli"):  # noqa: PTH112
+        return f"the engine is not in {site}, where `inorder` is; pip install inorder-engine"
+    for room, names in _as_installed(site).items():
+        folder = f"{site}/{room}"
+        if _is_as_installed(folder, names):
+            continue
+        return (
+            f"{folder} is not inorder's alone: {_owner(site, room)} has files there, too;"
+            " install inorder-engine anew in an environment of its own (python -m venv)"
+        )
+    return ""
+
+
+def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
+    """Whether nothing was added at the top of a package, and its first file is ours."""
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return False
+    with os.scandir(folder) as entries:
+        there = {each.name: each.stat().st_size for each in entries}
+    added = there.keys() - names.keys() - MADE_BY_PYTHON
+    return not added and there.get(BEGIN) == names.get(BEGIN)
+
+
+def _as_installed(site: str) -> dict[str, dict[str, int]]:
+    """Return what pip put into each package, by name: the size of a file, 0 for a folder."""
+    found: dict[str, dict[str, int]] = {}
+    for info in _installed(site):
+        if info.startswith(ENGINE):
+            for path, size in _files(site, info):
+                room, _, below = path.partition("/")
+                name, _, deeper = below.partition("/")
+                if room in ROOMS and name:
+                    found.setdefault(room, {})[name] = 0 if deeper else size
+    return found
+
+
+def _owner(site: str, room: str) -> str:
+    """Return the name of another distribution that has files in the package."""
+    for info in _installed(site):
+        files = (path for path, _ in _files(site, info))
+        if not info.startswith(ENGINE) and any(path.startswith(f"{room}/") for path in files):
+            return info.removesuffix(INFO).rpartition("-")[0]
+    return "another package"
+
+
+def _installed(site: str) -> list[str]:
+    return sorted(name for name in os.listdir(site) if name.endswith(INFO))  # noqa: PTH208
+
+
+def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
+    """Yield the path and the size of each file of a distribution, as pip noted them."""
+    try:
+        with open(f"{site}/{info}/RECORD", encoding="utf-8") as record:  # noqa: PTH123
+            for line in record:
+                path, _, size = line.strip().rsplit(",", 2)
+                yield path, int(size or 0)
+    except FileNotFoundError:
+        return  # a distribution's own packages have none
+
+
+def _heed_signals() -> None:
+    """Take the signals that come before the command has handlers of its own."""
+    if sys.argv[1:2] and sys.argv[1] in SERVING:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: os._exit(0))
+    elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+if __name__ == "__main__":
+    main()

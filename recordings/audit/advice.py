@@ -1,0 +1,136 @@
+"""The topology that an audit proposes: the settings that matter for this data, and why.
+
+Each wait is one of `STEPS_NS`, a quarter above what all but one in a thousand took, so that a
+single record of yesterday makes nobody wait for hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from recordings.audit.counting import Counting
+from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.quantiles import nearest_rank, ranked
+from recordings.audit.verdicts import shortly
+
+MS: Final = 1_000_000
+S: Final = 1_000 * MS
+MIN: Final = 60 * S
+H: Final = 60 * MIN
+STEPS_NS: Final = tuple(
+    step * unit
+    for unit, steps in (
+        (MS, (100, 200, 500)),
+        (S, (1, 2, 5, 10, 15, 20, 30)),
+        (MIN, (1, 2, 5, 10, 15, 30)),
+        (H, (1, 2, 6, 12)),
+    )
+    for step in steps
+)
+ROOM: Final = 1.25
+NEARLY_ALL: Final = 999
+MOST_SILENCES: Final = 900
+"""In thousandths."""
+
+LEAST_IDLE_NS: Final = 2 * S
+LEAST_CORRECT_NS: Final = 10 * MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Settings of the stream, all durations of `STEPS_NS`. `max_wait_ns` rests on `waited_ns`, and
+    `idle_after_ns` on `silence_ns`. `unnumbered`: machines without numbers; `wrong_clocks` are
+    mended, `unmended` are not; `seq_bits`: None where numbers do not wrap."""
+
+    numbered: bool
+    unnumbered: int
+    max_wait_ns: int
+    merge_wait_ns: int
+    idle_after_ns: int
+    new_source_allowance_ns: int
+    correct_for_ns: int
+    wrong_clocks: int
+    unmended: int
+    waited_ns: int
+    silence_ns: int
+    seq_bits: int | None
+
+    def all_settings(self) -> Iterator[tuple[str, str, str]]:
+        """Every key, its value, and why; "" where another key says it."""
+        if self.seq_bits:
+            yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
+        if not self.numbered:
+            yield "reorder.rule", "time", ""
+        elif self.unnumbered:
+            yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
+        waited = ["a missing number came"] * self.numbered
+        waited += ["a record was behind its machine's"] * bool(self.unnumbered)
+        yield (
+            "reorder.max_wait",
+            spelled_duration(self.max_wait_ns),
+            f"{' or '.join(waited)} within {shortly(self.waited_ns)} (all but one in a thousand)",
+        )
+        yield "merge.max_wait", spelled_duration(self.merge_wait_ns), ""
+        yield (
+            "merge.idle_after",
+            spelled_duration(self.idle_after_ns),
+            f"machines were silent for up to {shortly(self.silence_ns)} (nine in ten)",
+        )
+        yield "merge.new_source_allowance", spelled_duration(self.new_source_allowance_ns), ""
+        if self.wrong_clocks:
+            yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
+        else:
+            unmended = f"wrong clocks: {self.unmended:,}, which only arrivals could mend"
+            why = unmended if self.unmended else "no clock is known to be wrong"
+            yield "clock.unsynced", "trust", why
+
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """Those that matter most: key, value, why."""
+        return (each for each in self.all_settings() if each[2])
+
+
+def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
+    """By what was counted. Where rows say when they arrived, a machine is waited for as long as its
+    own records were overtaken; else as long as records were behind the newest of all."""
+    waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
+    waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
+    late_ns = waited_ns
+    if not counting.arrives:
+        of_machines = (machine.late_ns for machine in counting.machines.values())
+        late_ns = max(waited_ns, nearest_rank(ranked(chain.from_iterable(of_machines)), NEARLY_ALL))
+    silences = ranked(machine.longest_silence_ns for machine in counting.machines.values())
+    silence_ns = nearest_rank(silences, MOST_SILENCES)
+    wrong = sum(clock.is_wrong for clock in clocks.values())
+    behind_ns = counting.newcomer_behind_ns
+    correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
+    return Advice(
+        counting.numbered,
+        sum(not machine.numbered for machine in counting.machines.values()),
+        stepped(waited_ns * ROOM),
+        stepped(late_ns * ROOM),
+        stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),
+        min(correct_ns, stepped(max(late_ns * ROOM, behind_ns * ROOM))),
+        correct_ns,
+        wrong if counting.arrives else 0,
+        0 if counting.arrives else wrong,
+        waited_ns,
+        silence_ns,
+        counting.wraps.bits if counting.numbered else None,
+    )
+
+
+def stepped(amount_ns: float) -> int:
+    """The least step that is no shorter; the longest of all where there is none."""
+    return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
+
+
+def spelled_duration(amount_ns: int) -> str:
+    """As a topology file spells it."""
+    units = (("h", H), ("min", MIN), ("s", S), ("ms", MS), ("us", 1_000), ("ns", 1))
+    for unit, size_ns in units:
+        if amount_ns % size_ns == 0 and amount_ns:
+            return f"{amount_ns // size_ns}{unit}"
+    return "0s"

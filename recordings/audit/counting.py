@@ -1,0 +1,128 @@
+"""The first pass of an audit: machines, disorder, and what plain jobs make of it.
+
+* `copies`: records whose number (and epoch) their machine had before; `missing`: numbers between
+  the smallest and the largest of an epoch that have not come; `out_of_sequence`: records with a
+  number below the largest before them of their machine and epoch.
+* `out_of_time`: records whose time is below the largest before them, copies aside, in the stream
+  (where partitions are apart: in their partition).
+
+Rows are not kept: a spool on disk takes what the second pass needs. Memory: `MAX_MACHINES`, of each
+what `machine` says, and sixteen bytes for a record that is out of time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Final
+
+from recordings.audit.clock_readings import NewestStamps
+from recordings.audit.machine import Machine
+from recordings.audit.numbers import HoleBudget, NumberedEpochs
+from recordings.audit.plain_jobs import NEVER_NS, PlainJobs
+from recordings.audit.row import AuditRow, OrderRule
+from recordings.audit.spool import Spool
+from recordings.audit.wraps import Wraps
+
+MAX_MACHINES: Final = 100_000
+"""Beyond, what is taken for the source is something else."""
+
+
+class TooManyMachines(Exception):
+    """Nearly every record seems to have a source of its own."""
+
+
+class Counting:
+    """`arrives`: rows say when they arrived. `shown`: the place of the bound by which machines and
+    pictures are judged. `wraps`: where numbers do."""
+
+    def __init__(
+        self, jobs: PlainJobs, order: OrderRule, shown: int, wraps: Wraps, *, arrives: bool
+    ) -> None:
+        self.jobs = jobs
+        self.order = order
+        self.shown = shown
+        self.wraps = wraps
+        self.arrives = arrives
+        self.machines: dict[str, Machine] = {}
+        self.rows = 0
+        self.numbered = False
+        self.first_ns: int | None = None
+        self.behind_own_ns = array("q")
+        """By how much records without a number were behind the newest of their machine."""
+        self.newcomer_behind_ns = 0
+        """How far behind the newest stamp of all a machine began, at most."""
+        self.last_ns = 0
+        """By arrival, or by stamps where none is known."""
+        self.holes = HoleBudget()
+        self._stamps = NewestStamps()
+        self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
+
+    def take(self, rows: Iterable[AuditRow], spool: Spool) -> None:
+        """TooManyHoles, TooManyMachines, TooManyWindows: the mapping is likely another."""
+        for row in rows:
+            self._take(row, spool)
+
+    def _take(self, row: AuditRow, spool: Spool) -> None:
+        source, seq, epoch, ts_ns, arrival_ns, partition, _ = row
+        self.rows += 1
+        machine = self.machines.get(source)
+        if machine is None:
+            machine = self._new(source, partition)
+            behind_ns = self._newest_ns[self.order.partitions[0]] - ts_ns
+            self.newcomer_behind_ns = max(self.newcomer_behind_ns, behind_ns)
+        elif partition != machine.partition:
+            machine.several_partitions = True
+        machine.records += 1
+        at_ns = self._arrive(ts_ns if arrival_ns is None else arrival_ns)
+        machine.arrives(at_ns)
+        copy = behind = False
+        if seq is not None:
+            self.numbered = machine.numbered = True
+            copy, behind = machine.epochs.take(epoch, seq, ts_ns, at_ns)
+            machine.copies += copy
+            machine.out_of_sequence += behind
+        if not copy:
+            part = partition if self.order.apart else self.order.partitions[0]
+            behind_ns = self._newest_ns[part] - ts_ns
+            if behind_ns > 0:
+                machine.late_ns.append(behind_ns)
+            else:
+                self._newest_ns[part] = ts_ns
+            if ts_ns >= machine.newest_ns:
+                machine.newest_ns = ts_ns
+            elif seq is None:
+                self.behind_own_ns.append(machine.newest_ns - ts_ns)
+        # One that a later record of its machine overtook says nothing of the clock.
+        if not (copy or behind):
+            self._read_clock(machine, ts_ns, at_ns, arrival_ns)
+        dropping = self.jobs.take(ts_ns, partition, copy=copy)
+        if dropping > self.shown:
+            machine.rows_dropped += 1
+            machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
+        elif copy:
+            machine.copies_counted += 1
+            machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
+        spool.add(ts_ns, at_ns, arrival_ns, seq, epoch, machine.number, partition, copy)
+
+    def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
+        if self.arrives:
+            machine.readings.note(at_ns, ts_ns - (at_ns if arrival_ns is None else arrival_ns))
+        elif (middle_ns := self._stamps.note(machine.number, ts_ns)) is not None:
+            machine.readings.note(middle_ns, ts_ns - middle_ns)
+
+    def _arrive(self, at_ns: int) -> int:
+        """The clock of arrivals, or the largest stamp so far where there are none."""
+        if self.first_ns is None:
+            self.first_ns = self.last_ns = at_ns
+        elif at_ns > self.last_ns:
+            self.last_ns = at_ns
+        return self.last_ns
+
+    def _new(self, source: str, partition: int) -> Machine:
+        if len(self.machines) >= MAX_MACHINES:
+            raise TooManyMachines
+        epochs = NumberedEpochs(self.holes, self.wraps.modulus(source))
+        machine = Machine(source, len(self.machines), partition, epochs)
+        self.machines[source] = machine
+        return machine

@@ -1,0 +1,130 @@
+"""The findings as one JSON object (`inorder audit --json`).
+
+`copies`, `missing`, `out_of_sequence` and `restarts` are null without numbers, `clock_ms` where
+nothing was measured, `seq_bits` where numbers do not wrap, or not at one width. Durations are ms.
+What no window needs is left out of nobody: all machines are there up to `MAX_NAMED`, the rest
+together is `…`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from recordings.audit.counting import Counting
+from recordings.audit.findings import MAX_NAMED, REST, Findings, count_of
+from recordings.audit.machine import Machine
+from recordings.audit.quantiles import NS_PER_MS, nearest_rank, ranked, ranks_ms
+
+S: Final = 1e9
+OF_NUMBERS: Final = frozenset({"copies", "missing", "out_of_sequence", "restarts"})
+COUNTS: Final = ("copies", "missing", "out_of_sequence", "out_of_time")
+
+
+def document(findings: Findings) -> dict[str, Any]:
+    """Plain values."""
+    return {
+        "records": findings.records,
+        "unreadable": findings.unread.count,
+        "machines": len(findings.machines),
+        **{name: _or_null(findings.counting, name, findings.total(name)) for name in COUNTS},
+        "late_ms": ranks_ms(findings.late()),
+        "by_machine": _by_machine(findings),
+        "windows": _windows(findings),
+        "inorder": _engine(findings),
+        "seq_bits": findings.advice.seq_bits,
+        "clocks_by": "arrivals" if findings.asked.arrives else "lines",
+        "order": "each partition" if findings.asked.order.apart else "all records",
+        "unread": {
+            reason: {"count": dead.count, "first": dead.offset, "detail": dead.detail}
+            for reason, dead in findings.unread.deaths.reasons()
+        },
+    }
+
+
+def _or_null(seen: Counting | Machine, name: str, count: int) -> int | None:
+    return None if name in OF_NUMBERS and not seen.numbered else count
+
+
+def _by_machine(findings: Findings) -> dict[str, dict[str, Any]]:
+    named = {each.name: _machine(findings, each) for each in findings.machines[:MAX_NAMED]}
+    if rest := findings.machines[MAX_NAMED:]:
+        named[REST] = {
+            "machines": len(rest),
+            "records": sum(machine.records for machine in rest),
+            **{
+                name: _or_null(findings.counting, name, sum(count_of(each, name) for each in rest))
+                for name in COUNTS
+            },
+            "clock_ms": None,
+            "clock_error_ms": None,
+            "verdict": "",
+        }
+    return named
+
+
+def _machine(findings: Findings, machine: Machine) -> dict[str, Any]:
+    clock = findings.clocks.get(machine.name)
+    lasts_ns = machine.at_ns - (machine.first_ns or 0)
+    return {
+        "records": machine.records,
+        **{name: _or_null(machine, name, count_of(machine, name)) for name in COUNTS},
+        "clock_ms": None if clock is None else clock.offset_ns / NS_PER_MS,
+        "clock_error_ms": None if clock is None else clock.error_ns / NS_PER_MS,
+        "verdict": findings.verdicts[machine.name],
+        "restarts": _or_null(machine, "restarts", machine.epochs.restarts),
+        "per_second": round(machine.records / (lasts_ns / S), 3) if lasts_ns else None,
+        "longest_silence_ms": machine.longest_silence_ns / NS_PER_MS,
+        "drift_ppm": None
+        if clock is None or clock.drift_ppm is None
+        else round(clock.drift_ppm, 1),
+        "jumps": None if clock is None else clock.jumps,
+        "late_ms": ranks_ms(machine.late_ns),
+        "rows_dropped": machine.rows_dropped,
+        "copies_counted": machine.copies_counted,
+        "windows_wrong": len(machine.wrong_windows),
+        "several_partitions": machine.several_partitions,
+    }
+
+
+def _windows(findings: Findings) -> dict[str, Any]:
+    jobs = findings.jobs
+    lateness = {}
+    for at, bound_ns in enumerate(jobs.bounds_ns):
+        figures = jobs.figures(at)
+        lateness[bound_key(bound_ns)] = {
+            "wrong": figures.wrong,
+            "rows_dropped": figures.rows_dropped,
+            "copies_counted": figures.copies_counted,
+            "wrong_by_drops": figures.wrong_by_drops,
+            "wrong_by_copies": figures.wrong_by_copies,
+        }
+    return {
+        "length_ms": whole_ms(jobs.length_ns),
+        "all": jobs.windows,
+        "wrong_by_clock": len(findings.wrong_by_clock),
+        "lateness": lateness,
+    }
+
+
+def _engine(findings: Findings) -> dict[str, Any]:
+    engine = findings.engine
+    rising = ranked(engine.waits_ns)
+    mean_ns = sum(rising) / len(rising) if rising else 0.0
+    return {
+        "wait_ms": {
+            "mean": round(mean_ns / NS_PER_MS, 6),
+            "p99": nearest_rank(rising, 990) / NS_PER_MS,
+        },
+        "wrong_at_first": len(engine.at_first),
+        "wrong_at_last": len(engine.at_last),
+        "truth": "mended stamps" if findings.advice.wrong_clocks else "own stamps",
+    }
+
+
+def whole_ms(amount_ns: int) -> int | float:
+    return amount_ns // 1_000_000 if amount_ns % 1_000_000 == 0 else amount_ns / NS_PER_MS
+
+
+def bound_key(bound_ns: int) -> str:
+    """In ms."""
+    return str(whole_ms(bound_ns))

@@ -1,0 +1,111 @@
+"""The same records through the engine: how long events wait, and how many windows are wrong.
+
+The topology is the proposed one. Where it takes stamps as they are (`unsynced: trust`), truth is
+that of the plain jobs: each number once, in the window of its own stamp. Where it mends clocks
+(`estimate`), each number is in the window of its time as the engine mended it. A window is wrong at
+first if its first answer differs from the truth, or there is none; at last, if the answer after the
+last correction does. The input has an end there: what is held leaves.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from recordings.audit.spool import NONE, Spool
+from topology.config import Topology
+from topology.flow.batches import batches
+from topology.flow.replay import Replay
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Step
+from topology.model.result import RETRACT, WindowResult
+from topology.wire.line_reader import MAX_ARRIVAL_NS
+
+COUNT: Final = "n"
+"""The name of the query's aggregate."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """`at_first`, `at_last`: the windows that are wrong then, by number. `dead`: records that the
+    engine refuses, as those stamped more than `max_ahead` after they arrived."""
+
+    waits_ns: array[int]
+    at_first: set[int]
+    at_last: set[int]
+    dead: int
+
+
+def through_engine(
+    topology: Topology,
+    spool: Spool,
+    names: list[str],
+    length_ns: int,
+    advance: Callable[[int], object] = lambda _: None,
+) -> EngineFigures:
+    """`topology` has one stream, and one query that counts by window. `names`: the machines by
+    number. Cost: that of a replay, and two numbers for each event."""
+    run = _Run(length_ns)
+    replay = Replay(topology)
+    for contents, until_ns in batches(run.events(topology, spool, names)):
+        advance(len(contents))
+        if (step := replay.on_inputs(contents, until_ns)) is not None:
+            run.note(step)
+    if (step := replay.on_end()) is not None:
+        run.note(step)
+    truth = Counter(window for window in run.windows if window != NONE)
+    released = len(run.waits_ns)
+    return EngineFigures(
+        run.waits_ns,
+        _other(run.first, truth),
+        _other(run.last, truth),
+        max(0, truth.total() - released),
+    )
+
+
+def _other(found: Mapping[int, int], truth: Mapping[int, int]) -> set[int]:
+    return {w for w in found.keys() | truth.keys() if found.get(w, 0) != truth.get(w, 0)}
+
+
+class _Run:
+    """What came out so far: `first` and `last` are counts by window. `windows`: of each row, the
+    window it belongs to; NONE of a copy."""
+
+    def __init__(self, length_ns: int) -> None:
+        self._length_ns = length_ns
+        self.windows = array("q")
+        self.waits_ns = array("q")
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+
+    def events(self, topology: Topology, spool: Spool, names: list[str]) -> Iterator[Event]:
+        ((stream, config),) = topology.streams.items()
+        unnumbered = -1 if config.reorder.numbered else 0
+        for line, row in enumerate(spool.rows()):
+            ts_ns, at_ns, _, seq, epoch, machine, _, copy = row
+            self.windows.append(NONE if copy else ts_ns // self._length_ns)
+            yield Event(
+                stream,
+                names[machine],
+                NO_EPOCH if epoch == NONE else epoch,
+                line ^ unnumbered if seq == NONE else seq,
+                ts_ns,
+                max(0, min(at_ns, MAX_ARRIVAL_NS)),
+                line,
+            )
+
+    def note(self, step: Step) -> None:
+        for event in step.released:
+            if event.kind == DATA:
+                self.waits_ns.append(event.at_ns - event.arrival_ns)
+                if self.windows[event.offset] != NONE:
+                    self.windows[event.offset] = event.ref_time_ns // self._length_ns
+        for result in step.results:
+            if isinstance(result, WindowResult):
+                window = result.start_ns // self._length_ns
+                count = 0 if result.op == RETRACT else result.values[COUNT]
+                self.first.setdefault(window, count)
+                self.last[window] = count

@@ -1,0 +1,173 @@
+"""An audit from its rows to its findings: two passes, the second over a spool on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
+
+from inorder.contract import DEFAULT_STREAM
+from recordings.audit.advice import Advice, advised, spelled_duration
+from recordings.audit.counting import Counting
+from recordings.audit.engine_run import EngineFigures, through_engine
+from recordings.audit.judged_clocks import JudgedClock, judged
+from recordings.audit.machine import Machine
+from recordings.audit.mended import wrong_by_clock
+from recordings.audit.plain_jobs import PlainJobs
+from recordings.audit.row import AuditInput, OrderRule, Unread
+from recordings.audit.spool import Spool
+from recordings.audit.verdicts import FINE, verdict_of
+from recordings.audit.wraps import NEVER, Wraps, guessed_wraps
+from recordings.proposal import StreamProposal, topology_text
+from topology.config import parse
+from topology.model.outcome import Malformed
+from topology.reorder.mixed import UNLIKE_THE_FIRST
+
+MAX_NAMED: Final = 10_000
+"""Machines by name; beyond, the rest is one line."""
+
+REST: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an audit is asked for: the length of windows, and the bounds of plain jobs, which rise.
+    `arrives`: rows say when they arrived. `wraps`: where numbers do; None: it is guessed."""
+
+    length_ns: int
+    bounds_ns: tuple[int, ...]
+    order: OrderRule
+    arrives: bool
+    wraps: Wraps | None = None
+
+    @property
+    def shown(self) -> int:
+        """The place of the bound by which machines and pictures are judged: the middle one, the
+        larger of two."""
+        return len(self.bounds_ns) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found. `machines` are the worst first, `verdicts` and `clocks` by name."""
+
+    asked: Asked
+    counting: Counting
+    unread: Unread
+    machines: list[Machine]
+    clocks: dict[str, JudgedClock]
+    verdicts: dict[str, str]
+    wrong_by_clock: set[int]
+    engine: EngineFigures
+    advice: Advice
+
+    @property
+    def records(self) -> int:
+        return self.counting.rows + self.unread.count
+
+    @property
+    def jobs(self) -> PlainJobs:
+        return self.counting.jobs
+
+    def total(self, name: str) -> int:
+        """The count of all machines together."""
+        return sum(count_of(machine, name) for machine in self.machines)
+
+    def late(self) -> Iterator[int]:
+        """By how much records were out of time."""
+        return chain.from_iterable(machine.late_ns for machine in self.machines)
+
+
+def audited(
+    inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
+) -> Findings:
+    """Raises what `Counting.take` does. What was counted is counted anew where numbers turn out to
+    wrap."""
+    unread = Unread()
+    with counted(inputs, asked, unread, advance) as (by, counting, spool):
+        machines = list(counting.machines.values())
+        clocks = judged(machines, by_lines=not by.arrives)
+        wrong = [
+            clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
+        ]
+        moved: set[int] = set()
+        if by.arrives and any(wrong):
+            moved = wrong_by_clock(spool, wrong, by.length_ns)
+        advice = advised(counting, clocks)
+        topology = parse(
+            topology_text({DEFAULT_STREAM: StreamProposal(advice)}, queries_of(by.length_ns))
+        )
+        if not by.arrives:
+            topology = topology.without_arrivals()
+        names = [machine.name for machine in machines]
+        engine = through_engine(topology, spool, names, by.length_ns)
+    verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
+    machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
+    return Findings(by, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+
+
+@contextmanager
+def counted(
+    inputs: AuditInput,
+    asked: Asked,
+    unread: Unread,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Iterator[tuple[Asked, Counting, Spool]]:
+    """The first pass, its rows on disk, and `asked` with where numbers wrap; `unread` gets what
+    could not be read. Raises what `Counting.take` does."""
+    wraps = asked.wraps or Wraps()
+    jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
+    counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
+    with Spool() as spool:
+        counting.take(unread.rows(_fitting(inputs, wraps.bits or NEVER), advance), spool)
+        falls = {name: each.epochs.falls for name, each in counting.machines.items()}
+        if asked.wraps is not None or (found := guessed_wraps(falls)) is None:
+            yield asked, counting, spool
+            return
+        rows = spool.again([*counting.machines])
+        with counted(rows, replace(asked, wraps=found), Unread()) as again:
+            yield again
+
+
+def queries_of(length_ns: int) -> list[str]:
+    """The query by which an audit judges, as lines of the file."""
+    window = f"tumbling {spelled_duration(length_ns)}"
+    return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
+
+
+def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
+    """What the engine takes by these bits: a larger number is none, and a source has numbers or
+    none by its first record."""
+    detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
+    timed: dict[str, bool] = {}
+    for each in inputs:
+        is_row, is_timed = not isinstance(each, Malformed), each.seq is None
+        if is_row and (each.seq or 0) >> bits:
+            yield Malformed(0, each.offset, "seq_range", detail, source=each.source)
+        elif is_row and timed.setdefault(each.source or "", is_timed) != is_timed:
+            yield Malformed(0, each.offset, "seq_mixed", UNLIKE_THE_FIRST, source=each.source)
+        else:
+            yield each
+
+
+def _badness(
+    machine: Machine, clocks: dict[str, JudgedClock], verdicts: dict[str, str]
+) -> tuple[object, ...]:
+    clock = clocks.get(machine.name)
+    wrong = clock is not None and clock.is_wrong
+    return (
+        machine.several_partitions,
+        wrong,
+        len(machine.wrong_windows),
+        verdicts[machine.name] != FINE,
+        machine.epochs.missing + machine.copies + machine.out_of_time,
+        machine.records,
+    )
+
+
+def count_of(machine: Machine, name: str) -> int:
+    if name in ("missing", "restarts"):
+        return int(getattr(machine.epochs, name))
+    return int(getattr(machine, name))

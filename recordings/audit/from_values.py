@@ -1,0 +1,58 @@
+"""Rows of an audit from values that a mapping reads: of a file, and of a topic's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from inorder.contract import DEFAULT_STREAM
+from recordings.audit.row import AuditRow
+from recordings.values import NO_STAMP, Arrivals, FileMapping, ValueRow
+from topology.fields.values import ValueFault
+from topology.model.outcome import Malformed
+from topology.wire.field_reader import NO_HEADERS, FieldReader, MappedFields, Refused
+from topology.wire.line_reader import Reading
+
+
+def reading_by(*, numbered: bool) -> Reading:
+    """How rows are read that have numbers, all or some of them, or have none."""
+    stream = frozenset({DEFAULT_STREAM})
+    return Reading(mixed=stream) if numbered else Reading(by_time=stream)
+
+
+def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:
+    """In the order of lines; what a row cannot say is a Malformed with its number."""
+    reader = mapping.reader(reading_by(numbered=mapping.fields.seq is not None))
+    arrivals = Arrivals(mapping)
+    for row in rows:
+        if row.fault is not None:
+            yield Malformed(0, row.number, *row.fault)
+            continue
+        found = reader.found(NO_HEADERS, None, row.value, NO_STAMP)
+        try:
+            arrival_ns = None if mapping.arrival is None else arrivals.of(row.value)
+        except ValueFault as wrong:
+            yield Malformed(0, row.number, wrong.reason, wrong.detail)
+            continue
+        yield audit_row(found, arrival_ns, 0, row.number)
+
+
+def audit_row(
+    found: MappedFields | Refused, arrival_ns: int | None, partition: int, offset: int
+) -> AuditRow | Malformed:
+    """One record by what its mapping found."""
+    if isinstance(found, Refused):
+        return Malformed(0, offset, found.reason, found.detail, source=found.source)
+    if found.ts_ns == NO_STAMP:
+        return Malformed(0, offset, "ts_missing", "no time is mapped; name one: --ts")
+    return AuditRow(
+        found.source, found.seq, found.epoch, found.ts_ns, arrival_ns, partition, offset
+    )
+
+
+def row_of_record(
+    reader: FieldReader, record: Any, timestamp_ns: int, arrival_ns: int | None
+) -> AuditRow | Malformed:
+    """One record of a topic; `timestamp_ns` is its own time."""
+    found = reader.found(record.headers, record.key, record.value, timestamp_ns, record.partition)
+    return audit_row(found, arrival_ns, record.partition, record.offset)

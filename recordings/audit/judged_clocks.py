@@ -1,0 +1,223 @@
+"""What the readings of machines say of their clocks.
+
+A reading counts against the middle one of its stretch, where three machines or more have one. The
+level of a clock is the middle of its stretches' largest readings, with valleys filled: a stretch
+below both one before and one after it is a delay, for no delay makes a reading larger. Where two
+neighbours differ by more than `JUMP_NS`, and far more than usual, from what the clock's usual pace
+makes of the time between them, it has jumped, unless a single stretch stands out. The offset of a
+machine is its level since the last jump, against the middle of the others' levels (of two in the
+middle the nearer one); where there are not two others, against the arrivals themselves. Stretches
+of few readings are passed over.
+
+The bound is how far the quickest records of two machines may differ in their way, which nobody
+knows from one side: `PASSIVE_FLOOR_NS` as CLOCK has it, or as far as half of the others lie from
+their middle, or as neighbouring readings differ; the largest of these.
+
+By lines, without arrivals, valleys stay, jumps and drifts are not looked for, and nothing is mended
+by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import linear_regression, median, median_low
+from typing import Final
+
+from recordings.audit.clock_readings import Stretch, middle_of, nearer_middle
+from recordings.audit.machine import Machine
+from topology.clock.settings import PASSIVE_FLOOR_NS
+
+S: Final = 1_000_000_000
+PPM: Final = 1_000_000
+PPB_PER_PPM: Final = 1_000
+WRONG_NS: Final = 1 * S
+"""A clock that is off by more is called wrong."""
+JUMP_NS: Final = 1 * S
+DRIFTS_PPM: Final = 50.0
+DRIFTS_NS: Final = 200_000_000
+"""A clock that drifts does both: so fast, and so far in all."""
+NOISY: Final = 8
+"""A jump, and a drift, is so many times what neighbouring readings usually differ by."""
+FEW: Final = 4
+"""A stretch of so many times fewer readings than usual is passed over."""
+LEAST_STRETCHES: Final = 8
+"""For a drift; the pace of a clock is measured over such a part of its course."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClock:
+    """`offset_ns` is how far the clock is ahead, `segments` since when by how much (against the
+    others, the first from the beginning), `drift_ppm` None where nothing can be said, `course` what
+    a picture shows."""
+
+    offset_ns: int
+    error_ns: int
+    drift_ppm: float | None
+    jumps: int
+    segments: tuple[tuple[int, int], ...]
+    course: tuple[Stretch, ...] = field(repr=False)
+    drifts: bool = False
+
+    @property
+    def is_wrong(self) -> bool:
+        """By more than its bound, and more than one calls right."""
+        return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
+
+    def mended_ns(self, ts_ns: int, at_ns: int) -> int:
+        """The stamp of a record that came then, by the middle of the others' clocks."""
+        if self.drifts and self.drift_ppm is not None:
+            # The level is that of the middle of the course.
+            since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
+            return ts_ns - self.offset_ns - round(self.drift_ppm * since_ns / PPM)
+        offset_ns = self.segments[0][1]
+        for since, later_ns in self.segments:
+            if at_ns >= since:
+                offset_ns = later_ns
+        return ts_ns - offset_ns
+
+
+def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]:
+    """By machine; those of which there are readings."""
+    width_ns = max((machine.readings.width_ns for machine in machines), default=1)
+    courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
+    courses = {name: course for name, course in courses.items() if course}
+    courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
+    if by_lines:
+        return {name: _by_lines(course) for name, course in courses.items()}
+    filled = {name: _filled(course) for name, course in courses.items()}
+    noises = {name: _noise_ns(course) for name, course in courses.items()}
+    segments = {name: _segments(filled[name], noises[name]) for name in filled}
+    rising = sorted(levels[-1][1] for levels in segments.values())
+    drifts = {name: _drift_ppm(filled[name], len(segments[name])) for name in segments}
+    slopes = sorted(round(ppm * PPB_PER_PPM) for ppm in drifts.values() if ppm is not None)
+    shared_ppm = (middle_of(slopes) or 0) / PPB_PER_PPM if len(slopes) > 2 else 0.0
+    found = {}
+    for name, levels in segments.items():
+        middle_ns, apart_ns = _others(rising, levels[-1][1])
+        course, ppm = courses[name], drifts[name]
+        if ppm is not None:
+            ppm = round(ppm - shared_ppm, 1) + 0.0
+        moved_ns = abs(ppm or 0.0) * (course[-1].at_ns - course[0].at_ns) / PPM
+        found[name] = JudgedClock(
+            levels[-1][1] - middle_ns,
+            max(PASSIVE_FLOOR_NS, apart_ns, noises[name]),
+            ppm,
+            len(levels) - 1,
+            tuple((since_ns, level_ns - middle_ns) for since_ns, level_ns in levels),
+            tuple(one._replace(reading_ns=one.reading_ns - middle_ns) for one in course),
+            drifts=abs(ppm or 0.0) > DRIFTS_PPM
+            and moved_ns > max(DRIFTS_NS, 2 * apart_ns, NOISY * noises[name]),
+        )
+    return found
+
+
+def _by_lines(course: list[Stretch]) -> JudgedClock:
+    level_ns = middle_of(sorted(stretch.reading_ns for stretch in course)) or 0
+    apart_ns = _half_within([stretch.reading_ns for stretch in course], level_ns)
+    segments = ((course[0].at_ns, level_ns),)
+    return JudgedClock(level_ns, max(PASSIVE_FLOOR_NS, apart_ns), None, 0, segments, tuple(course))
+
+
+def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:
+    """Less the middle reading of each stretch, where three machines or more have one: an outage, or
+    a history that is loaded quicker than it happened, moves all of them."""
+    if len(courses) < 3:
+        return courses
+    at: dict[int, list[int]] = {}
+    for course in courses.values():
+        for stretch in course:
+            at.setdefault(stretch.at_ns, []).append(stretch.reading_ns)
+    middle = {at_ns: median_low(found) for at_ns, found in at.items() if len(found) >= 3}
+    if not middle:
+        return courses
+    return {
+        name: [
+            stretch._replace(reading_ns=stretch.reading_ns - middle[stretch.at_ns])
+            for stretch in course
+            if stretch.at_ns in middle
+        ]
+        or course
+        for name, course in courses.items()
+    }
+
+
+def _frequent(course: list[Stretch]) -> list[Stretch]:
+    """Without stretches of few readings: after its last record a machine's stragglers come."""
+    usual = middle_of(sorted(stretch.readings for stretch in course)) or 1
+    return [stretch for stretch in course if stretch.readings * FEW >= usual]
+
+
+def _filled(course: list[Stretch]) -> list[Stretch]:
+    """Without the valleys, which delays have made."""
+    before, highest_ns = [], course[0].reading_ns
+    for stretch in course:
+        highest_ns = max(highest_ns, stretch.reading_ns)
+        before.append(highest_ns)
+    filled, highest_ns = [], course[-1].reading_ns
+    for stretch, before_ns in zip(reversed(course), reversed(before), strict=True):
+        highest_ns = max(highest_ns, stretch.reading_ns)
+        filled.append(stretch._replace(reading_ns=min(before_ns, highest_ns)))
+    return filled[::-1]
+
+
+def _noise_ns(course: list[Stretch]) -> int:
+    """By how much a reading usually differs from the one before."""
+    steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
+    return middle_of(sorted(steps)) or 0
+
+
+def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
+    """Since when, and the level."""
+    jump_ns = max(JUMP_NS, NOISY * noise_ns)
+    pace = _pace(course)
+
+    def has_jumped(before: Stretch, after: Stretch) -> bool:
+        expected_ns = pace * (after.at_ns - before.at_ns)
+        return abs(after.reading_ns - before.reading_ns - expected_ns) > jump_ns
+
+    parts: list[list[Stretch]] = [[course[0]]]
+    for stretch in course[1:]:
+        if has_jumped(parts[-1][-1], stretch):
+            back = len(parts) > 1 and len(parts[-1]) == 1
+            if back and not has_jumped(parts[-2][-1], stretch):
+                parts.pop()  # a single one stood out
+            else:
+                parts.append([])
+        parts[-1].append(stretch)
+    return [
+        (part[0].at_ns, middle_of(sorted(stretch.reading_ns for stretch in part)) or 0)
+        for part in parts
+    ]
+
+
+def _pace(course: list[Stretch]) -> float:
+    """By how much a clock usually gains in a unit of time; a few jumps do not move it. Between
+    neighbours noise would hide it."""
+    apart = max(1, len(course) // LEAST_STRETCHES)
+    pairs = zip(course, course[apart:], strict=False)
+    paces = [(b.reading_ns - a.reading_ns) / (b.at_ns - a.at_ns) for a, b in pairs]
+    return median(paces) if len(course) >= LEAST_STRETCHES else 0.0
+
+
+def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
+    """The middle of the others' levels, and how far half of them lie from it."""
+    others = list(rising)
+    others.remove(own_ns)
+    if len(others) < 2:
+        return 0, 0
+    middle_ns = nearer_middle(others, own_ns)
+    return middle_ns, _half_within(others, middle_ns)
+
+
+def _half_within(each_ns: list[int], middle_ns: int) -> int:
+    return sorted(abs(one_ns - middle_ns) for one_ns in each_ns)[(len(each_ns) - 1) // 2]
+
+
+def _drift_ppm(course: list[Stretch], segments: int) -> float | None:
+    if segments > 1 or len(course) < LEAST_STRETCHES:
+        return None
+    first = course[0]
+    at_s = [(stretch.at_ns - first.at_ns) / S for stretch in course]
+    reading_us = [(stretch.reading_ns - first.reading_ns) / 1_000 for stretch in course]
+    return linear_regression(at_s, reading_us).slope

@@ -1,0 +1,23 @@
+"""Windows whose truth would be another if wrong clocks showed what the others show."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.spool import Spool
+
+
+def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
+    """The windows, by number. `clocks`: by number of the machine, those that are wrong."""
+    moved: Counter[int] = Counter()
+    for row in spool.rows():
+        clock = clocks[row.machine]
+        if clock is None or row.copy:
+            continue
+        shown = row.ts_ns // length_ns
+        true = clock.mended_ns(row.ts_ns, row.at_ns) // length_ns
+        if shown != true:
+            moved[shown] -= 1
+            moved[true] += 1
+    return {window for window, count in moved.items() if count}

@@ -1,0 +1,182 @@
+"""Which numbers of a source have come: copies, missing ones, restarts.
+
+Numbers are kept as the holes between the smallest and the largest, for each epoch. Where no epoch
+is given, a restart begins one by REORDER's rule (`topology.reorder.epochs`), for a source of which
+nothing waits: the next number is the one after the largest, and `max_wait` is the default. Where
+counters wrap, a number is the one nearest to the next.
+
+Cost: O(1) for the number after the largest, O(log holes) and what a list moves for another.
+Memory: three numbers for each hole, `MAX_HOLES` in all sources together; eight bytes for each
+number that filled one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+from recordings.audit.wraps import Falls
+from topology.config import StreamConfig
+from topology.reorder.sequence import NO_STAMP
+from topology.reorder.shared import extended
+
+MAX_HOLES: Final = 2_000_000
+"""Beyond, numbers rise by chance: they are none."""
+
+RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
+
+
+class TooManyHoles(Exception):
+    """What is taken for the number rises by chance."""
+
+
+class HoleBudget:
+    """How many more holes all sources together may have; and of each number that filled one, how
+    long the hole had been known."""
+
+    __slots__ = ("filled_after_ns", "left")
+
+    def __init__(self) -> None:
+        self.left = MAX_HOLES
+        self.filled_after_ns = array("q")
+
+    def take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise TooManyHoles
+
+
+class SeenNumbers:
+    """The numbers of one source in one epoch. `count`: how many different ones."""
+
+    __slots__ = (
+        "_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "high_ts_ns", "low",
+        "newest_ts_ns",
+    )  # fmt: skip
+
+    def __init__(self, number: int, ts_ns: int, budget: HoleBudget) -> None:
+        self.low = self.high = number
+        self.high_ts_ns = self.newest_ts_ns = ts_ns
+        self.count = 1
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        self._known_ns: list[int] = []
+        self._budget = budget
+
+    @property
+    def missing(self) -> int:
+        """Numbers between the smallest and the largest that have not come."""
+        return self.high - self.low + 1 - self.count
+
+    def take(self, number: int, ts_ns: int, at_ns: int) -> bool:
+        """False for one that was there before."""
+        self.newest_ts_ns = max(self.newest_ts_ns, ts_ns)
+        if number > self.high:
+            if number > self.high + 1:
+                self._budget.take()
+                self._firsts.append(self.high + 1)
+                self._lasts.append(number - 1)
+                self._known_ns.append(at_ns)
+            self.high, self.high_ts_ns = number, ts_ns
+        elif number < self.low:
+            if number < self.low - 1:
+                self._budget.take()
+                self._firsts.insert(0, number + 1)
+                self._lasts.insert(0, self.low - 1)
+                self._known_ns.insert(0, at_ns)
+            self.low = number
+        elif not self._fill(number, at_ns):
+            return False
+        self.count += 1
+        return True
+
+    def hole_of(self, number: int) -> int:
+        """The place of the hole that the number is in; -1 where it is in none."""
+        at = bisect_right(self._firsts, number) - 1
+        return at if at >= 0 and number <= self._lasts[at] else -1
+
+    def _fill(self, number: int, at_ns: int) -> bool:
+        firsts, lasts = self._firsts, self._lasts
+        at = self.hole_of(number)
+        if at < 0:
+            return False
+        first, last = firsts[at], lasts[at]
+        self._budget.filled_after_ns.append(at_ns - self._known_ns[at])
+        if first == last:
+            del firsts[at], lasts[at], self._known_ns[at]
+            self._budget.left += 1
+        elif number == first:
+            firsts[at] = number + 1
+        elif number == last:
+            lasts[at] = number - 1
+        else:
+            self._budget.take()
+            lasts[at] = number - 1
+            firsts.insert(at + 1, number + 1)
+            lasts.insert(at + 1, last)
+            self._known_ns.insert(at + 1, self._known_ns[at])
+        return True
+
+
+class NumberedEpochs:
+    """The epochs of one source. `restarts`: how many began after the first; `falls`: those of its
+    numbers as they were sent; `modulus`: where they wrap."""
+
+    __slots__ = (
+        "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "_until_ns",
+        "falls",
+    )  # fmt: skip
+
+    def __init__(self, budget: HoleBudget, modulus: int) -> None:
+        self.falls = Falls()
+        self._modulus = modulus
+        self._seen: dict[int, SeenNumbers] = {}
+        self._newest = 0
+        self._boundary_ns = self._begun_ns = self._until_ns = NO_STAMP
+        self._budget = budget
+
+    @property
+    def restarts(self) -> int:
+        return max(0, len(self._seen) - 1)
+
+    @property
+    def missing(self) -> int:
+        return sum(seen.missing for seen in self._seen.values())
+
+    def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
+        """Whether it was there before, and whether a larger one was."""
+        if epoch is None:
+            epoch = self._inferred(number, ts_ns, at_ns)
+        elif epoch > self._newest:
+            self._newest = epoch
+            self.falls.height = 0
+        self.falls.note(number)
+        seen = self._seen.get(epoch)
+        if seen is None:
+            self._seen[epoch] = SeenNumbers(number, ts_ns, self._budget)
+            return False, False
+        number = extended(number, self._modulus, seen.high + 1)
+        behind = number < seen.high
+        return (False, behind) if seen.take(number, ts_ns, at_ns) else (True, False)
+
+    def _inferred(self, number: int, ts_ns: int, at_ns: int) -> int:
+        newest = self._seen.get(self._newest)
+        if newest is None:
+            return self._newest
+        if ts_ns < self._begun_ns and (before := self._seen.get(self._newest - 1)) is not None:
+            of_before = extended(number, self._modulus, before.high + 1)
+            is_above = of_before > max(before.high, newest.high + 1)
+            if ts_ns <= self._boundary_ns or (is_above and at_ns <= self._until_ns):
+                return self._newest - 1
+        number = extended(number, self._modulus, newest.high + 1)
+        if number > newest.high:
+            return self._newest
+        boundary_ns = newest.newest_ts_ns
+        if ts_ns <= boundary_ns or newest.hole_of(number) >= 0:
+            boundary_ns = newest.high_ts_ns + RESTART_MARGIN_NS
+        if ts_ns > boundary_ns:
+            self._boundary_ns, self._begun_ns = boundary_ns, ts_ns
+            self._until_ns = at_ns + RESTART_MARGIN_NS
+            self._newest += 1
+        return self._newest

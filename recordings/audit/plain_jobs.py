@@ -1,0 +1,106 @@
+"""Plain jobs: counts by tumbling window under a watermark, for several bounds side by side.
+
+The watermark of a job is the largest time so far less its bound, moved at each record. A row is
+dropped if the end of its window is at or below the watermark before it; every other row counts,
+copies too. Truth counts each number once, in the window of its own stamp (of copies the first one's
+counts). A window is wrong if its count differs from the truth.
+
+So a window is wrong under a bound if its copies are not as many as its dropped rows, and for each
+window these three are kept. Memory: `MAX_WINDOWS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from recordings.audit.row import ONE_ORDER, OrderRule
+
+MAX_WINDOWS: Final = 1_000_000
+NEVER_NS: Final = -(1 << 63)
+
+
+class TooManyWindows(Exception):
+    """The times span more windows than are kept."""
+
+
+class JobFigures(NamedTuple):
+    """`wrong_by_drops`, `wrong_by_copies`: wrong windows with dropped rows, and those with copies
+    that counted; one may have both."""
+
+    wrong: int
+    rows_dropped: int
+    copies_counted: int
+    wrong_by_drops: int
+    wrong_by_copies: int
+
+
+class PlainJobs:
+    """Jobs over windows of `length_ns`, one for each of the bounds, which rise."""
+
+    def __init__(
+        self, length_ns: int, bounds_ns: tuple[int, ...], order: OrderRule = ONE_ORDER
+    ) -> None:
+        self.length_ns = length_ns
+        self.bounds_ns = bounds_ns
+        self.truth: dict[int, int] = {}
+        """By number of the window, how many it has in truth."""
+        self.copies: Counter[int] = Counter()
+        self.dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)
+        self._copies_dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)
+        self._apart = order.apart
+        self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
+        self._least_ns = NEVER_NS
+
+    def take(self, ts_ns: int, partition: int, *, copy: bool) -> int:
+        """How many of the jobs drop the row: those with the smallest bounds."""
+        window = ts_ns // self.length_ns
+        if copy:
+            self.copies[window] += 1
+        elif window in self.truth:
+            self.truth[window] += 1
+        else:
+            if len(self.truth) >= MAX_WINDOWS:
+                raise TooManyWindows
+            self.truth[window] = 1
+        dropping = 0
+        newest_ns = self._least_ns
+        if newest_ns > ts_ns:
+            behind_ns = newest_ns - (window + 1) * self.length_ns
+            for at, bound_ns in enumerate(self.bounds_ns):
+                if bound_ns > behind_ns:
+                    break
+                self.dropped[at][window] += 1
+                if copy:
+                    self._copies_dropped[at][window] += 1
+                dropping += 1
+        if not self._apart:
+            if ts_ns > newest_ns:
+                self._least_ns = ts_ns
+        elif ts_ns > self._newest_ns[partition]:
+            self._newest_ns[partition] = ts_ns
+            self._least_ns = min(self._newest_ns.values())
+        return dropping
+
+    @property
+    def windows(self) -> int:
+        """Those of the truth."""
+        return len(self.truth)
+
+    def wrong(self, at: int) -> set[int]:
+        """The wrong windows under the bound of that place, by number."""
+        dropped, copies = self.dropped[at], self.copies
+        return {w for w in copies.keys() | dropped.keys() if copies[w] != dropped[w]}
+
+    def figures(self, at: int) -> JobFigures:
+        """What the job with the bound of that place gets wrong."""
+        dropped = self.dropped[at]
+        counted = self.copies - self._copies_dropped[at]
+        wrong = self.wrong(at)
+        return JobFigures(
+            len(wrong),
+            dropped.total(),
+            counted.total(),
+            sum(1 for window in wrong if dropped[window]),
+            sum(1 for window in wrong if counted[window]),
+        )

@@ -1,0 +1,92 @@
+"""The rows of an audit on disk, for its second pass: what is mended, and the engine itself.
+
+A row takes `ROW_BYTES` in a file that has no name and goes with the process; memory is one page.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from recordings.audit.row import AuditRow
+
+NONE: Final = -(1 << 63)
+_ROW: Final = struct.Struct("<qqqqqii?")
+ROW_BYTES: Final = _ROW.size
+PAGE_ROWS: Final = 16_384
+
+
+class SpooledRow(NamedTuple):
+    """`at_ns` is the clock of arrivals; `arrival_ns`, `seq` and `epoch` are NONE where there is
+    none."""
+
+    ts_ns: int
+    at_ns: int
+    arrival_ns: int
+    seq: int
+    epoch: int
+    machine: int
+    partition: int
+    copy: bool
+
+
+class Spool:
+    """Written once, then read as often as it is asked for."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        self._page = bytearray()
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(
+        self,
+        ts_ns: int,
+        at_ns: int,
+        arrival_ns: int | None,
+        seq: int | None,
+        epoch: int | None,
+        machine: int,
+        partition: int,
+        copy: bool,
+    ) -> None:
+        self._page += _ROW.pack(
+            ts_ns,
+            at_ns,
+            NONE if arrival_ns is None else arrival_ns,
+            NONE if seq is None else seq,
+            NONE if epoch is None else epoch,
+            machine,
+            partition,
+            copy,
+        )
+        if len(self._page) >= PAGE_ROWS * ROW_BYTES:
+            self._flush()
+
+    def rows(self) -> Iterator[SpooledRow]:
+        self._flush()
+        self._file.seek(0)
+        while page := self._file.read(PAGE_ROWS * ROW_BYTES):
+            yield from map(SpooledRow._make, _ROW.iter_unpack(page))
+
+    def again(self, names: list[str]) -> Iterator[AuditRow]:
+        """Yield the rows as they came, but for their offsets. `names`: the machines by number."""
+        for ts_ns, _, arrival_ns, seq, epoch, machine, partition, _ in self.rows():
+            sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
+            yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition)
+
+    def _flush(self) -> None:
+        self._file.write(self._page)
+        self._page.clear()

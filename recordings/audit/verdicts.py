@@ -1,0 +1,59 @@
+"""One word for each machine, by what is worst about it: its clock, its silence, its copies,
+its restarts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.machine import Machine
+
+S: Final = 1_000_000_000
+LEAST_SILENCE_NS: Final = 30 * S
+USUAL: Final = 3
+"""A machine is silent after so many times its longest silence before."""
+RESENDS: Final = 100
+"""One copy in so many records."""
+
+FINE: Final = "fine"
+JUMPED: Final = "jumped"
+DRIFTING: Final = "drifting"
+RESENDING: Final = "resends"
+RESTARTED: Final = "restarted"
+UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), (1_000_000, "ms"))
+
+
+def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
+    """`end_ns`: the last arrival of all."""
+    if clock is not None and clock.is_wrong:
+        if clock.jumps:
+            return JUMPED
+        if clock.drifts:
+            return DRIFTING
+        return f"{'fast' if clock.offset_ns > 0 else 'slow'} by {shortly(abs(clock.offset_ns))}"
+    silent_ns = end_ns - machine.at_ns
+    if silent_ns > max(LEAST_SILENCE_NS, USUAL * machine.longest_silence_ns):
+        return f"silent since {clock_time(machine.at_ns)}"
+    if machine.copies * RESENDS >= machine.records and machine.copies:
+        return RESENDING
+    return RESTARTED if machine.epochs.restarts else FINE
+
+
+def shortly(amount_ns: float) -> str:
+    """With its unit, in two digits or whole: `41 s`, `90 s`, `2.4 min`, `850 ms`."""
+    for size_ns, unit in UNITS:
+        if amount_ns >= 2 * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
+            if amount_ns < size_ns and unit == "s":
+                continue
+            amount = amount_ns / size_ns
+            return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:,.0f} {unit}"
+    raise AssertionError(amount_ns)
+
+
+def clock_time(at_ns: int) -> str:
+    """In UTC, to the second."""
+    try:
+        return datetime.fromtimestamp(at_ns // S, UTC).strftime("%H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ns / S:,.0f} s"

@@ -1,0 +1,190 @@
+"""Values of a file that is neither text nor Parquet.
+
+* An Avro object container file (`.avro`) bears its schema, by which it is read. Its blocks may be
+  packed by deflate, snappy or zstandard.
+* Other values in Avro or Protobuf lie one behind the other, each behind its length as a varint, as
+  Protobuf's `writeDelimitedTo` does it. What reads one is handed in.
+
+A value that its schema does not fit is a fault, and the reading goes on. Where the file itself is
+damaged nobody knows where the next one begins: `InputError`. Bounds: `MAX_VALUE_BYTES`, for a block
+of a container `MAX_BLOCK_BYTES`, packed or not, and `MAX_HEADER_BYTES`.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Final, NamedTuple
+
+from codec.values.schema_fault import SchemaFault
+from recordings.file import AVRO_MARK, InputError
+from topology.fields.values import UNDECODABLE, Decode, ValueFault
+from topology.wire.line_reader import LineFault
+
+MAX_VALUE_BYTES: Final = 64 << 20
+MAX_BLOCK_BYTES: Final = 256 << 20
+MAX_HEADER_BYTES: Final = 16 << 20
+MAX_VARINT_BYTES: Final = 10
+SYNC_BYTES: Final = 16
+CRC_BYTES: Final = 4
+RAW_DEFLATE: Final = -15
+
+
+class FileEncoding(NamedTuple):
+    """How the values of a file are encoded that is no text. `decode`: what reads one of them; None:
+    the file bears its schema itself."""
+
+    format: str
+    decode: Decode | None
+
+
+def delimited_values(
+    raw: IO[bytes], path: str, decode: Decode
+) -> Iterator[tuple[bytes, object | LineFault]]:
+    """Each value as its bytes, and what it is."""
+    for number in _count_from(1):
+        length = _varint(raw)
+        if length is None:
+            return
+        value = raw.read(length) if 0 <= length <= MAX_VALUE_BYTES else b""
+        if len(value) != length:
+            raise InputError(
+                f"{path}: value {number} is said to have {length} bytes, and has not; write each"
+                " value behind its length as a varint, as Protobuf's writeDelimitedTo does"
+            )
+        try:
+            yield value, decode(value)
+        except ValueFault as fault:
+            yield value, LineFault(fault.reason, fault.detail)
+
+
+def _count_from(number: int) -> Iterator[int]:
+    while True:
+        yield number
+        number += 1
+
+
+def _varint(raw: IO[bytes]) -> int | None:
+    """None at the end of the file; -1 for what is no varint."""
+    number = 0
+    for place in range(MAX_VARINT_BYTES):
+        byte = raw.read(1)
+        if not byte:
+            return None if place == 0 else -1
+        number |= (byte[0] & 0x7F) << (7 * place)
+        if byte[0] < 0x80:
+            return number
+    return -1
+
+
+# -- containers ------------------------------------------------------------------------------------
+
+
+def container_values(raw: IO[bytes], path: str) -> Iterator[object | LineFault]:
+    """The values of an Avro object container file."""
+    from codec.values import avro
+
+    header = _header(raw, path)
+    try:
+        read_next = avro.reading_on(avro.parsed(header["avro.schema"].decode()))
+        unpacked = UNPACKED[header.get("avro.codec", b"null").decode()]
+    except (SchemaFault, UnicodeDecodeError) as fault:
+        raise InputError(f"{path}: its schema {fault}") from None
+    except KeyError as missing:
+        codecs = ", ".join(UNPACKED)
+        raise InputError(f"{path}: {missing}; an Avro file has a schema, and is {codecs}") from None
+    for number in _count_from(1):
+        count = _varint(raw)
+        if count is None:
+            return
+        content = _block(raw, path, number, header["sync"], unpacked)
+        if not 0 <= _zigzag(count) <= len(content):
+            raise InputError(f"{path}: block {number} of the Avro file has values without a byte")
+        block = io.BytesIO(content)
+        for _ in range(_zigzag(count)):
+            try:
+                yield read_next(block)
+            except ValueFault as fault:
+                # The next begins where this one ends, which is not known.
+                yield LineFault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
+                break
+        else:
+            if block.read(1):
+                detail = f"bytes are left behind the values of block {number}"
+                yield LineFault(UNDECODABLE, detail)
+
+
+def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
+    """What describes the file, and `sync`."""
+    damaged = f"{path}: damaged Avro (its header ends too early); fetch it again"
+    if raw.read(len(AVRO_MARK)) != AVRO_MARK:
+        raise InputError(f"{path}: is no Avro file; name the schema of its values: --schema FILE")
+    found: dict[str, bytes] = {}
+    size = 0
+    while count := _zigzag(_varint(raw) or 0):
+        if count < 0:
+            _varint(raw)  # the bytes that follow
+        for _ in range(abs(count)):
+            texts = []
+            for _ in range(2):
+                length = _zigzag(_varint(raw) or 0)
+                size += length
+                if length < 0 or size > MAX_HEADER_BYTES or len(text := raw.read(length)) < length:
+                    raise InputError(damaged)
+                texts.append(text)
+            if not texts[0]:
+                raise InputError(damaged)
+            found[texts[0].decode("utf-8", "replace")] = texts[1]
+    found["sync"] = raw.read(SYNC_BYTES)
+    if len(found["sync"]) < SYNC_BYTES:
+        raise InputError(damaged)
+    return found
+
+
+def _block(
+    raw: IO[bytes], path: str, number: int, sync: bytes, unpacked: Callable[[bytes], bytes]
+) -> bytes:
+    size = _zigzag(_varint(raw) or 0)
+    if not 0 <= size <= MAX_BLOCK_BYTES:
+        raise InputError(
+            f"{path}: block {number} has {size} bytes, and {MAX_BLOCK_BYTES} are read at most;"
+            " write smaller ones"
+        )
+    packed = raw.read(size)
+    if len(packed) < size or raw.read(SYNC_BYTES) != sync:
+        raise InputError(f"{path}: damaged Avro (block {number} ends too early); fetch it again")
+    try:
+        return unpacked(packed)
+    except (ValueError, zlib.error) as wrong:
+        raise InputError(f"{path}: block {number} of the Avro file: {wrong}") from None
+
+
+def _zigzag(number: int) -> int:
+    return (number >> 1) ^ -(number & 1)
+
+
+def _inflated(packed: bytes) -> bytes:
+    unpacking = zlib.decompressobj(RAW_DEFLATE)
+    content = unpacking.decompress(packed, MAX_BLOCK_BYTES)
+    if unpacking.unconsumed_tail:
+        raise ValueError(f"it takes more than {MAX_BLOCK_BYTES} bytes unpacked")
+    return content
+
+
+def _by_library(name: str, packed: bytes) -> bytes:
+    """ValueError where it cannot be unpacked, or takes too much."""
+    from codec.compression import BY_NAME, NotUnpacked, uncompressed
+
+    try:
+        return uncompressed(BY_NAME[name], packed, MAX_BLOCK_BYTES)
+    except NotUnpacked as wrong:
+        raise ValueError(str(wrong).replace("the batch", "it")) from None
+
+
+UNPACKED: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "null": lambda packed: packed,
+    "deflate": _inflated,
+    "snappy": lambda packed: _by_library("snappy", packed[:-CRC_BYTES]),
+    "zstandard": lambda packed: _by_library("zstd", packed),
+}

@@ -1,0 +1,535 @@
+"""Which fields of foreign records are source, number and time: a proposal from what is seen.
+
+A row is a decoded record: the value alone of a file, or on a topic `{"key": …, "payload": …,
+"header": {…}}`, so that a path of names is spelled as a mapping spells it (`spelled`). Evidence
+comes first, names second:
+
+* `seq`: an integer that, within each source, rises by one (`fit`: the smaller of the share of
+  distinct values and of the numbers that are there between the least and the largest);
+* `source`: a text or an integer that repeats; the one within which a number rises by one though it
+  does not over all records, else the one whose name is a machine's; none where there is neither;
+* `ts`: a time near enough to now in one unit of s, ms, us, ns, or RFC 3339; of several the one
+  whose name is a time's and not an arrival's, then the earlier one; where there is none, an amount
+  whose name is a time's, unsure;
+* `type`, `epoch`, `arrival`: by name alone, where the values can be such.
+
+Bounds: the first `MAX_ROWS` rows, `MAX_FIELDS` fields, `MAX_PAIRS` pairs of source and number.
+Cost: some passes over that table, below a second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import Final, Literal, NamedTuple
+
+from inorder import rfc3339
+from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
+from recordings.plausible import OLDEST_NS, YEAR_NS
+from topology.fields.values import Timestamp
+
+MAX_ROWS: Final = 5_000
+MAX_FIELDS: Final = 200
+MAX_DEPTH: Final = 6
+MAX_PAIRS: Final = 150
+MAX_TYPES: Final = 200
+MAX_RIVALS: Final = 3
+LOOKED_AT: Final = 20
+"""So many values say which form those of a field have."""
+
+Path = tuple[str, ...]
+Sureness = Literal["sure", "likely", "unsure"]
+UNITS: Final[tuple[TimeUnit, ...]] = ("s", "ms", "us", "ns")
+
+ON_NEARLY_ALL: Final = 0.9
+SURE_FIT: Final = 0.9
+LEAST_FIT: Final = 0.6
+LEAST_RISING: Final = 0.4
+ALIKE: Final = 0.15
+"""Two scores that differ by less fit alike."""
+
+SOURCE_WORDS: Final = (
+    "source", "device", "machine", "sensor", "host", "node", "station", "vehicle", "asset",
+    "serial", "equipment", "meter", "gateway", "robot", "producer", "client", "instance", "imei",
+    "plc", "tag",
+)  # fmt: skip
+SEQ_WORDS: Final = (
+    "seq", "sequence", "n", "nr", "no", "num", "number", "counter", "count", "index", "idx",
+    "packet", "frame", "msgid",
+)  # fmt: skip
+TS_WORDS: Final = (
+    "ts", "time", "timestamp", "datetime", "date", "at", "when", "occurred", "measured", "t", "utc",
+    "ms", "us", "ns",
+)  # fmt: skip
+ARRIVAL_WORDS: Final = (
+    "arrival", "arrived", "received", "recv", "ingest", "ingested", "ingestion", "processed",
+    "inserted", "stored", "written", "updated", "modified", "logged", "archived", "archive", "last",
+)  # fmt: skip
+TYPE_WORDS: Final = ("type", "kind", "event", "category")
+EPOCH_WORDS: Final = ("epoch", "boot", "boots", "session", "incarnation", "restarts", "reboots")
+NOT_A_NAME: Final = (*TYPE_WORDS, "state", "status", "model", "version", "unit", "level")
+"""`machine_type` is no machine."""
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
+_DECIMALS: Final = re.compile(r"-?[0-9]+\.[0-9]+")
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
+_WITHOUT_ZONE: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+)
+
+
+class Guess(NamedTuple):
+    """`why`: what was seen, as half a sentence. `rivals`: other fields that fit alike."""
+
+    path: Path
+    sure: Sureness
+    why: str
+    rivals: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """None: nothing fits. `ts_unit` is None where times bear their unit (RFC 3339, a format's own);
+    `without_zone`: the times need `ts_zone`."""
+
+    source: Guess | None = None
+    seq: Guess | None = None
+    ts: Guess | None = None
+    type: Guess | None = None
+    epoch: Guess | None = None
+    arrival: Guess | None = None
+    ts_unit: TimeUnit | None = None
+    without_zone: bool = False
+
+
+def spelled(path: Path, *, on_file: bool = False) -> str:
+    """The path as a mapping names it; on a file a name alone is a column, as it is."""
+    if on_file and len(path) == 1:
+        return path[0]
+    names = ("payload", *path) if on_file else path
+    return ".".join(f"`{name}`" if re.search(r"[.\[\]`]", name) else name for name in names)
+
+
+def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
+    """`now_ns`: today; a time lies between the year 2000 and a year from it."""
+    fields = _fields(islice(rows, MAX_ROWS))
+    times = [each for each in (_times(one, now_ns) for one in fields) if each]
+    of_times = {each.field.path for each in times}
+    may_count = [one for one in fields if one.may_count and one.path not in of_times]
+    numbers = [one for one in may_count if one.is_number]
+    names = [one for one in fields if one.is_name and one.path not in of_times]
+    source, seq = _source_and_seq(names, numbers)
+    groups = _field(fields, source)
+    if groups is not None and seq is None:  # some sources may number nothing
+        _, seq = _source_and_seq([groups], numbers := may_count)
+    ts, arrival = _ts_and_arrival(times, groups)
+    made_up = _made_up_times([one for one in fields if not _is(one, seq)]) if ts is None else None
+    if made_up is not None:
+        times = [made_up]
+        ts = Guess(made_up.field.path, "unsure", "by its name; not near now in any unit")
+    used = {each.path for each in (source, seq, ts, arrival) if each}
+    chosen = next((each for each in times if ts and each.field.path == ts.path), None)
+    return Proposal(
+        source,
+        seq,
+        ts,
+        _by_name([one for one in names if one.is_type and one.path not in used], TYPE_WORDS),
+        _by_name([one for one in numbers if one.repeats and one.path not in used], EPOCH_WORDS)
+        if seq
+        else None,
+        arrival,
+        chosen.unit if chosen else None,
+        chosen is not None and chosen.without_zone,
+    )
+
+
+def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
+    """The unit in which nearly all values of a field are times near enough to now; None where they
+    bear it, or none fits."""
+    found = _times(_Field(("ts",), list(islice(values, MAX_ROWS))), now_ns)
+    return found.unit if found else None
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Field:
+    """One field of all rows; None: absent there."""
+
+    path: Path
+    values: list[object] = field(default_factory=list)
+
+    @cached_property
+    def there(self) -> list[object]:
+        return [value for value in self.values if value is not None]
+
+    @cached_property
+    def numbers(self) -> list[int | None]:
+        return [_number(value) for value in self.values]
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        return [_name(value) for value in self.values]
+
+    @cached_property
+    def distinct(self) -> int:
+        return len(set(self.texts) - {None})
+
+    @cached_property
+    def words(self) -> list[str]:
+        return [word.lower() for word in _WORD.findall(self.path[-1])]
+
+    def is_named(self, words: tuple[str, ...]) -> bool:
+        return any(word in words for word in self.words)
+
+    @property
+    def is_number(self) -> bool:
+        return _share(self.numbers) >= ON_NEARLY_ALL
+
+    @property
+    def may_count(self) -> bool:
+        """Also where it is absent in most records."""
+        other = self.is_named((*TS_WORDS, *ARRIVAL_WORDS)) and not self.is_named(SEQ_WORDS)
+        return not other and _share([*map(_number, self.there)]) >= ON_NEARLY_ALL
+
+    @property
+    def is_name(self) -> bool:
+        """Numbers with decimals, in CSV texts, name nobody."""
+        decimals = any(_DECIMALS.fullmatch(text) for text in self.texts[:LOOKED_AT] if text)
+        return _share(self.texts) >= ON_NEARLY_ALL and not decimals
+
+    @property
+    def is_type(self) -> bool:
+        return self.distinct <= MAX_TYPES and all(isinstance(value, str) for value in self.there)
+
+    @property
+    def may_be_source(self) -> bool:
+        """By itself: named so, or several texts."""
+        texts = self.distinct > 1 and isinstance(self.there[0], str)
+        return self.is_named(SOURCE_WORDS) or (
+            texts and not self.is_number and not self.is_named(NOT_A_NAME)
+        )
+
+    @property
+    def repeats(self) -> bool:
+        return 2 * self.distinct <= len(self.there)
+
+
+def _fields(rows: Iterable[Mapping[str, object]]) -> list[_Field]:
+    found: dict[Path, _Field] = {}
+    count = 0
+    for row in rows:
+        for path, value in _leaves(row, ()):
+            if path not in found:
+                if len(found) >= MAX_FIELDS:
+                    continue
+                found[path] = _Field(path)
+            values = found[path].values
+            values.extend([None] * (count - len(values)))
+            if len(values) == count:
+                values.append(value)
+        count += 1
+    for one in found.values():
+        one.values.extend([None] * (count - len(one.values)))
+    return list(found.values())
+
+
+def _leaves(row: Mapping[str, object], above: Path) -> Iterator[tuple[Path, object]]:
+    for name, value in row.items():
+        path = (*above, str(name))
+        if isinstance(value, Mapping):
+            if len(path) < MAX_DEPTH:
+                yield from _leaves(value, path)
+        elif isinstance(value, Timestamp) or not isinstance(value, list | tuple):
+            yield path, value
+
+
+def _number(value: object) -> int | None:
+    if type(value) is int:
+        return value if 0 <= value <= MAX_INT64 else None
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    return None
+
+
+def _name(value: object) -> str | None:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if type(value) is int:
+        return str(value)
+    if (
+        isinstance(value, str)
+        and value
+        and len(value.encode("utf-8", "replace")) <= MAX_SOURCE_BYTES
+    ):
+        return value
+    return None
+
+
+def _share(values: list[int | None] | list[str | None]) -> float:
+    return sum(value is not None for value in values) / len(values) if values else 0.0
+
+
+def _is(one: _Field, guess: Guess | None) -> bool:
+    return guess is not None and one.path == guess.path
+
+
+def _field(fields: list[_Field], guess: Guess | None) -> _Field | None:
+    return next((one for one in fields if _is(one, guess)), None)
+
+
+# -- source and number -----------------------------------------------------------------------------
+
+
+def _source_and_seq(
+    names: list[_Field], numbers: list[_Field]
+) -> tuple[Guess | None, Guess | None]:
+    numbers = sorted(numbers, key=lambda one: one.is_named(SEQ_WORDS), reverse=True)
+    candidates = [one for one in names if one.repeats or one.is_named(SOURCE_WORDS)]
+    candidates.sort(key=_source_score, reverse=True)
+    pairs = ((source, seq) for source in candidates for seq in numbers if source is not seq)
+    over_all = {one.path: _fit_over_all(one) for one in numbers}
+    fits: dict[Path, tuple[float, _Field]] = {}
+    scores = {one.path: _source_score(one) for one in candidates}
+    telling: set[Path] = set()
+    for source, seq in islice(pairs, MAX_PAIRS):
+        amount = fit(source.texts, seq.numbers)
+        score = amount + 1.5 * ALIKE * seq.is_named(SEQ_WORDS)
+        if amount >= LEAST_FIT and score > fits.get(source.path, (0.0, seq))[0]:
+            fits[source.path] = (score, seq)
+            if amount > over_all[seq.path] + ALIKE:
+                telling.add(source.path)
+    for path in telling:
+        scores[path] += min(1.0, fits[path][0])
+    candidates = [one for one in candidates if one.path in telling or one.may_be_source]
+    if not candidates:
+        return None, _seq_alone(numbers, over_all)
+    candidates.sort(key=lambda one: scores[one.path], reverse=True)
+    best = candidates[0]
+    rivals = _rivals(best, candidates, scores)
+    named = best.is_named(SOURCE_WORDS)
+    known = best.path in telling and (named or isinstance(best.there[0], str))
+    known = known or (named and best.distinct > 1)
+    sure: Sureness = "sure" if known and not rivals else "likely" if named else "unsure"
+    values = "value" if best.distinct == 1 else "values"
+    why = f"{best.distinct:,} {values} in {len(best.there):,} records"
+    found = Guess(best.path, sure, why, rivals)
+    return found, _seq(best, fits[best.path][1], numbers) if best.path in fits else None
+
+
+def _fit_over_all(seq: _Field) -> float:
+    return fit([""] * len(seq.values), seq.numbers)
+
+
+def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
+    """Where nothing tells sources apart, so there is one."""
+    best = max(numbers, key=lambda one: over_all[one.path], default=None)
+    if best is None or over_all[best.path] < LEAST_FIT:
+        return None
+    rivals = _rivals(best, numbers, over_all)
+    return Guess(best.path, "unsure", f"rises by one in {over_all[best.path]:.0%}", rivals)
+
+
+def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
+    fits = {one.path: fit(source.texts, one.numbers) for one in numbers if one is not source}
+    named = best.is_named(SEQ_WORDS)
+    alike = [
+        one
+        for one in numbers
+        if one.path in fits and (one is best or not named or one.is_named(SEQ_WORDS))
+    ]
+    rivals = _rivals(best, alike, fits)
+    share = fits[best.path]
+    sure: Sureness = "likely" if share < SURE_FIT or rivals else "sure"
+    if share < (LEAST_FIT + SURE_FIT) / 2 and not named:
+        sure = "unsure"
+    records = "the records" if best.is_number else "the records that have it"
+    return Guess(best.path, sure, f"rises by one per source in {share:.0%} of {records}", rivals)
+
+
+def _source_score(one: _Field) -> float:
+    """Without what a number says: its name, then that there are several, as text."""
+    named = one.is_named(SOURCE_WORDS) and one.words[-1] not in NOT_A_NAME
+    wrong = one.is_named((*NOT_A_NAME, *SEQ_WORDS)) and not named
+    several = one.distinct > 1
+    as_text = isinstance(one.there[0], str) if one.there else False
+    is_key = one.path == ("key",)
+    return 0.6 * named - 0.4 * wrong + 0.3 * several + 0.15 * (as_text or is_key)
+
+
+def fit(sources: list[str | None], numbers: list[int | None]) -> float:
+    """How well the numbers rise by one within each source, 0 to 1: of each run of a source (one
+    that restarts near 0 begins a new run) the smaller of distinct values to records and distinct
+    values to the width of their range, weighed by records. 0 where they rather fall than rise,
+    where most sources have one record, or where sources number only some of their records."""
+    runs: dict[str, list[list[int]]] = {}
+    for source, number in zip(sources, numbers, strict=True):
+        if source is None or number is None:
+            continue
+        of_source = runs.setdefault(source, [[]])
+        last = of_source[-1]
+        if number <= 1 and len(last) > 8 and number < last[-1] - 4:
+            of_source.append([number])
+        else:
+            last.append(number)
+    weight = good = steps = rising = 0.0
+    for run in (run for of_source in runs.values() for run in of_source if run):
+        weight += len(run)
+        if len(run) < 2:
+            continue
+        steps += len(run) - 1
+        rising += sum(after > before for before, after in pairwise(run))
+        distinct, width = len(set(run)), max(run) - min(run) + 1
+        good += len(run) * min(distinct / len(run), distinct / width)
+    is_whole = weight >= ON_NEARLY_ALL * sum(source in runs for source in sources)
+    return good / weight if steps and is_whole and rising >= LEAST_RISING * steps else 0.0
+
+
+def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tuple[Path, ...]:
+    near = [
+        one.path
+        for one in fields
+        if one is not best and scores[one.path] > scores[best.path] - ALIKE
+    ]
+    return tuple(near[:MAX_RIVALS])
+
+
+# -- time, and what names alone say ----------------------------------------------------------------
+
+
+class _Times(NamedTuple):
+    """A field read as times, in ns. `unit`: None where the values bear it."""
+
+    field: _Field
+    unit: TimeUnit | None
+    without_zone: bool
+    ns: list[int | None]
+
+
+def _times(one: _Field, now_ns: int) -> _Times | None:
+    some = one.there[:LOOKED_AT]
+    texts = [value for value in some if isinstance(value, str)]
+    if any(isinstance(value, Timestamp) for value in some):
+        is_local = any(isinstance(value, Timestamp) and value.is_local for value in some)
+        ns = [value.ns if isinstance(value, Timestamp) else None for value in one.values]
+        return _all_times(one, None, ns, now_ns, without_zone=is_local)
+    if any(_instant_ns(text) is not None for text in texts):
+        return _all_times(one, None, [_instant_ns(value) for value in one.values], now_ns)
+    if any(_WITHOUT_ZONE.fullmatch(text) for text in texts):
+        ns = [_instant_ns(f"{value}Z") for value in one.values]
+        return _all_times(one, None, ns, now_ns, without_zone=True)
+    if not any(_is_near(_amount(value), unit, now_ns) for unit in UNITS for value in some):
+        return None
+    amounts = [_amount(value) for value in one.values]
+    for unit in UNITS:
+        ns = [None if amount is None else int(amount * UNIT_NS[unit]) for amount in amounts]
+        if found := _all_times(one, unit, ns, now_ns):
+            return found
+    return None
+
+
+def _is_near(amount: Decimal | None, unit: TimeUnit, now_ns: int) -> bool:
+    return amount is not None and OLDEST_NS <= amount * UNIT_NS[unit] <= now_ns + YEAR_NS
+
+
+def _all_times(
+    one: _Field,
+    unit: TimeUnit | None,
+    ns: list[int | None],
+    now_ns: int,
+    *,
+    without_zone: bool = False,
+) -> _Times | None:
+    likely = sum(each is not None and OLDEST_NS <= each <= now_ns + YEAR_NS for each in ns)
+    enough = bool(ns) and likely >= ON_NEARLY_ALL * len(ns)
+    return _Times(one, unit, without_zone, ns) if enough else None
+
+
+def _instant_ns(value: object) -> int | None:
+    if not isinstance(value, str) or not value.isascii():
+        return None
+    return rfc3339.parse_ns(value.encode())
+
+
+def _amount(value: object) -> Decimal | None:
+    if isinstance(value, str):
+        return Decimal(value) if _AMOUNT.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    amount = Decimal(str(value))
+    return amount if amount.is_finite() and abs(amount) <= MAX_INT64 else None
+
+
+def _made_up_times(fields: list[_Field]) -> _Times | None:
+    """A field that is called a time and rises over the records, in the unit its name ends in."""
+    named = [one for one in fields if one.is_named(TS_WORDS)]
+    for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
+        unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
+        amounts = map(_amount, one.values)
+        ns = [None if amount is None else int(amount * UNIT_NS[unit]) for amount in amounts]
+        there = [each for each in ns if each is not None]
+        enough = len(there) >= ON_NEARLY_ALL * len(ns)
+        if enough and len(set(there)) > 1 and _rising(None, ns) > LEAST_FIT:
+            return _Times(one, unit, without_zone=False, ns=ns)
+    return None
+
+
+def _ts_and_arrival(
+    times: list[_Times], groups: _Field | None
+) -> tuple[Guess | None, Guess | None]:
+    arrivals = [each for each in times if each.field.is_named(ARRIVAL_WORDS)]
+    of_events = [each for each in times if each not in arrivals] or arrivals
+    if not of_events:
+        return None, None
+    scores = {
+        each.field.path: 0.6 * each.field.is_named(TS_WORDS)
+        + 0.3 * len(set(each.ns)) / len(each.ns)
+        + 0.3 * _rising(groups, each.ns)
+        for each in of_events
+    }
+    # Whatever came into being first is the event's; what follows was stamped on its way.
+    of_events.sort(key=lambda each: (-round(scores[each.field.path] / ALIKE), _middle(each.ns)))
+    best = of_events[0].field
+    rivals = _rivals(best, [each.field for each in of_events], scores)
+    named = best.is_named(TS_WORDS)
+    as_arrival = best.is_named(ARRIVAL_WORDS)
+    sure: Sureness = "likely" if rivals or as_arrival or not named else "sure"
+    unit = of_events[0].unit
+    why = "a date with its time" if unit is None else f"near now in {unit}"
+    if of_events[0].without_zone:
+        why, sure = "a time without a zone", "likely"
+    if rivals:
+        why += ", and the earliest of those that fit alike"
+    arrival = next((each.field.path for each in arrivals if each.field is not best), None)
+    found = Guess(arrival, "likely", "named as an arrival") if arrival else None
+    return Guess(best.path, sure, why, rivals), found
+
+
+def _rising(groups: _Field | None, ns: list[int | None]) -> float:
+    """The share of steps within a source at which the time does not fall."""
+    last: dict[str | None, int] = {}
+    steps = rising = 0
+    for source, at_ns in zip(groups.texts if groups else [None] * len(ns), ns, strict=True):
+        if at_ns is None:
+            continue
+        if source in last:
+            steps += 1
+            rising += at_ns >= last[source]
+        last[source] = at_ns
+    return rising / steps if steps else 0.0
+
+
+def _middle(ns: list[int | None]) -> int:
+    there = sorted(each for each in ns if each is not None)
+    return there[len(there) // 2]
+
+
+def _by_name(fields: list[_Field], words: tuple[str, ...]) -> Guess | None:
+    one = next((one for one in fields if one.is_named(words)), None)
+    return Guess(one.path, "likely", "by its name") if one else None

@@ -1,0 +1,28 @@
+"""The lines of a recording, read from a file or from standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from topology.wire.line_reader import AS_WRITTEN, Line, LineReader, Reading, Row
+
+
+def read_lines(
+    path: str, stdin: IO[bytes] | None = None, reading: Reading = AS_WRITTEN
+) -> Iterator[Line]:
+    """The lines of a file, or of standard input (`-`), in file order.
+
+    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
+    a whole cannot be read.
+    """
+    needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
+    yield from lines_of(read_rows(path, stdin, needed), reading)
+
+
+def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Line]:
+    """The lines of rows, whose arrivals may be wrong."""
+    reader = LineReader(reading, judges=True)
+    for row in rows:
+        yield Line(row.number, reader.read(row))

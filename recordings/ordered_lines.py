@@ -1,0 +1,46 @@
+"""Records of an ordered topic, which a worker wrote, as the lines that `inorder replay` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agents.stage.arrival import ArrivalClock
+from recordings.topic_lines import payload_written
+from topology.config import Topology
+from topology.model.event import DATA
+from topology.wire.json_lines import JsonObject, event_line
+
+
+class NoOrderedRecord(ValueError):
+    """A record that no stage wrote; the message names its place."""
+
+
+class OrderedLines:
+    """The lines of one topic. Cost: a pass over the headers, and the payload parsed."""
+
+    def __init__(self, topology: Topology, topic: str) -> None:
+        from agents.registry.feed import SchemaFeed
+        from agents.stage.arrangement import ordered_reader
+
+        self._topic = topic
+        self._inlet = ordered_reader(topology, topic)
+        self._schemas = SchemaFeed()
+
+    async def lines(self, records: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
+        """The offsets and lines of the events; watermarks have none. NoOrderedRecord for what is no
+        record of a stage, RegistryRefuses."""
+        await self._schemas.reach_for(self._inlet.registered, records)
+        read = self._inlet.read(records, ArrivalClock(0))
+        for dead in read.dead:
+            raise NoOrderedRecord(
+                f"{self._topic}, offset {dead.offset}: {dead.reason}, {dead.detail}; only workers"
+                " write there. The job `events` puts such records into its table `bad`"
+            )
+        return self._lines(read.events)
+
+    def _lines(self, events: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
+        for event in events:
+            if event.kind == DATA:
+                event.value = payload_written(event.value)
+                yield event.offset, event_line(event)

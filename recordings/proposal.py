@@ -1,0 +1,108 @@
+"""The topology file that is proposed for recorded events: what was seen, as settings with reasons.
+
+`inorder init` proposes one from recorded events or a topic, `inorder audit` the one by which it has
+judged. The settings of a stream are an `Advice`; the comments beside them say what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from recordings.audit.advice import Advice, spelled_duration
+from recordings.audit.counting import Counting
+from recordings.audit.judged_clocks import JudgedClock
+from recordings.audit.verdicts import verdict_of
+
+NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProposal:
+    """What the file says of one stream. `section`: how its records are read, as keys of a stream;
+    `said`: how sure each of `fields` is. `notes`: further comments, below the name and beside
+    keys."""
+
+    advice: Advice
+    section: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    has_heartbeats: bool = False
+    """Its sources may send some, so no result waits for those that are new."""
+
+    def lines(self) -> Iterator[str]:
+        """Return the keys below the stream's name."""
+        for key, value in self.section.items():
+            if key != "fields":
+                yield f"{key}: {scalar(value)}"
+        if "fields" in self.section:
+            yield "fields:"
+            for name, place in self.section["fields"].items():
+                said = f"  # {self.said[name]}" if name in self.said else ""
+                yield f"  {name}: {scalar(place)}{said}"
+        part = ""
+        for key, value, why in self.advice.all_settings():
+            if self.has_heartbeats and key == "merge.new_source_allowance":
+                continue
+            above, _, name = key.partition(".")
+            if above != part:
+                yield f"{above}:"
+                yield from (f"  # {self.notes[above]}" for _ in range(above in self.notes))
+                part = above
+            why = self.notes.get(key, why)
+            yield f"  {name}: {value}" + (f"  # {why}" if why else "")
+
+
+def topology_text(
+    streams: Mapping[str, StreamProposal],
+    queries: Iterable[str],
+    partitions: int = 1,
+    *,
+    apart: bool = False,
+) -> str:
+    """The file. `apart`: the streams cannot share a topic, so reorder and merge are one stage."""
+    lines = ["streams:"]
+    for name, stream in streams.items():
+        seen = f"  # {stream.notes['']}" if "" in stream.notes else ""
+        lines += [f"  {scalar(name)}:{seen}", *(f"    {line}" for line in stream.lines())]
+    if apart:
+        lines.append("# Streams with different units cannot share a topic.")
+        lines.append("stages: [reorder+merge, window, pattern, join]")
+    correct_ns = max(stream.advice.correct_for_ns for stream in streams.values())
+    lines.append(f"correct_for: {spelled_duration(correct_ns)}")
+    return "\n".join([*lines, *queries, f"topics: {{partitions: {partitions}}}", ""])
+
+
+def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str, str]:
+    """What was counted of a stream and its clocks, as comments."""
+    machines = counting.machines.values()
+    notes = {
+        "": f"events: {counting.rows:,}; sources: {len(machines):,}",
+        "merge.new_source_allowance": "no source sends heartbeats: results stay open so long",
+    }
+    if counting.numbered:
+        overtaken = sum(machine.out_of_sequence for machine in machines)
+        missing = sum(machine.epochs.missing for machine in machines)
+        notes["reorder"] = f"came after a later number: {overtaken:,}; never came: {missing:,}"
+    wrong = [machine for machine in machines if (c := clocks.get(machine.name)) and c.is_wrong]
+    if counting.arrives and wrong:
+        wrong.sort(key=lambda machine: -abs(clocks[machine.name].offset_ns))
+        named = ", ".join(
+            f"{scalar(each.name)} {verdict_of(each, clocks[each.name], counting.last_ns)}"
+            for each in wrong[:NAMED]
+        )
+        more = f" and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
+        notes["clock"] = f"stamps against arrival: {named}{more}; time sync would measure them"
+    if 1 < len(machines) <= NAMED:
+        names = ", ".join(sorted(map(scalar, counting.machines)))
+        notes["merge"] = f"expected_sources: [{names}]  # waited for before they are first heard"
+    return notes
+
+
+def scalar(value: object) -> str:
+    """The value in YAML, in one line."""
+    spelled: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1_000)
+    return spelled.removesuffix("...\n").strip()

@@ -1,0 +1,72 @@
+"""A recording taken through a topology: its steps, counted in a summary.
+
+`replayed` is all of it in one process (`inorder replay`). Spark's backfill takes each group of
+streams through `passed` and `left` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from recordings.summary import Summary
+from topology.config import StreamConfig, Topology
+from topology.flow.batches import batches
+from topology.flow.replay import Replay
+from topology.model.event import DATA, Event
+from topology.model.outcome import Malformed, Step
+from topology.wire.line_reader import Content, Line, bears_arrivals
+
+Advance = Callable[[int], object]
+
+
+def replayed(
+    topology: Topology,
+    lines: Iterable[Line],
+    summary: Summary,
+    to_end: bool = True,
+    advance: Advance = lambda _: None,
+) -> Iterator[Step]:
+    """The steps of the whole topology over the lines; counts go to `summary`."""
+    bears, contents = bears_arrivals(line.content for line in lines)
+    running = topology if bears else summary.without_arrivals(topology)
+    replay = Replay(running)
+    yield from passed(replay, contents, summary, advance=advance)
+    if to_end and (step := replay.on_end()) is not None:
+        summary.emitted(step)
+        yield step
+    left(replay, running.streams.values(), summary)
+
+
+def passed(
+    replay: Replay,
+    contents: Iterable[Content],
+    summary: Summary,
+    *,
+    counts_clocks: bool = True,
+    advance: Advance = lambda _: None,
+) -> Iterator[Step]:
+    """The steps of what comes in; counts go to `summary`, and to `advance` how many came."""
+    summary.asks(replay.topology)
+    for inputs, until_ns in batches(contents):
+        advance(len(inputs))
+        taken = [each for each in inputs if isinstance(each, Event | Malformed)]
+        if counts_clocks:
+            summary.took_clock_lines(len(inputs) - len(taken))
+        summary.read(taken)
+        step = replay.on_inputs(inputs, until_ns)
+        if step is not None:
+            summary.emitted(step)
+            yield step
+
+
+def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
+    """What is held still, and what the operators counted; `streams` are those of the replay."""
+    summary.holds(event for event in replay.held() if event.kind == DATA)
+    figures = replay.figures()
+    summary.left_out(figures)
+    summary.ends(replay.queries)
+    summary.clocks(
+        each
+        for each, stream in zip(figures, streams, strict=True)
+        if stream.clock.unsynced == "estimate"
+    )

@@ -1,0 +1,107 @@
+"""One row of a recording, and what its columns mean, whatever form it came in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from recordings.file import InputError
+
+BATCH_ROWS: Final = 8_192
+TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock"})
+TIME_COLUMNS: Final = frozenset({"ts", "arrival", "at", "t1", "t2", "t3", "t4"})
+INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "offset", "error"}
+PAYLOAD: Final = "payload"
+INSIDE_PAYLOAD: Final = "payload."
+_INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
+
+
+SHOWN_NAMES: Final = 12
+"""So many of a file's columns a message names."""
+
+
+class Column(NamedTuple):
+    """`path` leads into the payload, empty for a column of the line itself."""
+
+    name: str
+    path: tuple[str, ...]
+    read: Callable[[str], Any]
+
+
+def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Column]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{path}: two columns are called `{name}`; rename one")
+        seen.add(name)
+    if not (seen.issuperset(needed) or "clock" in seen):
+        missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
+        found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        raise InputError(
+            f"{path}: there is no column {missing}, it has {found}; name the columns as the keys of"
+            " JSON lines are called: source, seq and, where there are such, ts, arrival, type,"
+            " stream, epoch; fields of the payload as payload.NAME (docs/guides/connect.md); or say"
+            " which columns these are: --source NAME --seq NAME --ts NAME"
+        )
+    _refuse_clash(seen, path)
+    return [_column(name) for name in names]
+
+
+def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
+    """InputError where two columns have one name, or one of the needed is not there."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
+    missing = sorted(needed.difference(names))
+    if missing:
+        found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        named = " and ".join(f"`{name}`" for name in missing)
+        raise InputError(f"{path}: there is no column {named}, it has {found}; name one of these")
+
+
+def _refuse_clash(names: Iterable[str], path: str) -> None:
+    payload = sorted(name for name in names if in_payload(name))
+    for outer in payload:
+        for inner in payload:
+            if inner.startswith(f"{outer}."):
+                raise InputError(f"{path}: `{inner}` lies within `{outer}`; keep one of the two")
+
+
+def _column(name: str) -> Column:
+    if name.startswith(INSIDE_PAYLOAD):
+        return Column(name, tuple(name.split(".")[1:]), _json_or_text)
+    if name in INTEGER_COLUMNS:
+        return Column(name, (), _integer_or_text)
+    return Column(name, (), orjson.loads if name == PAYLOAD else str)
+
+
+def _integer_or_text(cell: str) -> int | str:
+    return int(cell) if _INTEGER.fullmatch(cell) else cell
+
+
+def _json_or_text(cell: str) -> Any:
+    try:
+        return orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell
+
+
+def place(values: dict[str, Any], column: Column, value: Any) -> None:
+    if not column.path:
+        values[column.name] = value
+        return
+    inside = values.setdefault(PAYLOAD, {})
+    for part in column.path[:-1]:
+        inside = inside.setdefault(part, {})
+    inside[column.path[-1]] = value
+
+
+def is_known(name: str) -> bool:
+    return name in TEXT_COLUMNS | INTEGER_COLUMNS or in_payload(name)
+
+
+def in_payload(name: str) -> bool:
+    return name == PAYLOAD or name.startswith(INSIDE_PAYLOAD)

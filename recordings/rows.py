@@ -1,0 +1,210 @@
+"""Rows of a replay's input, whatever its form: dictionaries keyed as in JSON lines.
+
+JSON lines: one object per line; blank lines are passed over. CSV: the first line names
+the columns, with a comma, a semicolon, a tab or a bar between them; an empty cell is an absent key;
+integers are plain ASCII digits, a minus in front allowed; `payload` holds JSON, or `payload.x`
+columns hold one field each (JSON where the cell is JSON, its text where not). Parquet: columns by
+name, null is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
+`payload.x` columns.
+
+A row that cannot be made out is a `Row` with a fault, and the reading goes on.
+Integers in a payload beyond 64 bits become floating point numbers, as in most
+readers of JSON. Bounds: `MAX_LINE_BYTES`, `MAX_CELL_CHARS`, `BATCH_ROWS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from itertools import chain
+from typing import IO, Any, Final, Protocol
+
+import orjson
+
+from recordings.file import Form, InputError, opened
+from recordings.row import Column, columns_of, place
+from topology.wire.line_reader import LineFault, Row
+
+MAX_LINE_BYTES: Final = 64 * 2**20
+MAX_CELL_CHARS: Final = 16 * 2**20
+
+
+class LineSource(Protocol):
+    """What lines come from, a file or a part of one."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+"""What separates the cells of a CSV: the first of these that is in its first line."""
+
+NEEDED: Final = ("source", "seq")
+NEEDED_BY_TIME: Final = ("source",)
+
+
+def read_rows(
+    path: str, stdin: IO[bytes] | None = None, needed: tuple[str, ...] = NEEDED
+) -> Iterator[Row]:
+    """`needed`: the columns without which no row is an event. Raises `InputError` where the
+    input as a whole cannot be read."""
+    with opened(path, stdin) as (raw, form):
+        yield from rows_in(raw, form, path, needed)
+
+
+def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+    """Those of an open file of that form; `path` is what it is called in messages."""
+    match form:
+        case Form.JSON_LINES:
+            yield from json_rows(raw)
+        case Form.CSV:
+            yield from _csv_rows(raw, path, needed)
+        case Form.PARQUET:
+            from recordings.parquet_rows import parquet_rows
+
+            yield from parquet_rows(raw, path, needed)
+        case Form.AVRO:
+            raise InputError(
+                f"{path}: is Avro; say where its fields are: --source NAME --seq NAME --ts NAME"
+            )
+
+
+def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
+    """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
+    mark."""
+    for number, line in text_lines(raw, begins=begins):
+        if isinstance(line, LineFault):
+            yield Row(number, {}, line)
+            continue
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError as wrong:
+            detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
+            yield Row(number, {}, LineFault("line_not_json", detail))
+            continue
+        if isinstance(values, dict):
+            yield Row(number, values)
+        else:
+            detail = 'JSON, but not an object; write {"source": …, "seq": …}'
+            yield Row(number, {}, LineFault("line_not_object", detail))
+
+
+def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | LineFault]]:
+    """Lines that are not blank, numbered from 1, and what is too long for one; `begins`: as in
+    `json_rows`."""
+    number = 0
+    while line := raw.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            _skip_line(raw, line)
+            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
+            yield number, LineFault("line_huge", detail)
+            continue
+        if number == 1 and begins:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield number, line
+
+
+def _skip_line(raw: LineSource, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = raw.readline(MAX_LINE_BYTES)
+
+
+def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+    columns: list[Column] = []
+    for number, cells in csv_lines(raw, path):
+        if isinstance(cells, LineFault):
+            yield Row(number, {}, cells)
+        elif not columns:
+            columns = columns_of(cells, path, needed)
+        else:
+            yield _csv_row(number, cells, columns)
+
+
+class _Lines:
+    """The lines of a text, for a reader of CSV. csv.Error for one of over `MAX_LINE_BYTES`
+    characters, and then the next. `read`: how many there were."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.read = 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            raise StopIteration
+        self.read += 1
+        if len(line) > MAX_LINE_BYTES:
+            while line and not line.endswith("\n"):
+                line = self._text.readline(MAX_LINE_BYTES)
+            raise csv.Error(f"longer than {MAX_LINE_BYTES} characters")
+        return line
+
+
+def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | LineFault]]:
+    """The names of the columns, then the cells of each row, numbered by lines; a row has as many
+    cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
+    text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
+    lines = _Lines(text)
+    try:
+        first = next(lines, "")
+    except csv.Error as wrong:
+        raise InputError(f"{path}: not CSV: the first line is {wrong}; name its columns") from None
+    # The reader keeps no limit of its own; this one is the process's.
+    csv.field_size_limit(MAX_CELL_CHARS)
+    delimiter = next((each for each in DELIMITERS if each in first), ",")
+    reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)
+    try:
+        try:
+            names = [name.strip() for name in next(reader)]
+        except (StopIteration, csv.Error):
+            message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
+            raise InputError(message) from None
+        yield lines.read, names
+        while True:
+            number = lines.read + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as wrong:
+                detail = f"not CSV: {wrong}; double each quote within a quoted cell, and end it"
+                yield number, LineFault("row_not_csv", detail)
+                continue
+            if cells and len(cells) != len(names):
+                detail = (
+                    f"{len(cells)} cells under {len(names)} columns; write an empty cell for none"
+                )
+                yield number, LineFault("row_ragged", detail)
+            elif cells:
+                yield number, cells
+    finally:
+        text.detach()
+
+
+def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
+    values: dict[str, Any] = {}
+    fault: LineFault | None = None
+    for cell, column in zip(cells, columns, strict=True):
+        if cell == "":
+            continue
+        try:
+            value = column.read(cell if cell.isascii() else _sound(cell))
+        except UnicodeEncodeError:
+            detail = f"column `{column.name}` is not UTF-8; save the file as UTF-8"
+            fault = fault or LineFault("row_undecodable", detail)
+        except orjson.JSONDecodeError as wrong:
+            detail = f"column `payload` is not JSON: {wrong.msg}; quote text as JSON does"
+            fault = fault or LineFault("payload_not_json", detail)
+        else:
+            place(values, column, value)
+    return Row(number, values, fault)
+
+
+def _sound(cell: str) -> str:
+    cell.encode()
+    return cell

@@ -1,0 +1,102 @@
+"""What recorded events look like: streams and their units, types, fields that hold numbers.
+
+One pass over the rows, as a replay would read them; of each stream its rows are kept for an audit's
+count of disorder, silences and clocks. Memory: `MAX_STREAMS` streams, and their rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final
+
+from agents.watch.deaths import Deaths
+from inorder.contract import DEFAULT_STREAM, UNIT_NS
+from recordings.audit.row import AuditRow
+from recordings.plausible import SAMPLE, Plausibility
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import Line, LineReader, Reading, Row
+
+MAX_STREAMS: Final = 100
+
+
+@dataclass(slots=True)
+class StreamSeen:
+    """One stream. `arrives`: each row says when it arrived. `numbers`: fields of payloads that hold
+    numbers."""
+
+    rows: list[AuditRow] = field(default_factory=list)
+    arrives: bool = True
+    types: Counter[str] = field(default_factory=Counter)
+    numbers: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Survey:
+    """`units`: of streams whose `ts` is not in nanoseconds."""
+
+    lines: int = 0
+    clock_lines: int = 0
+    units: dict[str, str] = field(default_factory=dict)
+    streams: dict[str, StreamSeen] = field(default_factory=dict)
+    dead: Deaths = field(default_factory=Deaths)
+
+
+def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
+    """`now_ns`: today, for times that are ahead of it."""
+    rows = iter(rows)
+    first = list(islice(rows, SAMPLE))
+    survey = Survey(units=_units(first, now_ns))
+    units_ns = {stream: UNIT_NS[unit] for stream, unit in survey.units.items()}
+    # Whether a row has a number is looked at here: without one it is no dead line yet.
+    reader = LineReader(Reading(units_ns=units_ns))
+    for row in chain(first, rows):
+        survey.lines += 1
+        numbered = row.values.get("seq") is not None
+        if not numbered and row.fault is None and row.values.get("clock") is None:
+            row = row._replace(values={**row.values, "seq": row.number})
+        content = reader.read(row)
+        if isinstance(content, Event):
+            if content.kind == DATA:
+                arrives = row.values.get("arrival") is not None
+                _take(survey, content, row.number, numbered=numbered, arrives=arrives)
+        elif isinstance(content, Malformed):
+            survey.dead.add(content)
+        else:
+            survey.clock_lines += 1
+    return survey
+
+
+def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
+    plausibility = Plausibility(Reading(), now_ns)
+    reader = LineReader()
+    for row in rows:
+        if not row.ts_is_instant:
+            plausibility.look(Line(row.number, reader.read(row)))
+    return {stream or DEFAULT_STREAM: unit for stream, unit in plausibility.units().items()}
+
+
+def _take(survey: Survey, event: Event, number: int, *, numbered: bool, arrives: bool) -> None:
+    if event.stream not in survey.streams and len(survey.streams) >= MAX_STREAMS:
+        return
+    stream = survey.streams.setdefault(event.stream, StreamSeen())
+    seq = event.seq if numbered else None
+    epoch = None if event.epoch == NO_EPOCH else event.epoch
+    at_ns = event.arrival_ns if arrives else None
+    stream.rows.append(AuditRow(event.source, seq, epoch, event.ts_ns, at_ns, 0, number))
+    stream.arrives &= arrives
+    if event.type in stream.types or len(stream.types) < MAX_STREAMS:
+        stream.types[event.type] += 1
+    for name in _numbers(event.value):
+        if name in stream.numbers or len(stream.numbers) < MAX_STREAMS:
+            stream.numbers[name] += 1
+
+
+def _numbers(payload: Any) -> Iterator[str]:
+    if isinstance(payload, dict):
+        for name, value in payload.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield str(name)

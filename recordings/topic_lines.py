@@ -1,0 +1,137 @@
+"""Records of input topics as the lines that `inorder replay` reads, with their append times.
+
+A clock line bears its own arrival. A payload is JSON where the value is; else `{"base64": …}`,
+which replays as well as the bytes do, as payloads are only compared. A record that a stage would
+refuse becomes a line that a replay refuses, at the same place of the same source: `type` is no text
+there, and states why. `ts` is in the unit of the header, as a replay with the same topology reads
+it; what is no whole number of it is written as RFC 3339.
+
+The shell's readers are imported when they are first needed, for they need a Kafka client.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from agents.stage.arrival import ArrivalClock
+from inorder import rfc3339
+from inorder.contract import UNIT_NS
+from topology.clock.sample import Declared
+from topology.config import Topology
+from topology.model.encoded import Encoded
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.model.payload import UNREADABLE, read_payload
+from topology.wire.json_lines import JsonObject
+
+if TYPE_CHECKING:
+    from agents.stage.inlet import Inlet
+
+
+class TopicLines:
+    """`topics`: the input topics that are read. `masters`: the keys of signed streams;
+    ArrangementError where they are missing."""
+
+    def __init__(
+        self, topology: Topology, topics: Iterable[str], masters: tuple[bytes, ...]
+    ) -> None:
+        from agents.registry.feed import SchemaFeed
+
+        self._clock_topic = topology.topics.clock
+        self._topology = topology
+        self._masters = masters
+        self._inlets: dict[tuple[str, int], Inlet] = {}
+        self._units_ns = {topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic in topics}
+        for topic in self._units_ns:
+            self._inlet(topic, 0)
+        self._schemas = SchemaFeed()
+        streams = topology.streams.values()
+        self._activation_ns = min(stream.clock.activation_ns for stream in streams)
+
+    async def known(self, records: Iterable[Any]) -> None:
+        """Return when the schemas are known by which these records are read: before their lines
+        are asked for. RegistryRefuses."""
+        for record in records:
+            if record.topic != self._clock_topic:
+                inlet = self._inlet(record.topic, record.partition)
+                await self._schemas.reach_for(inlet.registered, [record])
+
+    def line(self, record: Any, clock: ArrivalClock) -> JsonObject | None:
+        """`clock` is that of the record's partition. None for what is no word about a clock."""
+        if record.topic == self._clock_topic:
+            return clock_line(self._activation_ns, record, clock)
+        inlet = self._inlet(record.topic, record.partition)
+        return record_line(inlet, self._units_ns[record.topic], record, clock)
+
+    def _inlet(self, topic: str, partition: int) -> Inlet:
+        found = self._inlets.get((topic, partition))
+        if found is None:
+            from agents.stage.arrangement import input_reader, with_payloads
+
+            inlet = input_reader(self._topology, topic, self._masters, partition)
+            found = self._inlets[topic, partition] = with_payloads(self._topology, topic, inlet)
+        return found
+
+
+def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:
+    from agents.stage.clock_feed import word_of
+
+    word = word_of(record, clock)
+    if isinstance(word, str):
+        return None  # no word about a clock: a worker passes it over too
+    if isinstance(word, Declared):
+        word.arrival_ns += activation_ns  # as in a worker
+    return {**orjson.loads(record.value), "clock": word.source, "arrival": word.arrival_ns}
+
+
+def record_line(inlet: Inlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
+    read = inlet.read([record], clock)
+    if read.dead:
+        return _dead_line(read.dead[0], clock.now_ns)
+    return _event_line(read.events[0], unit_ns)
+
+
+def _event_line(event: Event, unit_ns: int) -> JsonObject:
+    amount, below_ns = divmod(event.ts_ns, unit_ns)
+    line: JsonObject = {
+        "source": event.source,
+        "seq": event.seq if event.seq >= 0 else None,
+        "ts": rfc3339.spelled(event.ts_ns) if below_ns else amount,
+        "arrival": event.arrival_ns,
+        "stream": event.stream,
+        "epoch": None if event.epoch == NO_EPOCH else event.epoch,
+        "type": event.type,
+        "payload": payload_written(event.value),
+        "offset": event.offset,
+    }
+    if event.kind != DATA:
+        line["kind"] = event.kind
+    return line
+
+
+def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
+    return {
+        "source": dead.source,
+        "seq": dead.seq,
+        "arrival": arrival_ns,
+        "stream": dead.stream,
+        "epoch": dead.epoch if dead.epoch is not None and dead.epoch >= 0 else None,
+        "type": {"dead": dead.reason, "detail": dead.detail},
+        "offset": dead.offset,
+    }
+
+
+def payload_written(value: bytes | None) -> Any:
+    """The payload of a line, from a record's value."""
+    if value is None:
+        return None
+    if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:
+        return found
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,283 @@
+"""Rows of any file as values: what a mapping reads, whatever the columns are called.
+
+A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells, and in the
+payload a cell that JSON spells as a number or a boolean is one. A row of Parquet is a dict of
+plain values (`topology.fields.values`), and so is a value in Avro or Protobuf
+(`recordings.encoded`). `mapped_rows` makes of them the rows that a recording in
+our own form would have, `ts` and `arrival` in ns.
+
+What cannot be read at all is an `InputError`; a row that cannot be made out has a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any, Final, NamedTuple
+
+import orjson
+
+from codec.values import json
+from inorder.contract import MAX_INT64, UNIT_NS
+from recordings.encoded import FileEncoding, container_values, delimited_values
+from recordings.file import Form, opened
+from recordings.row import refuse_missing
+from recordings.rows import csv_lines, text_lines
+from topology.fields.mapping import Fields
+from topology.fields.payload import as_json
+from topology.fields.times import TimeFault, instant_ns, zone_of
+from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.fields.where import Path, Where
+from topology.wire.field_reader import NO_HEADERS, FieldReader, Refused
+from topology.wire.line_reader import LOOKED_AHEAD, LineFault, Reading, Row
+
+NO_STAMP: Final = -MAX_INT64
+"""A row has no timestamp of its own."""
+
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_MAX_NUMBER_CHARS: Final = 40
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+class ValueRow(NamedTuple):
+    """`value`: the bytes of a JSON line, or the columns of a row by name. `is_text`: these are the
+    cells of CSV. `encoded`: the bytes that were decoded, where each value has its own."""
+
+    number: int
+    value: Any
+    fault: LineFault | None = None
+    is_text: bool = False
+    encoded: bytes | None = None
+
+    def payload(self) -> object:
+        """All of it as JSON. ValueFault if it is none."""
+        if self.is_text:
+            return {name: _from_cell(cell) for name, cell in self.value.items()}
+        if not isinstance(self.value, bytes):
+            return as_json(self.value)
+        try:
+            return orjson.loads(self.value)
+        except orjson.JSONDecodeError as wrong:
+            detail = f"not JSON: {wrong.msg} (column {wrong.colno})"
+            raise ValueFault(UNDECODABLE, detail) from None
+
+    def decoded(self) -> dict[str, Any] | None:
+        """What a mapping walks; None where the row has no fields."""
+        with suppress(ValueFault):
+            value = None if self.fault else decode_row(self.value)
+            return value if isinstance(value, dict) else None
+        return None
+
+    def in_bytes(self, payload: object) -> bytes:
+        """What is published of it, whose payload that is."""
+        if self.encoded is not None:
+            return self.encoded
+        return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
+
+
+def _from_cell(cell: str) -> object:
+    if cell in _BOOLEANS:
+        return _BOOLEANS[cell]
+    if len(cell) <= _MAX_NUMBER_CHARS and _NUMBER.fullmatch(cell):
+        return orjson.loads(cell)
+    return cell
+
+
+def decode_row(value: Any) -> object:
+    """What a `ValueRow` holds, as a mapping walks it."""
+    return json.decode(value) if isinstance(value, bytes) else value
+
+
+def picking_rows(paths: Sequence[Path]) -> Pick:
+    """As `topology.fields.values.picking` of `decode_row`, and cheap on JSON lines."""
+    from_line = json.picking(paths)
+
+    def pick(value: Any) -> Sequence[object]:
+        if isinstance(value, bytes):
+            return from_line(value)
+        return [walked(value, path) for path in paths]
+
+    return pick
+
+
+def value_rows(
+    path: str,
+    stdin: IO[bytes] | None = None,
+    needed: frozenset[str] = frozenset(),
+    encoding: FileEncoding | None = None,
+) -> Iterator[ValueRow]:
+    """The rows of a file, or of standard input (`-`). `needed`: columns without which no row is an
+    event; they are looked for in a table, and by them a first line is one of CSV. `encoding`: that
+    of values that are no text; None: the file says it."""
+    with opened(path, stdin, needed) as (raw, form):
+        if encoding is not None and encoding.decode is not None and form is not Form.AVRO:
+            for number, (encoded, value) in enumerate(
+                delimited_values(raw, path, encoding.decode), start=1
+            ):
+                yield _encoded_row(number, value, encoded)
+            return
+        match Form.AVRO if encoding is not None else form:
+            case Form.AVRO:
+                for number, value in enumerate(container_values(raw, path), start=1):
+                    yield _encoded_row(number, value)
+            case Form.JSON_LINES:
+                for number, line in text_lines(raw):
+                    fault = line if isinstance(line, LineFault) else None
+                    yield ValueRow(number, None if fault else line, fault)
+            case Form.CSV:
+                yield from _csv_values(raw, path, needed)
+            case Form.PARQUET:
+                from recordings.parquet_values import parquet_values
+
+                for number, value in enumerate(parquet_values(raw, path, needed), start=1):
+                    yield ValueRow(number, value)
+
+
+def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> ValueRow:
+    if isinstance(value, LineFault):
+        return ValueRow(number, None, value)
+    if isinstance(value, dict):
+        return ValueRow(number, value, encoded=encoded)
+    return ValueRow(number, None, LineFault(UNDECODABLE, "the value is no record with fields"))
+
+
+def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:
+    names: list[str] = []
+    for number, cells in csv_lines(raw, path):
+        if isinstance(cells, LineFault):
+            yield ValueRow(number, None, cells)
+        elif not names:
+            names = cells
+            refuse_missing(names, path, needed)
+        else:
+            pairs = zip(names, cells, strict=True)
+            value = {name: cell for name, cell in pairs if cell != ""}
+            if all(cell.isascii() or _is_sound(cell) for cell in value.values()):
+                yield ValueRow(number, value, is_text=True)
+            else:
+                detail = "a cell is not UTF-8; save the file as UTF-8"
+                yield ValueRow(number, None, LineFault("row_undecodable", detail))
+
+
+def _is_sound(cell: str) -> bool:
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# -- by a mapping ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileMapping:
+    """Where the rows of a file have the fields of events, and when they arrived (None: they do not
+    say). `encoding`: as `value_rows` takes it."""
+
+    fields: Fields
+    arrival: Where | None = None
+    encoding: FileEncoding | None = None
+
+    def columns(self) -> frozenset[str]:
+        """The columns that are named."""
+        fields = self.fields
+        places = (
+            fields.source, fields.seq, fields.ts, fields.type, fields.epoch, fields.stream,
+            fields.kind, self.arrival,
+        )  # fmt: skip
+        paths = [each.path for each in places if each is not None and each.place == "payload"]
+        return frozenset(path[0] for path in paths if path and isinstance(path[0], str))
+
+    def has_values(self, path: str) -> bool:
+        """The mapping finds something in the first rows of the file. It finds nothing in lines of
+        our own form, which `dump` writes of a topic of others: there the value is their payload.
+        InputError where it cannot be read."""
+        named = (self.fields.source, self.fields.ts, self.fields.seq)
+        places = [w.path for w in named if w is not None and w.place == "payload" and w.path]
+        if not places:
+            return False
+        needed = frozenset({str(places[0][0])})
+        for row in islice(value_rows(path, needed=needed, encoding=self.encoding), LOOKED_AHEAD):
+            value = row.decoded()
+            found = [walked(value, where) for where in (places[0], self.fields.payload.path)]
+            if None not in found and walked(value, ("payload", *places[0])) is None:
+                return True
+        return False
+
+    def reader(self, reading: Reading) -> FieldReader:
+        """What reads the value of each row."""
+        return FieldReader(
+            self.fields,
+            decode_row,
+            picking_rows,
+            stream=reading.unnamed,
+            by_time=reading.by_time,
+            mixed=reading.mixed,
+        )
+
+
+def mapped_rows(
+    path: str,
+    mapping: FileMapping,
+    reading: Reading,
+    stdin: IO[bytes] | None = None,
+    *,
+    in_bytes: bool = False,
+) -> Iterator[Row]:
+    """The rows as a recording in our own form would have them. `in_bytes`: a payload is the whole
+    row in bytes, a JSON line as it is."""
+    reader, arrivals = mapping.reader(reading), Arrivals(mapping)
+    fields = mapping.fields
+    for each in value_rows(path, stdin, mapping.columns(), mapping.encoding):
+        number, value = each.number, each.value
+        if each.fault is not None:
+            yield Row(number, {}, each.fault)
+            continue
+        found = reader.found(NO_HEADERS, None, value, NO_STAMP)
+        values: dict[str, Any] = {
+            "stream": found.stream, "source": found.source, "seq": found.seq, "epoch": found.epoch,
+        }  # fmt: skip
+        row = Row(number, values, ts_is_instant=True, is_mapped=True)
+        if isinstance(found, Refused):
+            fault = LineFault(found.reason, found.detail)
+            yield row._replace(values=values if found.source else {}, fault=fault)
+            continue
+        values["ts"] = None if found.ts_ns == NO_STAMP else found.ts_ns
+        values["type"], values["kind"] = found.type, found.kind or None
+        try:
+            values["arrival"] = arrivals.of(value)
+            payload = each.payload()
+            values["payload"] = (
+                each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
+            )
+        except ValueFault as refused:
+            yield row._replace(fault=LineFault(refused.reason, refused.detail))
+        else:
+            yield row
+
+
+class Arrivals:
+    """When the rows of a file arrived, in ns."""
+
+    def __init__(self, mapping: FileMapping) -> None:
+        where = mapping.arrival
+        self._where = where
+        self._pick = None if where is None else picking_rows([where.path])
+        self._unit_ns = UNIT_NS[mapping.fields.ts_unit]
+        self._zone = zone_of(mapping.fields.ts_zone)
+
+    def of(self, value: Any) -> int | None:
+        """None: the row does not say it. ValueFault where it says no time."""
+        if self._pick is None:
+            return None
+        (given,) = self._pick(value)
+        if given is None:
+            return None
+        try:
+            return instant_ns(given, self._unit_ns, self._zone)
+        except TimeFault as wrong:
+            raise ValueFault(f"arrival_{wrong.fault}", f"`{self._where}` {wrong}") from None

@@ -1,0 +1,136 @@
+"""Examples: the recipes with `Ordering` in docs/examples/recipes do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import sys
+import threading
+from itertools import islice
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from cli.local.embedded import EmbeddedBroker
+from inorder import OrderedEvent
+from inorder.engine import Ordering
+from tests import ROOT
+from tests.kit import code_lines
+
+RECIPES: Final = ROOT / "docs" / "examples" / "recipes"
+MOST_LINES: Final = 20
+TOPOLOGY: Final = "streams: {default: {clock: {unsynced: trust}, reorder: {start: zero}}}"
+NUMBERS: Final = [0, 2, 1, 3]
+"""In the order of their arrival."""
+EVENTS: Final = [{"source": "press", "seq": n, "payload": {"n": n}} for n in NUMBERS]
+
+
+def recipe(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.py")), ids=lambda path: path.stem)
+def test_a_recipe_is_short(path: Path) -> None:
+    assert code_lines.of_module(path) <= MOST_LINES
+
+
+def test_a_loop_of_confluent_kafka(embedded_broker: EmbeddedBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": embedded_broker.bootstrap})
+    for event in EVENTS:
+        producer.produce(topic, json.dumps(event), partition=1)
+    assert producer.flush(30) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": embedded_broker.bootstrap,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "enable.auto.offset.store": False,
+        }
+    )
+    consumer.subscribe([topic])
+    found = recipe("confluent_loop").in_order(consumer, Ordering(TOPOLOGY))
+    events = (record for record in found if isinstance(record, OrderedEvent))
+    assert [event.seq for event in islice(events, len(NUMBERS))] == sorted(NUMBERS)
+    producer.produce(topic, json.dumps({"source": "press", "seq": 4}), partition=1)
+    assert producer.flush(30) == 0
+    assert next(events).seq == len(NUMBERS)  # what came before has left: it is stored
+    consumer.commit(asynchronous=False)
+    (committed,) = consumer.committed([TopicPartition(topic, 1)])
+    assert committed.offset == len(NUMBERS)
+    consumer.close()
+
+
+def test_a_callback_of_another_thread_fills_a_queue() -> None:
+    assert asyncio.run(queued()) == sorted(NUMBERS)
+
+
+async def queued() -> list[int]:
+    queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def client() -> None:
+        for event in [*EVENTS, None]:
+            loop.call_soon_threadsafe(queue.put_nowait, event)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    found = recipe("asyncio_queue").in_order(queue, Ordering(TOPOLOGY))
+    records = [record async for record in found]
+    thread.join()
+    return [record.seq for record in records if isinstance(record, OrderedEvent)]
+
+
+def test_what_waits_for_a_time_leaves_a_queue_that_is_empty() -> None:
+    assert asyncio.run(waited()) == [0]
+
+
+async def waited() -> list[int]:
+    queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    queue.put_nowait(EVENTS[0])
+    found = recipe("asyncio_queue").in_order(queue, Ordering(TOPOLOGY))
+    return [(await anext(found)).seq]
+
+
+class FakeBroker:
+    """FastStream's broker as far as the recipe asks for it: it keeps what is published."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.published: list[tuple[Any, str, bytes]] = []
+        self.handlers: dict[str, Any] = {}
+
+    def subscriber(self, topic: str) -> Any:
+        return lambda handler: self.handlers.setdefault(topic, handler)
+
+    async def publish(self, message: Any, topic: str, *, key: bytes) -> None:
+        self.published.append((message, topic, key))
+
+
+def test_an_application_of_faststream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its decorator and broker are ours here: it is no part of the tests' environment."""
+    package, confluent = ModuleType("faststream"), ModuleType("faststream.confluent")
+    package.__dict__["FastStream"] = lambda broker: SimpleNamespace(broker=broker)
+    confluent.__dict__["KafkaBroker"] = FakeBroker
+    monkeypatch.setitem(sys.modules, "faststream", package)
+    monkeypatch.setitem(sys.modules, "faststream.confluent", confluent)
+    app = recipe("faststream_app")
+
+    async def come() -> None:
+        for event in EVENTS:
+            await app.broker.handlers["events.raw"](event)
+
+    asyncio.run(come())
+    numbers = [message["n"] for message, _, _ in app.broker.published]
+    assert numbers == sorted(numbers)
+    assert {(topic, key) for _, topic, key in app.broker.published} == {
+        ("events.ordered", b"press")
+    }

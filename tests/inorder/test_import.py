@@ -1,0 +1,86 @@
+"""Laws: who orders events in a process of its own imports little, and soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import inorder.engine
+from tests import ROOT
+from topology.config import QueryConfig, StreamConfig, Topology
+from topology.spelling.section import Section
+
+ENGINE: Final = "from inorder.engine import Ordering"
+PYDANTIC: Final = "from pydantic import BaseModel\nclass A(BaseModel):\n    a: int"
+KAFKA: Final = {
+    *("aiohttp", "aiokafka", "confluent_kafka", "cramjam", "faust", "mode"),
+    *("prometheus_client", "rocksdict"),
+}
+NOT_NEEDED: Final = {"yaml", "lark", "topology.pattern.tree.syntax", "asyncio", "click", "rich"}
+SILENT: Final = [
+    type(field.default)
+    for section in (Topology, StreamConfig, QueryConfig)
+    for field in section.model_fields.values()
+    if isinstance(field.default, Section)
+]
+RUNS: Final = 7
+MOST_S: Final = 0.2
+PARTS: Final = 2.0
+"""Where Python takes longer than usual, on a busy machine: of what pydantic alone takes."""
+
+
+def cpu_s(program: str, cache: Path) -> float:
+    """The seconds of CPU that a process has taken when it has run the program."""
+    env = {name: value for name, value in os.environ.items() if "DONTWRITEBYTECODE" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport time; print(time.process_time())"],
+        cwd=ROOT,
+        env={**env, "PYTHONPYCACHEPREFIX": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_import_of_an_ordering_takes_a_fifth_of_a_second(tmp_path: Path) -> None:
+    """CPU above an empty Python, the least of some runs; the first of them compiles."""
+    programs = ("", ENGINE, PYDANTIC)
+    turns = [[cpu_s(each, tmp_path) for each in programs] for _ in range(RUNS)]
+    empty_s, engine_s, pydantic_s = (min(turn) for turn in zip(*turns, strict=True))
+    most_s = max(MOST_S, PARTS * (pydantic_s - empty_s))
+    assert engine_s - empty_s <= most_s, turns
+
+
+@pytest.mark.parametrize("then", ["", "; Ordering(Topology(streams={'default': StreamConfig()}))"])
+def test_an_ordering_made_in_code_needs_neither_kafka_nor_yaml_nor_patterns(then: str) -> None:
+    told = "import json, sys; print(json.dumps([*sys.modules]))"
+    program = f"{ENGINE}, StreamConfig, Topology{then}; {told}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert {"topology.flow.replay", "pydantic"} <= loaded
+    assert loaded.isdisjoint(KAFKA | NOT_NEEDED)
+
+
+def test_every_name_of_the_engine_is_there() -> None:
+    for name in inorder.engine.__all__:
+        assert getattr(inorder.engine, name) is not None
+        assert name in dir(inorder.engine)
+    with pytest.raises(AttributeError, match=r"'inorder\.engine' has no attribute 'Nothing'"):
+        inorder.engine.Nothing  # type: ignore[attr-defined] # noqa: B018
+
+
+@pytest.mark.parametrize("section", SILENT, ids=lambda each: each.__name__)
+def test_a_section_by_default_is_one_that_was_checked(section: type[Section]) -> None:
+    said, silent = section(), section.by_default()
+    assert (silent, silent.model_fields_set) == (said, set())
+    assert silent.__dict__ == said.__dict__

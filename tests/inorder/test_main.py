@@ -1,0 +1,100 @@
+"""Examples: a command is started where its packages are its own, and refused elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+COMMAND = "def main(prog_name):\n    import agents.exits\n    print('started')\n"
+FILES = {
+    "agents/__init__.py": "",
+    "agents/exits.py": "",
+    "agents/stage/__init__.py": "",
+    "cli/__init__.py": "",
+    "cli/main.py": COMMAND,
+}
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder in which pip has installed the start of a command, and packages of the engine."""
+    folder = tmp_path / "site-packages"
+    shutil.copytree(
+        ROOT / "inorder", folder / "inorder", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    installed(folder, "inorder_engine-0.1.0", FILES)
+    return folder
+
+
+def installed(site: Path, name: str, files: dict[str, str]) -> None:
+    """Do as pip does: files of the same path are replaced, and all are noted."""
+    for path, text in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+    info = site / f"{name}.dist-info"
+    info.mkdir()
+    lines = [f"{path},sha256=x,{len(text)}\n" for path, text in files.items()]
+    (info / "RECORD").write_text("".join([*lines, f"{info.name}/RECORD,,\n"]))
+
+
+def started(site: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", str(site / "inorder" / "__main__.py"), "replay"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def test_a_command_starts_where_its_packages_are_as_installed(site: Path) -> None:
+    for _ in range(2):  # the second time beside what Python has compiled
+        done = started(site)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
+
+
+def ours_replaced(site: Path) -> None:
+    code = "print('HOSTILE')\n"
+    installed(site, "somebody_elses-1.0", {"agents/__init__.py": code, "agents/run.py": ""})
+
+
+def ours_over_theirs(site: Path) -> None:
+    installed(site, "somebody_elses-1.0", {"agents/run.py": ""})
+
+
+@pytest.mark.parametrize("other", [ours_replaced, ours_over_theirs])
+def test_another_distribution_in_one_of_its_packages_is_named(
+    site: Path, other: Callable[[Path], None]
+) -> None:
+    other(site)
+    done = started(site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"Error: {site}/agents is not inorder's alone: somebody_elses has files there, too;"
+        " install inorder-engine anew in an environment of its own (python -m venv)\n"
+    )
+
+
+def test_what_another_distribution_took_along_is_told(site: Path) -> None:
+    (site / "agents" / "__init__.py").unlink()
+    done = started(site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Error: {site}/agents is not inorder's alone: another package has files" in done.stderr
+
+
+def test_without_the_engine_it_is_named(site: Path) -> None:
+    shutil.rmtree(site / "cli")
+    done = started(site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("where `inorder` is; pip install inorder-engine\n")
+    assert done.stderr.count("\n") == 1

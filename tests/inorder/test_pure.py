@@ -1,0 +1,72 @@
+"""Examples: INORDER_PURE=1 runs the sources that lie beside compiled modules."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+RUN = "from {package}.room import thing; print(thing.__file__)"
+
+
+@pytest.fixture(params=["topology", "agents"])
+def package(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A package with a module that lies there as a source and compiled: what is no library."""
+    name: str = request.param
+    room = tmp_path / name / "room"
+    room.mkdir(parents=True)
+    shutil.copy(ROOT / name / "__init__.py", room.parent)
+    (room / "__init__.py").touch()
+    (room / "thing.py").touch()
+    (room / f"thing{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
+    shutil.copytree(ROOT / "inorder", tmp_path / "inorder")
+    return name
+
+
+def run(package: str, folder: Path, wanted: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN.format(package=package)],
+        cwd=folder,
+        env={**os.environ, "INORDER_PURE": wanted, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_source_is_run_where_it_is_asked_for(package: str, tmp_path: Path) -> None:
+    done = run(package, tmp_path, "1")
+    assert done.stdout == f"{tmp_path / package / 'room' / 'thing.py'}\n", done.stderr
+
+
+@pytest.mark.parametrize("wanted", ["", "0"])
+def test_what_is_compiled_is_run_else(package: str, tmp_path: Path, wanted: str) -> None:
+    last = run(package, tmp_path, wanted).stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert f"thing{EXTENSION_SUFFIXES[0]}" in last
+
+
+def test_another_word_is_refused(package: str, tmp_path: Path) -> None:
+    done = run(package, tmp_path, "yes")
+    last = "ImportError: INORDER_PURE=yes means nothing; write 1, 0, or nothing"
+    assert done.stderr.splitlines()[-1] == last
+
+
+@pytest.mark.parametrize("wanted", ["1", ""])
+def test_a_command_runs_with_it_as_without(wanted: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "inorder", "check", "docs/examples/press.yaml"],
+        cwd=ROOT,
+        env={**os.environ, "INORDER_PURE": wanted},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,364 @@
+"""Oracle and examples: every number of an audit is the one by its definition, over seeded plants
+and over recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks.traces import TRACES, TraceAbsent, jr_umts
+from benchmarks.workloads.machines import (
+    BEGIN_NS,
+    FAST,
+    FAST_BY_NS,
+    MS,
+    RESTARTS,
+    S,
+    plant,
+)
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, audited
+from recordings.audit.row import ONE_ORDER, AuditRow, OrderRule
+from recordings.audit.wraps import Wraps
+from tests.recordings.audit.oracle import brute_force
+from tests.seeds import seeds_of_today
+from tests.services import without_trace
+
+ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
+
+
+def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
+    return document(audited(rows, asked))
+
+
+def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
+    """What was found, which is what brute force says."""
+    said = found(rows, asked)
+    assert pruned(said, expected := brute_force(
+        rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart
+    )) == expected  # fmt: skip
+    return said
+
+
+def pruned(said: Any, like: Any) -> Any:
+    """The keys of `said` that `like` has."""
+    if isinstance(like, dict):
+        return {name: pruned(said[name], value) for name, value in like.items()}
+    return said
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+def test_a_plant_is_counted_as_by_brute_force(seed: int) -> None:
+    rows = plant(seed, records=1_200, machines=2 + seed % 5)
+    said = agrees(rows)
+    assert said["windows"]["lateness"]["0"]["wrong"] > 0
+    agrees(rows, replace(ASKED, length_ns=7 * S, bounds_ns=(0, 300 * MS, 90 * S)))
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_partitions_without_append_time_are_counted_apart(seed: int) -> None:
+    dice = Random(seed)
+    rows = [
+        row._replace(partition=dice.randrange(3) if row.source == FAST else len(row.source) % 3)
+        for row in plant(seed, records=900)
+    ]
+    agrees(rows, replace(ASKED, order=OrderRule((0, 1, 2), apart=True)))
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(1))
+def test_rows_without_numbers_have_no_copies(seed: int) -> None:
+    rows = [row._replace(seq=None) for row in plant(seed, records=900)]
+    said = agrees(rows)
+    assert said["copies"] is said["missing"] is said["out_of_sequence"] is None
+
+
+def steady(seed: int, each: int = 800, machines: int = 5) -> list[AuditRow]:
+    """A plant of which no machine restarts."""
+    rows = plant(seed, records=each * machines, machines=machines)
+    return [row for row in rows if row.source != RESTARTS]
+
+
+def wrapped(row: AuditRow, bits: int, begin: int = 0) -> AuditRow:
+    return row._replace(seq=((row.seq or 0) + begin) % (1 << bits))
+
+
+OF_NUMBERS = ("copies", "missing", "out_of_sequence", "restarts")
+
+
+def of_numbers(said: dict[str, Any]) -> dict[str, list[int]]:
+    return {
+        name: [each[key] for key in OF_NUMBERS] for name, each in sorted(said["by_machine"].items())
+    }
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+@pytest.mark.parametrize(("bits", "begin"), [(8, 0), (8, 250), (16, 65_200), (32, (1 << 32) - 300)])
+def test_numbers_that_wrap_are_counted_as_the_numbers_that_they_stand_for(
+    seed: int, bits: int, begin: int
+) -> None:
+    rows = steady(seed)
+    expected = found(rows)
+    said = found([wrapped(row, bits, begin) for row in rows])
+    assert of_numbers(said) == of_numbers(expected)
+    assert said["seq_bits"] == bits
+    assert expected["seq_bits"] is None
+    assert said["windows"] == expected["windows"]
+    waits = "wait_ms" if begin else ""  # a source that begins at 0 opens at once
+    assert {**said["inorder"], waits: 0} == {**expected["inorder"], waits: 0}
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_fleet_of_which_some_wrap_has_one_width_where_all_numbers_fit_it(seed: int) -> None:
+    few = "robot-0"
+    rows = [row for row in steady(seed) if row.source != few or (row.seq or 0) < 200]
+    said = found([wrapped(row, 8) for row in rows])
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), 8)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_width(
+    seed: int,
+) -> None:
+    rows = steady(seed)
+    mixed = [row if row.source == FAST else wrapped(row, 8) for row in rows]
+    said = found(mixed)
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), None)
+    wide = (FAST, "robot-0")
+    several = [wrapped(row, 16 if row.source in wide else 8, 65_200) for row in rows]
+    said = found(several)
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), None)
+
+
+def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -> None:
+    rows = [
+        AuditRow("a", (250 + at) % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at in range(20)
+    ]
+    assert found(rows)["seq_bits"] is None  # it fell once
+    given = replace(ASKED, wraps=Wraps(8))
+    assert of_numbers(found(rows, given)) == {"a": [0, 0, 0, 0]}
+    said = found([*rows, rows[0]._replace(seq=256)], given)
+    assert (said["records"], said["unreadable"]) == (21, 1)
+    assert said["unread"]["seq_range"]["count"] == 1
+
+
+def test_restarts_at_any_number_are_no_wraps() -> None:
+    dice = Random(5)
+    lives = [dice.randrange(100, 240) for _ in range(30)]
+    seqs = [seq for life in lives for seq in range(life)]
+    rows = [
+        AuditRow("a", seq, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, seq in enumerate(seqs)
+    ]
+    said = found(rows)
+    assert (said["seq_bits"], said["by_machine"]["a"]["restarts"]) == (None, 29)
+    given = [row._replace(seq=at % 256, epoch=at // 256) for at, row in enumerate(rows)]
+    assert found(given)["seq_bits"] is None  # each begins an epoch of its own
+
+
+def restarting(lives: Sequence[Sequence[int]]) -> list[AuditRow]:
+    """Machines that count from 0 in each of their lives, a pause of 3 s between."""
+    rows = []
+    for number, of_machine in enumerate(lives):
+        at_ns = BEGIN_NS + number * MS
+        for life in of_machine:
+            for seq in range(life):
+                at_ns += S
+                rows.append(AuditRow(f"m{number}", seq, None, at_ns, at_ns + 20 * MS))
+            at_ns += 3 * S
+    return sorted(rows, key=lambda row: row.arrival_ns or 0)
+
+
+DICE = Random(1)
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        [[DICE.randrange(20, 257) for _ in range(30)] for _ in range(8)],
+        [[DICE.randrange(20, 257) for _ in range(2)] for _ in range(100)],
+        [[254] * 10] * 3,
+        [[DICE.randrange(252, 257) for _ in range(12)] for _ in range(5)],
+    ],
+    ids=["anywhere", "once each", "253 each night", "near the top"],
+)
+def test_counters_that_only_restart_do_not_wrap(lives: list[list[int]]) -> None:
+    said = found(restarting(lives))
+    assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
+    restarts = {name: each["restarts"] for name, each in said["by_machine"].items()}
+    assert restarts == {f"m{number}": len(each) - 1 for number, each in enumerate(lives)}
+
+
+def test_one_that_wraps_gives_no_width_to_those_that_restart() -> None:
+    dice = Random(2)
+    for wraps, length in ((0, 3_000), (3, 1_000)):  # more than all restarts, and fewer
+        lives = [[length], *([dice.randrange(80, 200) for _ in range(4)] for _ in range(2))]
+        said = found([row._replace(seq=(row.seq or 0) % 256) for row in restarting(lives)])
+        assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
+        assert [said["by_machine"][f"m{at}"]["restarts"] for at in range(3)] == [wraps, 3, 3]
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_machine_that_restarted_once_leaves_the_others_their_width(seed: int) -> None:
+    dice = Random(seed)
+    rows = restarting([[1_100]] * 9 + [[dice.randrange(30, 120)] * 2])
+    lossy = [row for row in rows if dice.random() > 0.2]
+    assert found([row._replace(seq=(row.seq or 0) % 256) for row in lossy])["seq_bits"] == 8
+
+
+def test_a_counter_that_wraps_restarts_by_the_same_rule() -> None:
+    seqs = [*range(300), *range(700)]
+    rows = [
+        AuditRow("a", seq % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, seq in enumerate(seqs)
+    ]
+    said = found(rows)
+    assert (of_numbers(said), said["seq_bits"]) == ({"a": [0, 0, 0, 1]}, 8)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+@pytest.mark.parametrize("pause_ms", [0, 100, 5_000])
+def test_a_quick_restart_is_counted_as_by_brute_force(seed: int, pause_ms: int) -> None:
+    dice = Random(seed)
+    sent = []
+    at_ns = BEGIN_NS
+    for life in range(4):
+        at_ns += pause_ms * MS
+        for seq in range(60):
+            at_ns += dice.randrange(1, 20) * MS
+            for _ in range(1 + (dice.random() < 0.1)):
+                delay_ns = (
+                    dice.randrange(10) * MS + (dice.random() < 0.1) * dice.randrange(300) * MS
+                )
+                if dice.random() > 0.05:
+                    sent.append(AuditRow("a", seq, None, at_ns, at_ns + delay_ns, offset=life))
+    sent.sort(key=lambda row: row.arrival_ns or 0)
+    assert agrees(sent)["by_machine"]["a"]["restarts"] >= 3
+
+
+def test_epochs_that_are_given_count() -> None:
+    rows = [
+        AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, (epoch, seq) in enumerate([(0, 5), (0, 6), (1, 0), (0, 7), (1, 0), (1, 3)])
+    ]
+    said = agrees(rows)
+    assert said["by_machine"]["a"]["restarts"] == 1
+    assert (said["copies"], said["missing"]) == (1, 2)
+
+
+def test_a_clock_that_is_41_s_fast_is_named_and_a_restart_is_no_hole() -> None:
+    said = found(plant(1, records=6_000))
+    fast = said["by_machine"][FAST]
+    assert fast["verdict"] == "fast by 41 s"
+    assert abs(fast["clock_ms"] - FAST_BY_NS / MS) <= fast["clock_error_ms"]
+    assert next(iter(said["by_machine"])) == FAST
+    for name, machine in said["by_machine"].items():
+        assert machine["restarts"] == (1 if name == RESTARTS else 0)
+        assert name == FAST or abs(machine["clock_ms"]) <= machine["clock_error_ms"]
+        assert machine["missing"] < 0.05 * machine["records"]
+
+
+def test_windows_that_are_wrong_by_a_clock_are_those_of_the_true_times() -> None:
+    rows = plant(2, records=6_000)
+    said = found(rows)
+    first = {(row.source, row.offset): row for row in plant_without_copies(rows)}
+    moved: dict[int, int] = {}
+    for row in first.values():
+        if row.source == FAST:
+            shown, true = row.ts_ns // (60 * S), (row.ts_ns - FAST_BY_NS) // (60 * S)
+            moved[shown] = moved.get(shown, 0) - 1
+            moved[true] = moved.get(true, 0) + 1
+    assert said["windows"]["wrong_by_clock"] == sum(1 for count in moved.values() if count)
+
+
+def plant_without_copies(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    seen = set()
+    kept = []
+    for row in rows:
+        if (row.source, row.seq) not in seen:
+            kept.append(row)
+        seen.add((row.source, row.seq))
+    return kept
+
+
+def test_the_engine_mends_what_plain_jobs_get_wrong() -> None:
+    said = found(plant(3, records=6_000))
+    assert min(each["wrong"] for each in said["windows"]["lateness"].values()) > 0
+    assert said["inorder"]["wrong_at_last"] == 0
+
+
+def test_without_arrivals_clocks_are_judged_by_lines_and_nothing_is_mended() -> None:
+    rows = [row._replace(arrival_ns=None) for row in plant(4)]
+    said = agrees(rows, replace(ASKED, arrives=False))
+    assert said["clocks_by"] == "lines"
+    assert said["by_machine"][FAST]["verdict"] == "fast by 41 s"
+    assert said["windows"]["wrong_by_clock"] == 0
+
+
+def test_windows_that_are_wrong_by_a_drift_are_those_of_the_true_times() -> None:
+    moved: dict[int, int] = {}
+    rows = []
+    for name in ("x", "a", "b", "c"):
+        for seq in range(3_000):
+            at_ns = BEGIN_NS + seq * S + S // 2
+            ts_ns = at_ns + (seq * S // 200 if name == "x" else 0)
+            rows.append(AuditRow(name, seq, None, ts_ns, at_ns + 10 * MS))
+            if (shown := ts_ns // (60 * S)) != (true := at_ns // (60 * S)):
+                moved[shown] = moved.get(shown, 0) - 1
+                moved[true] = moved.get(true, 0) + 1
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = found(rows)
+    assert said["by_machine"]["x"]["verdict"] == "drifting"
+    assert said["windows"]["wrong_by_clock"] == sum(1 for count in moved.values() if count)
+
+
+def test_nothing_at_all_is_an_audit_too() -> None:
+    said = found([])
+    assert said["records"] == said["machines"] == said["windows"]["all"] == 0
+
+
+def trace(name: str) -> list[AuditRow]:
+    try:
+        found = TRACES[name]()
+    except TraceAbsent as missing:
+        without_trace(missing)
+    return [AuditRow(row.source, row.seq, None, row.ts_ns, row.arrival_ns) for row in found]
+
+
+@pytest.mark.parametrize("name", ["jr_umts/d1", "mesh_sensors/tdma_interference"])
+def test_recorded_traces_are_counted_as_by_brute_force(name: str) -> None:
+    agrees(trace(name)[:2_000], replace(ASKED, length_ns=10 * S))
+
+
+@pytest.mark.parametrize(
+    ("name", "out_of_time", "out_of_sequence", "longest_ms"),
+    [("jr_umts/d1", 1_544, 7, 4_544), ("jr_umts/d2", 3_666, 2, 3_457)],
+)
+def test_a_trace_has_the_figures_that_its_origin_states(
+    name: str, out_of_time: int, out_of_sequence: int, longest_ms: int
+) -> None:
+    said = found(trace(name))
+    assert said["out_of_time"] == out_of_time
+    assert said["out_of_sequence"] == out_of_sequence
+    assert said["late_ms"]["max"] == longest_ms
+    assert (said["missing"], said["copies"]) == (0, 0)
+
+
+def test_phones_on_their_own_clocks_are_off_by_what_ntp_measured() -> None:
+    try:
+        own = jr_umts("d1", own_clocks=True)
+    except TraceAbsent as missing:
+        without_trace(missing)
+    offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
+    said = found([AuditRow(r.source, r.seq, None, r.ts_ns, r.arrival_ns) for r in own])
+    known = said["by_machine"]
+    for (one, one_ms), (other, other_ms) in product(offsets_ms.items(), repeat=2):
+        apart_ms = known[one]["clock_ms"] - known[other]["clock_ms"]
+        bound_ms = known[one]["clock_error_ms"] + known[other]["clock_error_ms"]
+        assert abs(apart_ms - (one_ms - other_ms)) <= bound_ms
+    assert known["dev_10"]["verdict"] == "fast by 31 s"  # the middle of the others is 0.7 s slow

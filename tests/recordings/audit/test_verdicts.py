@@ -1,0 +1,241 @@
+"""Examples: the word for each machine, and what its clock is said to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from recordings.audit import counting, findings, numbers, plain_jobs
+from recordings.audit.counting import TooManyMachines
+from recordings.audit.document import document
+from recordings.audit.findings import Asked, audited
+from recordings.audit.numbers import TooManyHoles
+from recordings.audit.plain_jobs import TooManyWindows
+from recordings.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.verdicts import shortly
+from tests.seeds import seeds_of_today
+
+MS = 1_000_000
+S = 1_000 * MS
+H = 3_600 * S
+LASTS_NS = 1_200 * S
+BEGIN_NS = 1_700_000_000 * S
+ASKED = Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=True)
+
+
+def fleet(odd: Callable[[int], int | None], machines: int = 5, lasts_ns: int = LASTS_NS) -> Any:
+    """By machine, what is said of a fleet that sends each second; `odd` gives how far the clock of
+    `x` is ahead at an instant after the beginning, None where it sends nothing."""
+    dice = Random(1)
+    sent = []
+    for name in ["x", *(f"m{number}" for number in range(machines - 1))]:
+        for seq in range(lasts_ns // S):
+            at_ns = seq * S + dice.randrange(S // 2)
+            ahead_ns = odd(at_ns) if name == "x" else 0
+            if ahead_ns is None:
+                continue
+            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
+            if dice.random() < 0.02:
+                arrival_ns += dice.randrange(10 * S)
+            sent.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
+    sent.sort(key=lambda row: row.arrival_ns or 0)
+    return document(audited(sent, ASKED))["by_machine"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "verdict", "clock_ms"),
+    [
+        (lambda _: 0, "fine", 0),
+        (lambda _: 300 * MS, "fine", 300),
+        (lambda _: 41 * S, "fast by 41 s", 41_000),
+        (lambda _: -3 * H, "slow by 3 h", -3 * 3_600_000),
+        (lambda at: 20 * S if at > LASTS_NS // 2 else 0, "jumped", 20_000),
+        (lambda at: -20 * S if at > LASTS_NS // 3 else 0, "jumped", -20_000),
+        (lambda at: 20 * S if LASTS_NS // 3 < at < LASTS_NS // 2 else 0, "jumped", 0),
+        (lambda at: None if at > LASTS_NS // 2 else 0, "silent since", 0),
+    ],
+    ids=["fine", "near", "fast", "slow", "ahead", "back", "to and fro", "silent"],
+)
+def test_the_word_for_a_machine(
+    odd: Callable[[int], int | None], verdict: str, clock_ms: float
+) -> None:
+    said = fleet(odd)
+    assert said["x"]["verdict"].startswith(verdict)
+    assert abs(said["x"]["clock_ms"] - clock_ms) <= said["x"]["clock_error_ms"]
+    assert {said[name]["verdict"] for name in said if name != "x"} == {"fine"}
+
+
+def test_a_clock_that_drifts_is_measured() -> None:
+    said = fleet(lambda at: at * 500 // 1_000_000)
+    assert said["x"]["verdict"] == "drifting"
+    assert abs(said["x"]["drift_ppm"] - 500) < 50
+    assert all(abs(said[name]["drift_ppm"]) < 50 for name in said if name != "x")
+
+
+@pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
+def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
+    dice = Random(3)
+    rows = []
+    for name in ("x", "a", "b", "c", "d"):
+        for seq in range(1_000):
+            at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
+            ahead_ns = at_ns * ppm // 1_000_000 if name == "x" else 0
+            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
+            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert (said["x"]["verdict"], said["x"]["jumps"]) == ("drifting", 0)
+    assert abs(said["x"]["drift_ppm"] - ppm) < abs(ppm) // 10
+    assert {said[name]["verdict"] for name in said if name != "x"} == {"fine"}
+
+
+@pytest.mark.parametrize("jump_ns", [20 * S, -20 * S, 3 * S])
+@pytest.mark.parametrize("at_pause", [0, 60])
+def test_a_clock_that_jumps_beside_a_pause_has_jumped(jump_ns: int, at_pause: int) -> None:
+    dice = Random(4)
+    rows = []
+    for name in ("x", "a", "b", "c", "d"):
+        for seq in range(1_000):
+            at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
+            ahead_ns = jump_ns if name == "x" and seq >= 500 + at_pause else 0
+            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
+            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert (said["x"]["verdict"], said["x"]["jumps"]) == ("jumped", 1)
+
+
+def test_a_counter_that_began_again_is_said() -> None:
+    rows = [
+        AuditRow(name, seq - 200 if name != "a" and seq >= 200 else seq, epoch, at_ns, at_ns)
+        for seq in range(400)
+        for at_ns in (BEGIN_NS + seq * S,)
+        for name in ("a", "b", "c")
+        for epoch in (seq // 200 if name == "c" else None,)
+    ]
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert [said[name]["verdict"] for name in "abc"] == ["fine", "restarted", "restarted"]
+    assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_the_advice_about_clocks_says_as_many_as_the_verdicts(arrives: bool) -> None:
+    def said(fast: int) -> tuple[int, tuple[str, str, str]]:
+        rows = [
+            AuditRow(name, seq, None, at_ns + 41 * S * (index < fast), at_ns if arrives else None)
+            for seq in range(300)
+            for index, name in enumerate("abcdefg")
+            for at_ns in (BEGIN_NS + seq * S + index * MS,)
+        ]
+        found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=arrives))
+        verdicts = sum("fast" in each for each in found.verdicts.values())
+        return verdicts, list(found.advice.settings())[-1]
+
+    count, (_, value, why) = said(2)
+    assert count == 2
+    assert value == ("estimate" if arrives else "trust")
+    assert "wrong" in why
+    assert ": 2" in why
+    assert said(0) == (0, ("clock.unsynced", "trust", "no clock is known to be wrong"))
+
+
+def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
+    dice = Random(2)
+    rows = []
+    for name in ("x", "a", "b", "c"):
+        for seq in range(1_800):
+            at_ns = BEGIN_NS + seq * S
+            held = name == "x" and 600 <= seq < 700
+            arrival_ns = BEGIN_NS + 700 * S if held else at_ns + dice.randrange(20 * MS)
+            rows.append(AuditRow(name, seq, None, at_ns, arrival_ns))
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert {said[name]["verdict"] for name in said} == {"fine"}
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+def test_stragglers_of_machines_that_have_ended_are_no_fault_of_clocks(seed: int) -> None:
+    dice = Random(seed)
+    rows = [
+        (at_ns + dice.choice((0, 20, 100, 4_000, 20_000)) * MS, name, number, at_ns)
+        for name in "abcd"
+        for number in range(120)
+        for at_ns in [BEGIN_NS + (number * 700 + dice.randrange(300)) * MS]
+    ]
+    given = [AuditRow(name, n, None, ts_ns, at_ns) for at_ns, name, n, ts_ns in sorted(rows)]
+    said = document(audited(given, ASKED))
+    assert {each["verdict"] for each in said["by_machine"].values()} == {"fine"}
+    assert said["windows"]["wrong_by_clock"] == 0
+
+
+def test_one_copy_in_a_hundred_is_a_machine_that_resends() -> None:
+    rows = [
+        AuditRow(name, seq, None, BEGIN_NS + seq * S, BEGIN_NS + seq * S)
+        for seq in range(300)
+        for name in ("a", "b")
+        for _ in range(2 if name == "a" and seq % 50 == 0 else 1)
+    ]
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert [said[name]["verdict"] for name in ("a", "b")] == ["resends", "fine"]
+
+
+def test_two_machines_are_judged_by_the_broker() -> None:
+    rows = [
+        AuditRow(name, seq, None, at_ns + ahead_ns, at_ns + 10 * MS)
+        for seq in range(600)
+        for at_ns in (BEGIN_NS + seq * S,)
+        for name, ahead_ns in (("fast", 41 * S), ("right", 0))
+    ]
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert said["fast"]["verdict"] == "fast by 41 s"
+    assert said["right"]["verdict"] == "fine"
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ms"), (850_000, "0.85 ms"), (12 * MS, "12 ms"), (1_500 * MS, "1.5 s"),
+        (41 * S, "41 s"), (60 * S, "1 min"), (90 * S, "90 s"), (200 * S, "3.3 min"), (3 * H, "3 h"),
+        (100 * H, "4.2 d"),
+    ],
+)  # fmt: skip
+def test_durations_are_short(ns: int, text: str) -> None:
+    assert shortly(ns) == text
+
+
+def test_machines_beyond_the_bound_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recordings.audit.document.MAX_NAMED", 3)
+    rows = [
+        AuditRow(f"m{at % 5}", at // 5, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at in range(100)
+    ]
+    said = document(audited(rows, ASKED))
+    assert said["machines"] == 5
+    assert len(said["by_machine"]) == 4
+    rest = said["by_machine"][findings.REST]
+    assert (rest["machines"], rest["records"], rest["copies"]) == (2, 40, 0)
+
+
+@pytest.mark.parametrize(
+    ("module", "bound", "error"),
+    [
+        (counting, "MAX_MACHINES", TooManyMachines),
+        (plain_jobs, "MAX_WINDOWS", TooManyWindows),
+        (numbers, "MAX_HOLES", TooManyHoles),
+    ],
+)
+def test_what_has_no_bound_is_refused(
+    monkeypatch: pytest.MonkeyPatch, module: Any, bound: str, error: type[Exception]
+) -> None:
+    rows = [
+        AuditRow(f"m{at}", seq, None, BEGIN_NS + at * H, BEGIN_NS + at * H)
+        for at in range(100)
+        for seq in (0, 2, 4)
+    ]
+    audited(rows, ASKED)
+    monkeypatch.setattr(module, bound, 50)
+    with pytest.raises(error):
+        audited(rows, ASKED)

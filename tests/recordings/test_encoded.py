@@ -1,0 +1,134 @@
+"""Examples: files of Avro and Protobuf, and what is said of those that are damaged or too large."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import fastavro
+import pytest
+
+from codec.values import avro
+from recordings import encoded
+from recordings.encoded import FileEncoding
+from recordings.file import InputError
+from recordings.values import ValueRow, value_rows
+from topology.fields.values import Timestamp
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "record",
+    "name": "Telemetry",
+    "fields": [
+        {"name": "device", "type": "string"},
+        {"name": "n", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+ROWS = [{"device": f"press-{n % 3}", "n": n, "at": 1_700_000_000_000 + n} for n in range(200)]
+AS_READ = [{**row, "at": Timestamp(int(str(row["at"])) * 1_000_000)} for row in ROWS]
+BY_SCHEMA = FileEncoding("avro", avro.decoding(avro.parsed(json.dumps(SCHEMA))))
+IN_FILE = FileEncoding("avro", None)
+
+
+def container(codec: str = "null", rows: Sequence[Mapping[str, Any]] = ROWS, **more: Any) -> bytes:
+    stream = io.BytesIO()
+    schema = more.pop("schema", SCHEMA)
+    fastavro.writer(stream, fastavro.parse_schema(dict(schema)), rows, codec, **more)
+    return stream.getvalue()
+
+
+def delimited(*values: bytes) -> bytes:
+    return b"".join(_varint(len(value)) + value for value in values)
+
+
+def _varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
+
+
+def value(row: Mapping[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(dict(SCHEMA)), row)
+    return stream.getvalue()
+
+
+def read(content: bytes, encoding: FileEncoding | None = None) -> list[ValueRow]:
+    return list(value_rows("-", io.BytesIO(content), encoding=encoding))
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
+def test_a_container_is_recognised_and_read_by_its_own_schema(codec: str) -> None:
+    content = container(codec, sync_interval=500)
+    for encoding in (None, IN_FILE, BY_SCHEMA):
+        assert [row.value for row in read(content, encoding)] == AS_READ
+
+
+def test_values_behind_their_lengths_keep_their_bytes() -> None:
+    values = [value(row) for row in ROWS]
+    rows = read(delimited(*values), BY_SCHEMA)
+    assert [row.value for row in rows] == AS_READ
+    assert [row.in_bytes(row.payload()) for row in rows] == values
+
+
+def test_a_value_that_is_none_is_a_fault_and_the_next_is_read() -> None:
+    bad, good = read(delimited(b"\xff\xff", value(ROWS[0])), BY_SCHEMA)
+    assert bad.fault is not None
+    assert bad.fault.reason == "value_undecodable"
+    assert (good.number, good.value) == (2, AS_READ[0])
+
+
+def test_what_is_no_record_is_a_fault() -> None:
+    content = container(rows=[7], schema={"type": "long"})  # type: ignore[list-item]
+    (row,) = read(content)
+    assert row.fault is not None
+    assert "no record" in row.fault.detail
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "words"),
+    [
+        (b"\x05ab", BY_SCHEMA, "value 1 is said to have 5 bytes, and has not"),
+        (b"\xff" * 20, BY_SCHEMA, "value 1 is said to have"),
+        (b'{"a": 1}\n', IN_FILE, "is no Avro file; name the schema of its values"),
+        (container()[:40], None, "its header ends too early"),
+        (container()[:-5], None, "block 1 ends too early"),
+        (container()[:-16] + bytes(16), None, "block 1 ends too early"),
+        (container().replace(b"null", b"nuII"), None, "an Avro file has a schema, and is null"),
+        (container().replace(b'"record"', b'"rec rd"'), None, "its schema is no Avro schema"),
+        (
+            container(rows=[None] * 9, schema={"type": "null"}),  # type: ignore[list-item]
+            None,
+            "values without a byte",
+        ),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",  # a container has random bytes
+)
+def test_a_damaged_file_is_refused_in_a_sentence(
+    content: bytes, encoding: FileEncoding | None, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        read(content, encoding)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
+def test_a_block_that_unpacks_beyond_the_bound_is_refused(
+    monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    monkeypatch.setattr(encoded, "MAX_BLOCK_BYTES", 10_000)
+    rows = [{**ROWS[0], "device": "a" * 20_000}]
+    with pytest.raises(InputError, match="10000"):
+        read(container(codec, rows))
+
+
+@pytest.mark.parametrize("length", [3, 100, 1_000])
+def test_bytes_by_chance_are_a_fault_or_are_refused(length: int) -> None:
+    for encoding in (BY_SCHEMA, IN_FILE):
+        for content in (os.urandom(length), b"Obj\x01" + os.urandom(length)):
+            try:
+                rows = read(content, encoding)
+            except InputError:
+                continue
+            assert all(row.fault or isinstance(row.value, dict) for row in rows)

@@ -1,0 +1,220 @@
+"""Examples: what a mapping is proposed to be, from records of many makers, and how surely.
+
+And a law: however records are shuffled within a few places, copied or lost, the same is proposed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from recordings.guess import Guess, Proposal, fit, guessed, spelled
+from tests.seeds import seeds_of_today
+from topology.fields.values import Timestamp
+
+NOW_S = 1_790_000_000
+NOW_NS = NOW_S * 10**9
+Rows = list[dict[str, object]]
+
+
+def telemetry(machines: int = 3, each: int = 40) -> Rows:
+    """In turns, 250 ms apart; a temperature in whole degrees and a total besides."""
+    return [
+        {
+            "device": f"press-{machine}",
+            "n": n,
+            "time": (NOW_S * 1_000) - 100_000 + 250 * n + 7 * machine,
+            "kind": "reading" if n % 5 else "status",
+            "temperature": 20 + (n * 7 + machine) % 9,
+            "row": n * machines + machine,
+            "load": n / 8,
+        }
+        for n in range(each)
+        for machine in range(machines)
+    ]
+
+
+def names(proposal: Proposal) -> dict[str, str]:
+    found = {}
+    for name in ("source", "seq", "ts", "type", "epoch", "arrival"):
+        guess = getattr(proposal, name)
+        if guess is not None:
+            found[name] = spelled(guess.path, on_file=True)
+    return found
+
+
+def of(guess: Guess | None) -> Guess:
+    assert guess is not None
+    return guess
+
+
+def test_number_source_time_and_type_are_found_by_what_they_do() -> None:
+    proposal = guessed(telemetry(), NOW_NS)
+    assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
+    assert proposal.ts_unit == "ms"
+    assert {of(getattr(proposal, each)).sure for each in ("source", "seq", "ts")} == {"sure"}
+
+
+def test_names_that_say_nothing_are_found_all_the_same() -> None:
+    rows = [{"a": row["device"], "b": row["n"], "c": row["time"]} for row in telemetry()]
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal) == {"source": "a", "seq": "b", "ts": "c"}
+    assert of(proposal.ts).sure == "likely"
+
+
+@pytest.mark.parametrize(
+    ("time_of", "unit", "without_zone"),
+    [
+        (lambda ms: ms // 1_000, "s", False),
+        (lambda ms: ms / 1_000, "s", False),
+        (lambda ms: Decimal(ms) / 1_000, "s", False),
+        (lambda ms: ms, "ms", False),
+        (str, "ms", False),
+        (lambda ms: ms * 1_000, "us", False),
+        (lambda ms: ms * 10**6, "ns", False),
+        (lambda ms: Timestamp(ms * 10**6), None, False),
+        (lambda ms: Timestamp(ms * 10**6, is_local=True), None, True),
+        (lambda ms: f"2026-09-21T12:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}Z", None, False),
+        (lambda ms: f"2026-09-21 12:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}", None, True),
+    ],
+)
+def test_the_unit_of_a_time(
+    time_of: Callable[[int], object], unit: str | None, without_zone: bool
+) -> None:
+    rows = telemetry()
+    for row in rows:
+        at_ms = row["time"]
+        assert isinstance(at_ms, int)
+        row["time"] = time_of(at_ms)
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal)["ts"] == "time"
+    assert (proposal.ts_unit, proposal.without_zone) == (unit, without_zone)
+
+
+def test_the_event_s_own_time_is_the_one_that_came_first() -> None:
+    rows = telemetry()
+    for row in rows:
+        at_ms = row["time"]
+        assert isinstance(at_ms, int)
+        row.update(ingested_at=at_ms + 900, sent_ts=at_ms + 40)
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal)["ts"] == "time"
+    assert names(proposal)["arrival"] == "ingested_at"
+    assert of(proposal.ts).sure == "likely"
+    assert of(proposal.ts).rivals == (("sent_ts",),)
+
+
+def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
+    rows: Rows = [
+        {
+            "key": row["device"],
+            "header": {"trace": "x"},
+            "payload": {"data": {"n.o": row["n"]}, "time": row["time"]},
+        }
+        for row in telemetry()
+    ]
+    proposal = guessed(rows, NOW_NS)
+    assert spelled(of(proposal.source).path) == "key"
+    assert spelled(of(proposal.seq).path) == "payload.data.`n.o`"
+    assert spelled(of(proposal.ts).path) == "payload.time"
+    assert spelled(("n.o",), on_file=True) == "n.o"
+    assert spelled(("data", "n"), on_file=True) == "payload.data.n"
+
+
+@pytest.mark.parametrize("machines", [2, 3, 5, 10])
+@pytest.mark.parametrize("name", ["n", "laps"])
+def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> None:
+    rows = telemetry(machines)
+    for row in rows:
+        number = row.pop("n")
+        if row["device"] != "press-0":
+            row |= {name: number, "boot": 3}
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal) == {
+        "source": "device", "seq": name, "ts": "time", "type": "kind", "epoch": "boot",
+    }  # fmt: skip
+    assert of(proposal.seq).sure == "sure"
+    assert ("of the records that have it" in of(proposal.seq).why) == (machines < 10)
+
+
+def test_a_number_on_some_records_of_each_source_is_none_of_its() -> None:
+    rows = telemetry()
+    for row in rows:
+        number = row.pop("n")
+        if row["kind"] == "status":
+            row["n"] = number
+    assert guessed(rows, NOW_NS).seq is None
+    beside = [{**row, "probe": n} if row["device"] == "press-0" else row
+              for n, row in enumerate(telemetry())]  # fmt: skip
+    assert names(guessed(beside, NOW_NS)) == names(guessed(telemetry(), NOW_NS))
+
+
+def test_two_that_fit_alike_are_both_named() -> None:
+    rows = [{**row, "device_name": f"Press {row['device']}"} for row in telemetry()]
+    source = of(guessed(rows, NOW_NS).source)
+    assert source.sure == "likely"
+    assert {source.path, *source.rivals} == {("device",), ("device_name",)}
+
+
+def test_a_number_over_all_records_is_no_source_s() -> None:
+    rows = [{"device": row["device"], "id": row["row"], "t": row["time"]} for row in telemetry()]
+    assert names(guessed(rows, NOW_NS)) == {"source": "device", "ts": "t"}
+
+
+def test_one_machine_that_is_not_named() -> None:
+    rows = [{"id": row["n"], "value": row["load"]} for row in telemetry(machines=1)]
+    proposal = guessed(rows, NOW_NS)
+    assert proposal.source is None
+    assert proposal.ts is None
+    assert of(proposal.seq).path == ("id",)
+    assert of(proposal.seq).sure == "unsure"
+
+
+def test_made_up_times_are_a_guess_by_their_name() -> None:
+    rows = [{"device": row["device"], "log_ms": row["row"]} for row in telemetry()]
+    proposal = guessed(rows, NOW_NS)
+    assert (of(proposal.ts).path, of(proposal.ts).sure) == (("log_ms",), "unsure")
+    assert proposal.ts_unit == "ms"
+
+
+def test_a_restart_of_the_number_is_seen_through() -> None:
+    sources: list[str | None] = ["a"] * 60
+    numbers: list[int | None] = [*range(30), *range(30)]
+    assert fit(sources, numbers) == 1.0
+    rows = [{"device": "a", "boot": number // 30, "seq": number % 30} for number in range(120)]
+    rows += [{"device": "b", "boot": 7, "seq": number} for number in range(120)]
+    assert names(guessed(rows, NOW_NS)) == {"source": "device", "seq": "seq", "epoch": "boot"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"a": None},
+        {"a": float("nan"), "b": float("inf"), "c": True},
+        {"a": [1, 2], "b": {}, "c": b"\xff", "d": "\udc80", "e": 2**70, "f": "9" * 999},
+        {"a": {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}},
+        {f"f{number}": number for number in range(1_000)},
+    ],
+)
+def test_odd_rows_are_no_trouble(row: dict[str, object]) -> None:
+    assert guessed([row] * 30, NOW_NS).seq is None
+
+
+def test_no_rows() -> None:
+    assert guessed([], NOW_NS) == Proposal()
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(20))
+def test_disorder_copies_and_losses_change_no_proposal(seed: int) -> None:
+    dice = random.Random(seed)
+    rows = [row for row in telemetry(dice.randint(2, 12), 100) if dice.random() > 0.05 * (seed % 3)]
+    rows += dice.sample(rows, len(rows) // 20)
+    places = {id(row): index + dice.uniform(0, 12) for index, row in enumerate(rows)}
+    rows.sort(key=lambda row: places[id(row)])
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal) == {"source": "device", "seq": "n", "ts": "time", "type": "kind"}
+    assert proposal.ts_unit == "ms"

@@ -1,0 +1,30 @@
+"""Law: the readers of recordings import no Kafka client before a topic is read."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from typing import Final
+
+import recordings
+from tests import ROOT
+
+KAFKA: Final = {"aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "rocksdict"}
+SCRIPT: Final = """
+import sys
+from importlib import import_module
+for name in sys.argv[1:]:
+    import_module(name)
+print(*sys.modules)
+"""
+
+
+def test_no_module_of_the_room_imports_a_kafka_client() -> None:
+    names = [each.name for each in pkgutil.walk_packages(recordings.__path__, "recordings.")]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *names], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert {"recordings.topic_dump", "recordings.values"} <= loaded
+    assert loaded.isdisjoint(KAFKA)

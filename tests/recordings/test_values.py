@@ -1,0 +1,181 @@
+"""Rows of any file as values: the conformance table as JSON lines and CSV, examples of Parquet, and
+the law that rows by a mapping are those of a recording in our own form."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from recordings.file import InputError
+from recordings.lines import lines_of, read_lines
+from recordings.values import FileMapping, mapped_rows
+from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
+from topology.fields.where import parse_where
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import AS_WRITTEN
+
+
+def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") -> list[Any]:
+    raw = content.encode() if isinstance(content, str) else content
+    rows = mapped_rows(path, FileMapping(fields_of(mapping)), AS_WRITTEN, io.BytesIO(raw))
+    return [line.content for line in lines_of(rows, AS_WRITTEN)]
+
+
+def said(content: Any) -> dict[str, Any] | str:
+    if isinstance(content, Malformed):
+        return content.reason
+    epoch = None if content.epoch == NO_EPOCH else content.epoch
+    names = ("source", "seq", "ts_ns", "type")
+    return {**{name: getattr(content, name) for name in names}, "epoch": epoch}
+
+
+LINES = [
+    case
+    for case in cases_of("json")
+    # A line cannot be null, is no line if it is cut, and a file may begin with a mark.
+    if case[2] is not None and case[0] != "a mark of byte order"
+]
+
+
+@pytest.mark.parametrize(("case", "mapping", "value", "expected"), LINES)
+def test_the_table_as_json_lines(
+    case: str, mapping: dict[str, str], value: str, expected: Any
+) -> None:
+    assert [said(each) for each in contents_of(mapping, value + "\n")] == [expected], case
+
+
+@pytest.mark.parametrize(("case", "mapping", "cells", "expected"), cases_of("csv"))
+def test_the_table_as_csv(
+    case: str, mapping: dict[str, str], cells: list[str], expected: Any
+) -> None:
+    text = ",".join(COLUMNS) + "\n" + ",".join(cells) + "\n"
+    assert [said(each) for each in contents_of(mapping, text)] == [expected], case
+
+
+def test_the_payload_of_csv_has_numbers_and_booleans() -> None:
+    text = "s,n,a,b,c,d,e\npress,0,007,1.50,true,,+3\n"
+    mapping = {"source": "payload.s", "seq": "payload.n"}
+    (event,) = contents_of(mapping, text)
+    assert event.value == {"s": "press", "n": 0, "a": "007", "b": 1.5, "c": True, "e": "+3"}
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_cells_are_separated_by_other_marks_too(mark: str) -> None:
+    text = "s;n;x\na;1;12,5\nb;1;\n".replace(";", mark)
+    one, other = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
+    assert one.value == {"s": "a", "n": 1, "x": "12,5"}
+    assert other.source == "b"
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("dev,n,time\n")
+    mapping = {"source": "payload.device", "seq": "payload.n"}
+    with pytest.raises(InputError, match=r"no column `device`, it has dev, n, time"):
+        contents_of(mapping, "", str(path))
+
+
+def test_rows_that_cannot_be_made_out_are_dead() -> None:
+    text = b"s,n\na,1\na\n\xff,2\na,3\n"
+    found = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
+    assert [each.reason if isinstance(each, Malformed) else each.seq for each in found] == [
+        1, "row_ragged", "row_undecodable", 3,
+    ]  # fmt: skip
+
+
+def parquet_of(path: Path, columns: dict[str, Any], **options: Any) -> list[Any]:
+    parquet.write_table(pa.table(columns), path, **options)
+    mapping = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t", "ts_unit": "s"}
+    rows = mapped_rows(str(path), FileMapping(fields_of(mapping)), AS_WRITTEN)
+    return [line.content for line in lines_of(rows, AS_WRITTEN)]
+
+
+AT = datetime(1970, 1, 1, 0, 0, 1, 250_000, tzinfo=UTC).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "expected"),
+    [
+        (pa.array([1.25]), {}, 1_250_000_000),
+        (pa.array([Decimal("1.25")]), {}, 1_250_000_000),
+        (pa.array([AT.replace(tzinfo=UTC)], pa.timestamp("us", "UTC")), {}, 1_250_000_000),
+        (pa.array([AT], pa.timestamp("us")), {}, "ts_unreadable"),
+        (pa.array([AT]), {"use_deprecated_int96_timestamps": True}, 1_250_000_000),
+        (pa.array([float("nan")]), {}, "ts_unreadable"),
+        (pa.array([None], pa.int64()), {}, "ts_missing"),
+        (pa.array([b"1.25"]), {}, 1_250_000_000),
+    ],
+)
+def test_times_of_parquet(tmp_path: Path, times: Any, options: Any, expected: Any) -> None:
+    columns = {"s": ["a"], "n": [7], "t": times}
+    (found,) = parquet_of(tmp_path / "a.parquet", columns, **options)
+    assert (found.reason if isinstance(found, Malformed) else found.ts_ns) == expected
+
+
+def test_a_number_that_is_a_double_is_refused(tmp_path: Path) -> None:
+    (found,) = parquet_of(tmp_path / "a.parquet", {"s": ["a"], "n": [7.0], "t": [1]})
+    assert found.reason == "seq_not_integer"
+    assert "cast the column" in found.detail
+
+
+def test_the_payload_of_parquet_is_json(tmp_path: Path) -> None:
+    columns = {
+        "s": ["a"], "n": [7], "t": [1], "d": pa.array([Decimal("1.50")]), "b": [b"\xff"],
+        "in": [{"at": AT, "x": [1, None]}],
+    }  # fmt: skip
+    (event,) = parquet_of(tmp_path / "a.parquet", columns)
+    assert event.value == {
+        "s": "a", "n": 7, "t": 1, "d": "1.50", "b": {"base64": "/w=="},
+        "in": {"at": "1970-01-01T00:00:01.250000000", "x": [1, None]},
+    }  # fmt: skip
+
+
+def test_arrivals_are_read_in_the_same_unit() -> None:
+    mapping = FileMapping(fields_of(MAPPING), parse_where("seen", on_file=True))
+    text = b'{"device":"a","n":1,"time":1,"seen":2}\n{"device":"a","n":2,"time":1,"seen":true}\n'
+    rows = mapped_rows("-", mapping, AS_WRITTEN, io.BytesIO(text))
+    contents: list[Any] = [line.content for line in lines_of(rows, AS_WRITTEN)]
+    first, second = contents
+    assert (first.ts_ns, first.arrival_ns) == (1_000_000, 2_000_000)
+    assert second.reason == "arrival_unreadable"
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "source": st.sampled_from(["a", "b", ""]),
+            "seq": st.one_of(st.integers(0, 9), st.none()),
+            "ts": st.integers(0, 10**18),
+            "type": st.sampled_from(["", "A"]),
+            "epoch": st.one_of(st.none(), st.integers(-1, 2)),
+        }
+    ),
+    max_size=9,
+)
+
+
+@given(ROWS)
+def test_rows_by_a_mapping_are_those_of_our_own_form(rows: list[dict[str, Any]]) -> None:
+    """A law: event by event, dead letter by dead letter."""
+    own = "".join(json.dumps({**row, "payload": row}) + "\n" for row in rows)
+    places = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    expected = [line.content for line in read_lines("-", io.BytesIO(own.encode()))]
+    assert [law(each) for each in contents_of(places, text)] == [law(each) for each in expected]
+
+
+def law(content: Any) -> Any:
+    if isinstance(content, Event):
+        return said(content), content.arrival_ns, content.value, content.offset
+    return content.reason.partition("_")[0], content.source or None, content.offset, content.at_ns
