@@ -185,13 +185,7 @@ class SpeculateConfig(Section):
 
 
 class QueryConfig(Section):
-    """One query: a window with aggregates, a join, a pattern, or a detector. `finals`: a result
-    emitted before it was final is emitted once more when it is. `early`: open windows that have
-    changed are emitted at multiples of it. `max_windows`: open, or kept for corrections
-    (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
-    `max_events`, `max_keys`: of a detector (topology.detector.config). `answer`: what is emitted
-    before it is final. `reads`: results as events (topology.config.chains).
-    `correct_for`: how long late events change a result; None: as long as the file says."""
+    """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     """Which stream it reads; may be left out where there is one."""
