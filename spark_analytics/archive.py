@@ -9,7 +9,7 @@ the record's timestamp in UTC: append time on the raw topic, reference time on t
 Each batch of a stream replaces the folders of its own number, so a batch that is written
 again after a restart changes nothing. Within a batch each stream and hour is one file, up
 to `MAX_ROWS` rows: how large files grow is settled by how often a batch is due
-(`--trigger`). A bounded run writes batch 0.
+(`--every`). A bounded run writes batch 0.
 
 In Iceberg and Delta the records of all topics are one table, `TABLE`, of the same columns
 (`position` for `offset`), by topic and day: batches and bounds of each file are the format's own.

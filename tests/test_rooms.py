@@ -29,19 +29,20 @@ PRODUCT = (
     "codec",
     "infra",
 )
-SLACK = 0.01
-"""A figure that lies further above its room has not been lowered."""
+SLACK = 20
+"""A figure that lies so many lines further above its room has not been lowered."""
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_keeps_to_its_figure(room: str) -> None:
     most, lines = ROOMS[room], code_lines.of_room(ROOT / room)
     assert lines <= most, f"{room} has {lines} lines of code: delete some, or raise its figure"
-    assert lines >= most * (1 - SLACK), f"{room} has {lines} lines of code: lower its figure"
+    assert lines >= most - SLACK, f"{room} has {lines} lines of code: lower its figure"
 
 
 def test_each_room_of_the_product_has_a_figure() -> None:
-    assert {*PRODUCT, "topology/pattern", "benchmarks", "tests"} == {*ROOMS}
+    others = {"topology/pattern", "benchmarks", "docs", "tests", "setup.py", "inorder_engine.py"}
+    assert {*PRODUCT, *others} == {*ROOMS}
 
 
 def test_comments_and_docstrings_are_not_counted(tmp_path: Path) -> None:

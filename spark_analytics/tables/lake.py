@@ -4,9 +4,9 @@ Each write is one commit of the table's format: readers see all of it or nothing
 that dies amid it leaves only files that no table names.
 
 **Append** of a stream's batch bears the number of the batch (`Mark`), and a batch that the table
-has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary.
-Spark repeats at most the batch at which it ended, so only the first that a process writes of a
-table looks for its number.
+has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary and,
+as snapshots expire, right after the commit in a property of the table. Spark repeats at most the
+batch at which it ended, so only the first that a process writes of a table looks for its number.
 
 **MERGE** replaces a row where the new one of its key is higher in the column `newer`, and adds
 those that are not there; among rows of one key the highest counts. So it may be done again,
@@ -267,11 +267,13 @@ class IcebergLake(Lake):
         super().drop(table)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        """Look for the newest batch of the query in the table's snapshots."""
+        """Look for the newest batch of the query in the table's property and snapshots. A process
+        that dies between the two commits leaves it in the snapshot alone."""
+        kept = int(self.properties(table).get(f"{BATCH}.{mark.query}", -1))
         snapshots = self.spark.read.table(f"{self.name(table)}.snapshots")
         own = snapshots.where(F.col("summary")[QUERY] == mark.query)
         newest = own.agg(F.max(F.col("summary")[BATCH].cast("long"))).collect()[0][0]
-        return newest is not None and mark.batch <= newest
+        return mark.batch <= max(kept, -1 if newest is None else newest)
 
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self.spark.createDataFrame([], schema)
@@ -302,6 +304,8 @@ class IcebergLake(Lake):
         writer = rows.writeTo(self.name(table))
         writer = writer.option(f"snapshot-property.{QUERY}", mark.query)
         writer.option(f"snapshot-property.{BATCH}", str(mark.batch)).append()
+        kept = f"'{BATCH}.{mark.query}' = '{mark.batch}'"
+        self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ({kept})")
 
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
         rows.writeTo(self.name(table)).overwrite(F.lit(True))

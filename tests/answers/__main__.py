@@ -1,8 +1,8 @@
 """`make answers BASE=revision`: compares the core's answers of this tree with a revision's.
 
 Both run the same cases (`cases`), with their own packages, each in a process of its own. Exit 0
-where no line differs, 1 where one does; the first line that differs of each case is printed. SEED
-repeats a run.
+where no line differs, 1 where one does; the first line that differs of each case is printed. A case
+that fails in this tree, or gives no result, is exit 1, too. SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -66,9 +66,21 @@ def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
 def differences(cases: Sequence[Case], base: Path, here: Path) -> Iterator[Difference]:
     """The first difference of each case, from the answers in two folders."""
     for number, case in enumerate(cases):
-        texts = [(folder / f"{number}.txt").read_text().splitlines() for folder in (base, here)]
+        texts = [lines_of(folder, number) for folder in (base, here)]
         if found := first_difference(case.name, *texts):
             yield found
+
+
+def unanswered(cases: Sequence[Case], here: Path) -> list[str]:
+    """The names of the cases that fail or say nothing, so that two trees cannot differ in them."""
+    return [
+        case.name for number, case in enumerate(cases) if not case.answered(lines_of(here, number))
+    ]
+
+
+def lines_of(folder: Path, number: int) -> list[str]:
+    """The answer of a case."""
+    return (folder / f"{number}.txt").read_text().splitlines()
 
 
 @contextmanager
@@ -107,12 +119,15 @@ def main() -> int:
                 print("a tree did not run the cases; its error is above", file=sys.stderr)
                 return 1
         found = list(differences(cases, *answers))
+        silent = unanswered(cases, answers[1])
         lines = sum(len(path.read_text().splitlines()) for path in answers[1].glob("*.txt"))
     for each in found:
         print(f"{each.case}, line {each.line}:")
         print(f"  base {each.near(each.base)}\n  here {each.near(each.here)}")
+    for name in silent:
+        print(f"{name}: the run failed here, or a query of it has no result; mend the case")
     print(f"{len(cases)} cases, {lines:,} lines; {len(found)} cases differ")
-    return 1 if found else 0
+    return 1 if found or silent else 0
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -37,12 +37,25 @@ class Case:
     topology: str = ""
     functions: str = ""
 
+    def answered(self, lines: Sequence[str]) -> bool:
+        """Return whether these lines of its run end well and have a result of each query."""
+        whole = "exit 0" in lines and (not self.topology or lines[-1].startswith("Balance("))
+        wanted = ["{"]
+        if self.command == "match":
+            wanted = ['"query":"']
+        elif self.topology:
+            queries = yaml.safe_load(Path(self.topology).read_text()).get("queries") or {}
+            wanted += [f'"query":"{name}"' for name in queries]
+        found = [line for line in lines if line.startswith("{")]
+        return whole and all(any(text in line for line in found) for text in wanted)
+
     def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
 BELIEVED = "clock: {unsynced: trust}"
 PLAIN = World()
+SOUND = World(bad=0)
 LARGER = World(count=1_200, sources=12)
 WITHOUT_ARRIVALS = World(has_arrivals=False)
 SKEWED = World(skew_ms=400)
@@ -54,6 +67,9 @@ COARSE = World(coarse_ms=1_000)
 IN_ORDER = World(
     count=2_000, step_ms=4, delay_ms=2, late=0, lost=0, copied=0, bad=0, control=0, pauses=0
 )
+FEW_SKEWED = World(count=120, skew_ms=400)
+SPELLED = World(values=(7, 8, 9, 10, 11, 12))
+"""The values that the rows of the spellings have."""
 LEARNED = World(count=2_500, sources=3, step_ms=20, late=0.3, late_ms=200, pauses=0)
 
 STREAMS: dict[str, tuple[str, World]] = {
@@ -87,6 +103,7 @@ STREAMS: dict[str, tuple[str, World]] = {
 
 QUALITY = "quality: {accuracy: 95%, max_wait: 1s}"
 KEY = "key: payload.k"
+COUNTED = "aggregate: {n: count()}"
 AGGREGATES = (
     "aggregate: {n: count(), s: sum(payload.v), m: avg(payload.v), lo: min(payload.v),"
     " hi: max(payload.v), f: first(payload.v), l: last(payload.v), d: distinct(payload.k)}"
@@ -109,6 +126,20 @@ QUERIES: dict[str, tuple[str, World]] = {
         SKEWED,
     ),
     "windows of a quality": (f"{{window: tumbling 1s, {QUALITY}, {AGGREGATES}}}", PLAIN),
+    **{
+        f"windows, {uncertainty}": (
+            f"{{window: tumbling 2s, uncertainty: {uncertainty}, {COUNTED}}}",
+            SKEWED,
+        )
+        for uncertainty in ("plain", "ignore", "thesis3")
+    },
+    **{
+        f"windows of a quality, {method}": (
+            f"{{window: tumbling 1s, {QUALITY}, experimental: {{quality: {method}}}, {COUNTED}}}",
+            SOUND,
+        )
+        for method in ("mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay")
+    },
     "windows corrected briefly": (
         f"{{window: tumbling 1s, correct_for: 500ms, {AGGREGATES}}}",
         PLAIN,
@@ -126,6 +157,33 @@ QUERIES: dict[str, tuple[str, World]] = {
         '{pattern: "PATTERN SEQ(A a, !B b) WHERE [k] WITHIN 1 s", answer: final}',
         PLAIN,
     ),
+}
+
+FUNCTIONS = """
+from inorder.engine import Detector
+
+
+def value(event):
+    found = event.payload.get("v") if isinstance(event.payload, dict) else None
+    return found if isinstance(found, int | float) else 0
+
+
+def rises(last, event):
+    return value(event), {"by": value(event) - last} if value(event) > last else None
+
+
+def sums(total, event):
+    return total + value(event), {"sum": total + value(event)}
+
+
+detectors = {"rises": Detector(rises, 0), "sums": Detector(sums, 0)}
+"""
+AHEAD = "{detector: rises, key: payload.k, answer: speculate}"
+DETECTORS: dict[str, str] = {
+    "that runs ahead": f"{{rises: {AHEAD}}}",
+    "that is corrected": f"{{rises: {AHEAD.replace('speculate', 'early')}}}",
+    "and another share": f"{{rises: {AHEAD[:-1]}, speculate: {{share: 20%}}}},"
+    " sums: {detector: sums, answer: speculate, speculate: {share: 60%}}}",
 }
 
 PATTERNS: dict[str, str] = {
@@ -154,6 +212,7 @@ def written(folder: Path, seed: int) -> list[Case]:
         *_of_streams(folder, seed),
         *_of_queries(folder, seed),
         *_of_patterns(folder, seed),
+        *_of_detectors(folder, seed),
         *_of_sql(folder, seed),
         *_mapped(folder, seed),
         *_recorded(folder),
@@ -200,14 +259,25 @@ def _of_patterns(folder: Path, seed: int) -> Iterator[Case]:
         if second:
             queries["second"] = {"pattern": second.removeprefix("QUERY second ")}
         topology = yaml.safe_dump({"streams": {"default": {}}, "queries": queries})
-        world = SKEWED if name == "possible" else PLAIN
+        world = FEW_SKEWED if name == "possible" else PLAIN
         yield _world_case(folder, f"pattern, {name}", topology, world, seed)
+
+
+def _of_detectors(folder: Path, seed: int) -> Iterator[Case]:
+    functions = folder / "functions.py"
+    functions.write_text(FUNCTIONS)
+    for name, queries in DETECTORS.items():
+        text = (
+            f"streams: {{default: {{{BELIEVED}}}}}\nfunctions: functions.py\nqueries: {queries}\n"
+        )
+        case = _world_case(folder, f"detector {name}", text, PLAIN, seed)
+        yield replace(case, functions=str(functions))
 
 
 def _of_sql(folder: Path, seed: int) -> Iterator[Case]:
     """All that have two spellings, as one file each, over one world."""
     cases = [case for group in yaml.safe_load(SPELLINGS.read_text()) for case in group["cases"]]
-    events = _lines_file(folder / "sql.jsonl", PLAIN, seed)
+    events = _lines_file(folder / "sql.jsonl", SPELLED, seed)
     head = "SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ref_time "
     for case in cases[:: len(cases) // 4]:
         sql = f"{head}{case['sql']})"

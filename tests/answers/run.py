@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import runpy
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from typing import Any
 RESTORES = 20
 OF_THE_RUN = ("seconds", "events_per_cpu_second")
 """Figures that say how fast a run was."""
+
+MOST_BYTES = 4 << 30
+"""A case that takes more memory ends with an error, and leaves the machine alone."""
 
 
 def printed(case: dict[str, Any]) -> Iterator[str]:
@@ -89,6 +93,7 @@ def _line(record: Any) -> str:
 
 def main(asked: Path, folder: Path) -> None:
     """Writes the answers of each case that `asked` lists into the folder, as `NUMBER.txt`."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     for number, case in enumerate(json.loads(asked.read_text())):
         lines = list(printed(case))
         if case["topology"]:

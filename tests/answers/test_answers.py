@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.answers.__main__ import Difference, differences, running
+from tests.answers.__main__ import Difference, differences, running, unanswered
 from tests.answers.cases import ROOT, Case, written
 
 PACKAGES = ("agents", "benchmarks", "cli", "codec", "inorder", "producers", "recordings")
@@ -123,6 +123,24 @@ def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     wrong = answers(planted(fault, tmp_path / "tree"), cases, tmp_path / "wrong")
     found = list(differences(cases, right, wrong))
     assert [each.case for each in found] == [fault.case]
+
+
+def test_a_case_that_fails_or_says_nothing_is_named(tmp_path: Path) -> None:
+    topology = tmp_path / "one.yaml"
+    topology.write_text("queries: {asked: {window: tumbling 1s, aggregate: {n: count()}}}")
+    case = Case("one", "replay", (), "", str(topology))
+    event, result, balance = '{"kind":"event"}', '{"kind":"window","query":"asked"}', "Balance()"
+    for lines, is_whole in (
+        ((event, result, "exit 0", balance), True),
+        ((event, "exit 0", balance), False),
+        ((event, result, "exit 2", balance), False),
+        ((event, result, "exit 0", "in pieces", "KeyError('a')"), False),
+        (("exit 0", balance), False),
+    ):
+        (tmp_path / "0.txt").write_text("\n".join(lines))
+        assert unanswered([case], tmp_path) == ([] if is_whole else ["one"])
+    for lines, is_whole in (((result, "exit 0"), True), ((event, "exit 0"), False)):
+        assert Case("a match", "match", (), "").answered(lines) == is_whole
 
 
 def test_the_first_line_that_differs_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ class World:
 
     `restarts` is the share of events before which a source begins to number anew, without an
     epoch. Numbers are taken modulo `wraps_at`, if it is not 0. Clocks are wrong by up to `skew_ms`,
-    with rounds of time sync that show it. So many sources as `unnumbered` give no numbers."""
+    with rounds of time sync that show it. So many sources as `unnumbered` give no numbers. `values`
+    are those of `v`."""
 
     count: int = 400
     sources: int = 5
@@ -41,6 +42,7 @@ class World:
     unnumbered: int = 0
     coarse_ms: int = 1
     has_arrivals: bool = True
+    values: tuple[float, ...] = (*range(10), *(quarters / 4 for quarters in range(10)))
 
     def lines(self, rng: Random) -> list[Line]:
         """The lines in the order of arrival."""
@@ -79,7 +81,7 @@ class World:
             "type": rng.choice("AABBCD"),
             "stream": stream,
             "payload": {
-                "v": rng.choice((rng.randint(0, 9), rng.randint(0, 9) / 4)),
+                "v": rng.choice(self.values),
                 "k": rng.choice("xyz"),
                 "n": number,
             },

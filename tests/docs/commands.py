@@ -4,8 +4,9 @@ In a block (```) each line that begins with a program, or of a console's with `$
 in a backslash or within quotes goes on. In a text what stands between `` ` `` and begins with a
 program: often a part of a command only, as `inorder topics create`.
 
-Pages of another time are not read: CHANGELOG.md and docs/decisions say what was so, docs/roadmap.md
-what may be.
+Pages of another time have no commands to type: CHANGELOG.md and docs/decisions say what was so,
+docs/roadmap.md what may be. Names in docs/decisions and in what is deployed (`NAMED`) are looked
+at, as a reader meets them today.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ PAGES = [
     ROOT / "benchmarks/README.md",
     ROOT / "inorder/README.md",
 ]
+DEPLOYED = ROOT / "infra/helm/inorder"
+NAMED = [
+    *PAGES,
+    *sorted((ROOT / "docs/decisions").glob("*.md")),
+    *sorted(p for p in DEPLOYED.rglob("*") if p.suffix in {".yaml", ".json", ".txt", ".tpl"}),
+    *(ROOT / "infra" / name for name in ("topology.yaml", "compose.yaml")),
+]
+"""Pages, and all else in which options, keys, metrics and alerts are named."""
 PROGRAMS = frozenset(
     {
         *("inorder", "make", "helm", "kubectl", "docker", "pip", "python"),
@@ -32,6 +41,7 @@ PROGRAMS = frozenset(
     }
 )
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<lines>.*?)^```", re.M | re.S)
+NAME = re.compile(r"[^\s\"'`(){}\[\],]*[-_.:][^\s\"'`(){}\[\],]*")
 SPAN = re.compile(r"`(?P<said>[^`\n]+)`")
 ALTERNATIVES = re.compile(r"(?<=\w)(\|\w+)+")
 """`sink redis|postgres|files`: the first stands for all."""
@@ -70,8 +80,11 @@ def commands_of(page: Path, root: Path = ROOT) -> list[Command]:
 
 
 def spans_of(page: Path) -> list[str]:
-    """What stands between `` ` `` in its text."""
-    return [span["said"] for span in SPAN.finditer(_without_blocks(page.read_text("utf-8")))]
+    """What stands between `` ` `` in its text. A file that is no page also gives each word that can
+    only be a name."""
+    text = page.read_text("utf-8")
+    spans = [span["said"] for span in SPAN.finditer(_without_blocks(text))]
+    return spans if page.suffix == ".md" else [*spans, *NAME.findall(text)]
 
 
 def _without_blocks(text: str) -> str:

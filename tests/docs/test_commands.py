@@ -7,7 +7,9 @@ tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and by the tests that t
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from agents.kafka.security import FILE, NAMES, SECRETS, variable
 from agents.watch.metrics.worker import Metrics
 from sinks.counts import Counts, SinkCollector
 from tests import ROOT
-from tests.docs.commands import PAGES, commands_of, spans_of
+from tests.docs.commands import NAMED, PAGES, commands_of, spans_of
 from tests.docs.judge import (
     FOLDERS,
     SCHEMA,
@@ -31,6 +33,7 @@ from tests.docs.judge import (
 )
 from topology.config import parse
 from topology.config.reading import MOVED, sections
+from topology.config.reference import schema
 
 KUBERNETES = ROOT / "docs/operate/kubernetes.md"
 CHARTS = frozenset(SCHEMA["properties"])
@@ -40,6 +43,8 @@ OPTIONS_OF_OTHERS = {
     *("--add", "--bootstrap-server"),  # Kafka's
     *("--py-files", "--deploy-mode", "--files", "--jars"),  # spark-submit's
     "--build-arg",  # of docker build
+    "--set-file",  # of helm
+    *("--appendonly", "--maxmemory-policy"),  # of redis-server
 }
 VARIABLE = re.compile(r"\bINORDER_[A-Z_]*[A-Z]\b")
 METRIC = re.compile(r"(?<![\w/.])inorder_[a-z_]+")
@@ -48,9 +53,18 @@ ALERT = re.compile(r"\bInorder(?!Source\b)[A-Z]\w+")
 ALERTS = ROOT / "infra/helm/inorder/files/alerts.yaml"
 WORDS = {"accuracy", "heartbeat", "model", "wait"}
 """Keys that are gone, and are words of other things as well."""
+WORDS_OF_KUBERNETES = {"strategy"}
 YAML = re.compile(r"^```yaml\n(?P<lines>.*?)^```", re.M | re.S)
 
-by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+KEY = re.compile(r"(\w+)(?=:)|(?:^|\.)(\w+)$")
+"""A key within a span, as in `speculate: {share: …}`, or the last part of its path."""
+
+
+def by(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+by_page, by_named = by(PAGES), by(NAMED)
 
 
 def faults(page: Path) -> list[str]:
@@ -68,7 +82,7 @@ def test_law_each_command_could_be_typed(page: Path) -> None:
     assert faults(page) == []
 
 
-@by_page
+@by_named
 def test_law_each_option_that_is_spoken_of_is_one(page: Path) -> None:
     words = [span.split()[0].partition("=")[0] for span in spans_of(page) if OPTION.match(span)]
     assert [word for word in words if word not in options() | OPTIONS_OF_OTHERS] == []
@@ -97,7 +111,7 @@ def test_law_each_variable_that_is_spoken_of_is_read(page: Path, variables: set[
     assert set(VARIABLE.findall(page.read_text("utf-8"))) - variables == set()
 
 
-@by_page
+@by_named
 def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]) -> None:
     named = {word for span in spans_of(page) for word in METRIC.findall(span)}
     unknown = [
@@ -109,15 +123,34 @@ def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]
     assert unknown == []
 
 
-@by_page
+@by_named
 def test_law_no_key_that_is_gone_is_spoken_of(page: Path) -> None:
+    others = set() if page.suffix == ".md" else WORDS_OF_KUBERNETES
+    assert keys_in(spans_of(page)) & gone() - others == set()
+
+
+def test_law_no_key_that_is_gone_is_in_the_schema() -> None:
+    text = json.dumps(schema())
+    assert {key for key in gone() if re.search(rf"`{key}[`:]", text)} == set()
+
+
+def gone() -> set[str]:
+    """Keys that a topology file no longer has anywhere."""
     known = {key for section in sections().values() for key in section.spelled()}
-    gone = {str(key[-1]) for key in MOVED} - known - WORDS
-    words = {span.partition(":")[0].split(".")[-1] for span in spans_of(page)}
-    assert page.name == "CHANGELOG.md" or words & gone == set()
+    return {str(key[-1]) for key in MOVED} - known - WORDS
 
 
-@by_page
+def keys_in(spans: Iterable[str]) -> set[str]:
+    """What may be keys of a topology file in these spans."""
+    return {name for span in spans for names in KEY.findall(span) for name in names}
+
+
+def test_each_key_of_a_nested_span_is_looked_at() -> None:
+    spans = ["speculate: {withdrawn: …}", "reorder.max_wait", "newcomers"]
+    assert {"speculate", "withdrawn", "max_wait", "newcomers"} <= keys_in(spans)
+
+
+@by_named
 def test_law_each_alert_that_is_spoken_of_is_one(page: Path) -> None:
     alerts = set(re.findall(r"alert: (\w+)", ALERTS.read_text("utf-8")))
     assert set(ALERT.findall(page.read_text("utf-8"))) - alerts == set()

@@ -35,8 +35,6 @@ OTHER = {"window": "tumbling 20s", "aggregate": {"n": "count()"}}
 CHANGED = OTHER | {"aggregate": {"n": "count()", "most": "max(payload.i)"}}
 SLIDING = {"window": "sliding 20s every 10s", "aggregate": {"n": "count()"}}
 SESSION = {"window": "session 5s", "aggregate": {"n": "count()"}}
-BY_COUNT = {"window": "count 100", "aggregate": {"n": "count()"}}
-
 ENDS = (300, 500, 1100)
 """Up to which number is sent before each change, 10 of them a second."""
 

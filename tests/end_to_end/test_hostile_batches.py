@@ -170,7 +170,9 @@ def test_a_signed_event_that_is_confirmed_is_stored_whatever_numbers_a_stranger_
 def signed() -> bytes:
     """An event of the source itself."""
     key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
-    plain: list[tuple[str, bytes | None]] = [("sourceId", b"press-7"), ("seqNum", b"0")]
+    plain: list[tuple[str, bytes | None]] = [
+        ("sourceId", b"press-7"), ("seqNum", b"0"), ("ts", b"0"),
+    ]  # fmt: skip
     signature = key.signature(PRESETS["plain"], plain, b"{}")
     headers = [(name.encode(), value) for name, value in [*plain, ("sig", signature)]]
     return record(None, b"{}", headers)

@@ -21,8 +21,8 @@ LAYOUT: Final = frozenset(
 
 
 def of_room(room: Path) -> int:
-    """Lines of code of the Python and Cython modules below a folder."""
-    modules = [*room.rglob("*.py"), *room.rglob("*.pyx")]
+    """Lines of code of the Python and Cython modules below a folder, or of one module."""
+    modules = [room] if room.is_file() else [*room.rglob("*.py"), *room.rglob("*.pyx")]
     return sum(of_module(path) for path in modules if "build" not in path.parts)
 
 

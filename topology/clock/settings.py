@@ -36,13 +36,16 @@ class ClockConfig(Section):
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
     """What an event of a source that has not synced gets."""
     max_ahead_ns: DurationNs = 3_600_000_000_000
-    """A trusted stamp further after its arrival is dead."""
+    """A trusted stamp further after its arrival is dead. Raise it where clocks that are ahead by
+    more are to be believed."""
     max_behind_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
     """An event whose time lies further before its arrival is dead, so that times fit 64 bits."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
-    """How many time servers a source syncs with: most of them have to agree."""
+    """How many time servers a source syncs with: most of them have to agree. Set it to 3 or more
+    where one server may be wrong."""
     max_error_ns: PositiveNs = 20_000_000
-    """A source less sure than that counts as unsynced."""
+    """A source less sure than that counts as unsynced. Raise it where the network to the time
+    server is slow, lower it where order has to be exact."""
     sync_window_ns: PositiveNs = 300_000_000_000
     """How long a round of time sync counts. Raise it where sources sync more rarely."""
     max_skew_ppb: Annotated[int, whole(0, MAX_SKEW_PPB), Unspelled()] = 250_000

@@ -58,9 +58,11 @@ class TopicsConfig(Section):
     """The topics besides the streams' own, and how topics are made."""
 
     partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
-    """Partitions of every topic that `topics create` makes."""
+    """Partitions of every topic that `topics create` makes. Raise it where one process a stage is
+    not enough."""
     replication: Annotated[int, whole(1, 32_767)] | None = None
-    """Copies of every topic; left out, what the brokers' own setting says."""
+    """Copies of every topic; left out, what the brokers' own setting says. Set it to 3 where the
+    loss of a broker must lose nothing."""
     sequenced: TopicName = "events.sequenced"
     """Between reorder and merge."""
     gaps: TopicName = "events.gaps"
@@ -175,7 +177,8 @@ class TopologyFile(Section):
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
     """`at_least_once` is seen sooner, and some of it twice after a crash."""
     checkpoint_ns: PositiveNs = 100_000_000
-    """How often outputs, state and offsets are committed, and so the latency of readers."""
+    """How often outputs, state and offsets are committed, and so the latency of readers. Raise it
+    where commits cost too much."""
     application: Annotated[
         str,
         text(
@@ -209,10 +212,12 @@ class TopologyFile(Section):
     spill_after_ns: PositiveNs = 30_000_000_000
     """What is held longer goes into the state. Lower it where the input is kept only briefly."""
     correct_for_ns: DurationNs = 600_000_000_000
-    """How long after the watermark late events change results; then they are final."""
+    """How long after the watermark late events change results; then they are final. Raise it where
+    events come later still, lower it where the state is too large."""
     transaction_timeout_ns: PositiveNs = 10_000_000_000
     """After it a dead worker's open transaction no longer holds up readers. Transactions are made
-    to take a quarter of it at most."""
+    to take a quarter of it at most. Raise it where transactions are aborted because brokers are
+    slow."""
 
     @property
     def stuck_after_ns(self) -> int:

@@ -130,9 +130,11 @@ class QualityConfig(Section):
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
     ] = 990_000
-    """The share of first answers that must be right."""
+    """The share of first answers that must be right. Lower it where an answer that comes sooner
+    counts for more than one that is never corrected."""
     max_wait_ns: PositiveNs = 2_000_000_000
-    """No answer is waited for longer."""
+    """No answer is waited for longer. Raise it where `accuracy` is missed, lower it where an answer
+    is of no use later."""
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -179,17 +181,11 @@ class SpeculateConfig(Section):
 
     share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
     """The share of a processor, for all detectors of a stream that run ahead; of several shares the
-    smallest counts."""
+    smallest counts. Lower it where the stage does not keep up with its input."""
 
 
 class QueryConfig(Section):
-    """One query: a window with aggregates, a join, a pattern, or a detector. `finals`: a result
-    emitted before it was final is emitted once more when it is. `early`: open windows that have
-    changed are emitted at multiples of it. `max_windows`: open, or kept for corrections
-    (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
-    `max_events`, `max_keys`: of a detector (topology.detector.config). `answer`: what is emitted
-    before it is final. `reads`: results as events (topology.config.chains).
-    `correct_for`: how long late events change a result; None: as long as the file says."""
+    """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     """Which stream it reads; may be left out where there is one."""
@@ -236,9 +232,11 @@ class QueryConfig(Section):
     finals: Flag = False
     """What was emitted before it was final is emitted once more when it is."""
     correct_for_ns: DurationNs | None = None
-    """How long late events change its results; at most the file's."""
+    """How long late events change its results; at most the file's. Lower it where the state of
+    this query is large."""
     early_ns: DurationNs = 0
-    """Open windows that have changed are emitted so often."""
+    """Open windows that have changed are emitted so often. Set it where readers cannot wait for
+    the end of a window."""
     max_windows: Count = 1_000_000
     """Windows open or kept for corrections, over all keys. Raise it where there are more keys."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000

@@ -25,6 +25,7 @@ from topology.config.fields import (
 )
 from topology.config.schema import Formats, SchemaConfig, schema_faults
 from topology.fields.mapping import Fields
+from topology.fields.where import TIMESTAMP
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.problem import Fault, refused_at
@@ -89,7 +90,8 @@ class StreamConfig(Section):
     and reorder and merge are one stage."""
     signed: Flag = False
     """Whether each record has to bear the signature of the source that it names
-    (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`."""
+    (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`. So is one
+    without a time of its own (`ts_missing`), as the record's timestamp is not signed."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.by_default()
     """What the headers of records are called, and the unit of `ts`."""
     arrival: Annotated[Arrival, one_of(Arrival)] | None = None
@@ -124,6 +126,9 @@ class StreamConfig(Section):
         reorder = self.reorder
         faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
         faults += _mapping_faults(self)
+        if self.signed and self.arrival == "timestamp":
+            message = "`timestamp` is not signed, and whoever writes to the topic moves the clock"
+            faults.append(Fault(("arrival",), message, "write append or read, or signed: false"))
         formats = Formats(self.input, self.format, self.key_format)
         faults += schema_faults(formats, self.value_schema, is_mapped=self.fields is not None)
         if self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate":
@@ -204,8 +209,11 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
     """What a signature does not cover: it is of headers, and of the value."""
     for name in PLACES:
         where = getattr(places, name)
-        taken = ("header",) if name == "source" else ("header", "payload", "timestamp", "text")
-        if where is not None and where.place not in taken:
+        taken = ("header",) if name == "source" else ("header", "payload", "text")
+        if name == "ts" and (places.ts_optional or where == TIMESTAMP):
+            message = "a record's own timestamp is not signed"
+            yield Fault(("fields", name), message, "write ts: header.NAME or ts: payload.PATH")
+        elif where is not None and where.place not in taken:
             message = f"`{where}` is not signed"
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):

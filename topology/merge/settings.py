@@ -71,13 +71,17 @@ class MergeConfig(Section):
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
     """A silent source is waited for as long as its delays call for."""
     miss_target_ppm: ProbabilityPpm = 1_000
-    """The share of events that may come later than they are waited for."""
+    """The share of events that may come later than they are waited for. Lower it for fewer late
+    events, raise it for a shorter wait."""
     max_wait_ns: DurationNs = 500_000_000
-    """No source is waited for longer."""
+    """No source is waited for longer. Raise it where events that are late were on the way for
+    longer."""
     idle_after_ns: PositiveNs = 2_000_000_000
-    """A source silent for so long, and longer than usual, holds nobody back."""
+    """A source silent for so long, and longer than usual, holds nobody back. Raise it where sources
+    pause in the midst of their work and come late after it."""
     quiet_after_ns: PositiveNs = 30_000_000_000
-    """Every source silent for so long: the watermark follows the clock."""
+    """Every source silent for so long: the watermark follows the clock. Lower it where the last
+    results before a pause have to come sooner."""
     outage_wait_ns: DurationNs = 30_000_000_000
     """How long at most sources are awaited after a pause of the log: set it to what producers
     need to connect again; `0s` switches it off."""
@@ -91,4 +95,4 @@ class MergeConfig(Section):
     of all."""
     new_source_allowance_ns: DurationNs | None = None
     """How long results stay open for sources that were not heard before; left out,
-    `correct_for`."""
+    `correct_for`. Lower it where no source appears late, so that results are final sooner."""

@@ -85,9 +85,11 @@ class ReorderConfig(Section):
     has none are put in order by their own time, all others by their numbers."""
     miss_target_ppm: ProbabilityPpm = 1_000
     """Under `rule: miss`, the share of holes that may outlive their wait; of events without a
-    number, the share that may be late."""
+    number, the share that may be late. Lower it for fewer late events, raise it for a shorter
+    wait."""
     max_wait_ns: DurationNs = 500_000_000
-    """No hole is waited for longer, and no event without a number waits longer."""
+    """No hole is waited for longer, and no event without a number waits longer. Raise it where lost
+    numbers come after all, lower it where results have to be quick."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
     """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
     start: Annotated[Start, Given(_start, _START)] = "auto"
@@ -97,7 +99,8 @@ class ReorderConfig(Section):
     ] = "auto"
     """Whether small numbers after large ones are a new epoch."""
     seq_bits: Annotated[int, whole(8, 63)] = 63
-    """The width of a counter that wraps."""
+    """The width of a counter that wraps. Set it to the width of the counter that your sources
+    have."""
     max_jump: Count = 1_000_000
     """A number further ahead has to be confirmed by another near it. Raise it where sources skip
     more numbers."""

@@ -241,7 +241,8 @@ class WindowDriver(Saved):
         self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
     def _missed_an_event(self, first: int, last: int) -> None:
-        for number in range(first, last + 1):
+        # No more windows are pending; an event of no sound time may lie behind any number of them.
+        for number in range(max(first, last + 1 - self._max_pending), last + 1):
             if number in self._missed:
                 continue
             self._missed.add(number)

@@ -40,7 +40,7 @@ from inorder.signature import (
     signed_names,
 )
 from topology.model.event import Event
-from topology.model.outcome import Malformed
+from topology.model.outcome import Malformed, dead_letter
 from topology.wire.header_reader import Headers
 
 MAX_KEYS: Final = 20_000
@@ -70,6 +70,7 @@ class SignatureCheck:
         self._order = signed_names(names)
         self._sig = names.sig
         self._source = names.source
+        self._ts = names.ts
         self._macs: dict[tuple[str, bytes], list[Mac]] = {}
 
     def passed(
@@ -87,6 +88,12 @@ class SignatureCheck:
         if not self._is_signed(given, found, value):
             detail = f"header `{self._sig}` does not bear out what the record says"
             return self._refused(item, FORGED, detail)
+        if isinstance(item, Event) and not item.is_stamped:
+            detail = (
+                f"stream `{item.stream}` is signed, and the record's own timestamp is not; write"
+                f" its time into the header `{self._ts}` before you sign it"
+            )
+            return dead_letter(item, item.arrival_ns, "ts_missing", detail)
         return item
 
     def _is_signed(self, given: bytes, found: dict[str, bytes | None], value: bytes | None) -> bool:

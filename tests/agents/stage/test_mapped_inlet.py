@@ -3,20 +3,24 @@ was translated is read again as it was."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
 from agents.stage.arrangement import input_reader
-from agents.stage.arrival import ArrivalClock
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.inlet import Read
 from agents.state.held import Spilled
-from inorder.contract import HeaderContract
+from inorder.contract import MAX_INT64, HeaderContract
 from inorder.signing_keys import SigningKey, signing_key
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
 from topology.config import FieldsConfig, StreamConfig, Topology
 from topology.model.event import DEAD, NO_EPOCH
+from topology.model.outcome import Duplicate
+from topology.reorder.operator import Reorder
 
 STAMP_MS = 6_000
 MASTER = bytes(range(32))
@@ -85,13 +89,13 @@ def test_a_spilled_record_is_read_as_it_was_translated() -> None:
 @pytest.mark.parametrize("preset", ["plain", "cloudevents"])
 def test_a_signature_covers_the_headers_that_fields_name(preset: Any) -> None:
     """As a source signs that renames them, and once more after a spill, as it was translated."""
-    mapping = {"preset": preset, "source": "header.device", "seq": "header.n"}
+    mapping = {"preset": preset, "source": "header.device", "seq": "header.n", "ts": "header.t"}
     topology = topology_of(mapping, signed=True)
-    names = HeaderContract(preset=preset, source="device", seq="n").names()
+    names = HeaderContract(preset=preset, source="device", seq="n", ts="t").names()
     key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
-    headers: list[tuple[str, bytes | None]] = [("device", b"press-7"), ("n", b"007")]
+    headers: list[tuple[str, bytes | None]] = [("device", b"press-7"), ("n", b"007"), ("t", b"5")]
     signed = [*headers, (names.sig, key.signature(names, headers, b"{}"))]
-    other = [("device", b"press-7"), ("n", b"008"), signed[-1]]
+    other = [("device", b"press-7"), ("n", b"008"), ("t", b"5"), signed[-1]]
     twice = [("n", b"007"), *signed]
     inlet = input_reader(topology, "t", (MASTER,))
     records = [
@@ -108,6 +112,46 @@ def test_a_signature_covers_the_headers_that_fields_name(preset: Any) -> None:
     spilled = Spilled(0, STAMP_MS, 1, kept.key, kept.value, kept.headers)
     (again,) = inlet.read_again([spilled])
     assert (again.source, again.seq) == ("press-7", 7)
+
+
+COPIED_AFTER_MS = (0, 1, 60_000, 86_400_000)
+MAPPED = {"source": "header.device", "seq": "payload.n"}
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [None, MAPPED | {"ts": "payload.t"}, MAPPED | {"ts": "header.t"}],
+    ids=["the header contract", "a time in the value", "a time in a header"],
+)
+def test_law_a_copy_of_a_signed_record_begins_no_epoch(mapping: Any) -> None:
+    """Whatever timestamp the copy has, it is a duplicate of its source's record."""
+    topology = (
+        topology_of(mapping, signed=True)
+        if mapping
+        else Topology(streams={"default": StreamConfig(input="t", signed=True)})
+    )
+    names = topology.streams["default"].signed_headers()
+    key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
+    sent = []
+    for seq in range(5):
+        time = b"%d" % (STAMP_MS * NS_PER_MS + seq)
+        value = b'{"n": %d, "t": %s}' % (seq, time)
+        headers = [(names.source, b"press-7"), (names.seq, b"%d" % seq), (names.ts, time)]
+        headers.append((names.sig, key.signature(names, headers, value)))
+        sent.append(FakeRecord(seq, tuple(headers), value, timestamp=STAMP_MS))
+    copies = [
+        replace(record, offset=5 + at, timestamp=STAMP_MS + after_ms)
+        for at, (after_ms, record) in enumerate(product(COPIED_AFTER_MS, sent))
+    ]
+    read = input_reader(topology, "t", (MASTER,)).read([*sent, *copies], ArrivalClock(0))
+    assert not read.dead
+    reorder = Reorder("default", topology.streams["default"].reorder)
+    steps = [reorder.on_batch([event], event.at_ns) for event in read.events]
+    steps.append(reorder.on_time(MAX_INT64))
+    released = [(event.epoch, event.seq) for step in steps for event in step.released]
+    assert released == [(0, seq) for seq in range(5)]
+    reports = [report for step in steps for report in step.reports]
+    assert [type(report) for report in reports] == [Duplicate] * len(copies)
 
 
 def test_by_time_the_offset_is_the_number() -> None:

@@ -18,9 +18,6 @@ MS = 1_000_000
 NOW = 1_000 * MS
 
 
-FEED: dict[str, Any] = {"behind_hole": False, "after_pause": False, "until": None}
-
-
 def entry(source: str, **fields: Any) -> dict[str, Any]:
     return {
         "source": source,

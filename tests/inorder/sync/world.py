@@ -134,12 +134,6 @@ class World:
             else:
                 self._send(self.talk.on_time(self.now_s), to_server=True)
 
-    def tell_server(self, raw: bytes) -> Answer:
-        """A datagram from anybody; its answer goes to nobody."""
-        answer = self.answerer.answer(raw, self.now_ns)
-        self.server.answers.append(answer)
-        return answer
-
     def _arrive(self, raw: bytes, *, to_server: bool) -> None:
         if not to_server:
             self._send(self.talk.on_packet(raw, self.source_ns(), self.now_s), to_server=True)

@@ -20,6 +20,11 @@ streams:
     ts_zone: Europe/Berlin
 """
 
+UNSIGNED_TIME = (
+    "a.fields.ts (line 3): a record's own timestamp is not signed; write ts: header.NAME or"
+    " ts: payload.PATH"
+)
+
 
 def stream_of(text: str) -> str:
     return "streams:\n  a:\n    " + text.replace("; ", "\n    ")
@@ -85,6 +90,11 @@ def test_all_of_it_filled_in_is_the_same() -> None:
             "`sig` already means `source`",
         ),
         ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
+        ("fields: {source: header.d, seq: header.n}; signed: true", UNSIGNED_TIME),
+        ("fields: {source: header.d, seq: header.n, ts: timestamp}; signed: true", UNSIGNED_TIME),
+        ("fields: {preset: plain}; signed: true", UNSIGNED_TIME),
+        ("fields: {preset: cloudevents, seq: header.n}; signed: true", UNSIGNED_TIME),
+        ("signed: true; arrival: timestamp", "a.arrival (line 4): `timestamp` is not signed"),
         ("fields: {preset: other}", "write one of"),
         ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
         ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),

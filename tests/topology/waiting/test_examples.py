@@ -289,6 +289,18 @@ def test_a_late_event_names_all_windows_that_missed_it() -> None:
     assert (missed.first, missed.last) == (2, 4)
 
 
+def test_an_event_of_no_sound_time_is_noted_in_as_many_windows_as_are_remembered() -> None:
+    """A stamp of 1970 lies behind more windows than there is memory for."""
+    driver = WindowDriver(EventDriven(), 10 * MS, max_pending=100)
+    years_ns = 50 * 365 * 86_400 * 1_000 * MS
+    driver.on_batch([at(years_ns // MS, 0), at(years_ns // MS + 20, 1)], 2 * MS)
+    decisions: list[Closing | Missed] = []
+    driver.take(at(0, 3), years_ns, decisions)
+    (missed,) = [each for each in decisions if isinstance(each, Missed)]
+    assert missed.first == 0
+    assert 0 < driver.missed <= 100
+
+
 def test_a_jump_of_the_clock_closes_a_million_windows_in_one_piece() -> None:
     driver = WindowDriver(EventDriven(), 10 * MS)
     driver.on_batch([at(5, 5)], 5 * MS)

@@ -202,9 +202,20 @@ def test_what_cannot_be_read_takes_its_place_only_if_it_is_signed() -> None:
     assert refused(outcome(sealed(SOUND)[1:])) == FORGED  # of no source
 
 
+def test_a_time_that_is_not_signed_is_dead_in_its_place() -> None:
+    """The record's own timestamp would stand for it, which anybody writes who copies the record."""
+    timeless = [header for header in SOUND if header[0] != "ts"]
+    found = outcome(sealed(timeless))
+    assert isinstance(found, Malformed)
+    assert found.reason == "ts_missing"
+    assert "write its time into the header `ts`" in found.detail
+    assert placeholder(found) is not None
+    assert refused(outcome(timeless)) == UNSIGNED
+
+
 def test_a_record_of_an_order_by_time_is_signed_as_it_stands_there() -> None:
     """Its number is the offset, whatever it says; what it says is signed all the same."""
-    headers: Headers = [("sourceId", b"press-7"), ("streamId", b"by_time")]
+    headers: Headers = [("sourceId", b"press-7"), ("ts", b"5"), ("streamId", b"by_time")]
     assert isinstance(outcome(sealed(headers)), Event)
     assert refused(outcome([*sealed(headers), ("seqNum", b"5")])) == FORGED
 
