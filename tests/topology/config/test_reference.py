@@ -129,7 +129,7 @@ TURNED = re.compile(r"\b(raise|lower|set|write)\b", re.I)
 
 
 def test_every_number_says_when_it_is_turned() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (.+?) \| (.+) \|$", reference.page(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (.+?) \| (.+) \|$", page(), re.M)
     numbers = [
         (key, words)
         for key, takes, words in rows
