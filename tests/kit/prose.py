@@ -1,0 +1,112 @@
+"""Finds sentences that a reader stumbles over: by their length, their first word, and private words.
+
+The rules are those of CONTRIBUTING ("How we write"). Code, links and tables' code spans are left
+out; a cell of a table counts as a text of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+MOST_WORDS: Final = 25
+CLAUSE: Final = re.compile(r"^(What|Who|Whom|Whose|Where|Of|Which|Whoever|Whatever|Wherever)\b")
+PRIVATE: Final[dict[str, str]] = {
+    r"hol(?:e|es)\b(?! of)": "gap",
+    r"lanes?\b": "upstream partition",
+    r"incarnations?\b": "epoch",
+    r"newcomers?\b": "new source",
+    r"doz(?:e|es|ing)\b": "idle",
+    r"untold\b": "not reported",
+    r"is told\b|are told\b": "is reported",
+    r"taken back\b|takes back\b|withdrawn\b": "retracted",
+    r"let go\b|lets go\b": "emitted",
+    r"overtaken\b|overtakes\b": "late, or out of order",
+    r"differing cop(?:y|ies)\b": "conflict",
+    r"true times?\b": "event time",
+    r"reference times?\b": "corrected timestamp",
+    r"append times?\b(?! \()": "arrival time",
+    r"what is known\b": "early result",
+    r"reads? ahead\b|reading ahead\b": "speculative",
+    r"complete frontier\b": "completeness frontier",
+    r"final frontier\b": "finality horizon",
+    r"byes?\b": "end-of-stream marker",
+    r"amid\b": "in the middle of",
+    r"anew\b": "again",
+    r"thereof\b|whereof\b|wherein\b|hitherto\b": "plain words",
+}
+_FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
+_INDENTED: Final = re.compile(r"^(?: {4,}|\t).*$", re.M)
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.S)
+_FRONT: Final = re.compile(r"\A---\n.*?^---\n", re.M | re.S)
+_SPAN: Final = re.compile(r"``[^`]+``|`[^`\n]*`")
+_LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_END: Final = re.compile(r"(?<=[.!?:;])[\"')*_]*\s+(?=[A-Z`\"'(*_\[])|\n{2,}")
+_WORD: Final = re.compile(r"[A-Za-z0-9][\w'’/.-]*")
+_PLACEHOLDER: Final = "Xcode"
+
+
+class Finding(NamedTuple):
+    """A sentence that a rule refuses, and why."""
+
+    sentence: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.sentence}"
+
+
+def of_markdown(text: str) -> list[Finding]:
+    """Return the findings of a page."""
+    return [found for sentence in sentences(text) for found in of_sentence(sentence)]
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page: of paragraphs, list items, headings and cells of tables."""
+    for hidden in (_FRONT, _COMMENT, _FENCE):
+        text = hidden.sub("\n\n", text)
+    for block in re.split(r"\n\s*\n", text):
+        for part in _parts(block):
+            plain = _LINK.sub(r"\1", _SPAN.sub(_PLACEHOLDER, part))
+            for sentence in _END.split(" ".join(plain.split())):
+                if sentence.strip():
+                    yield sentence.strip()
+
+
+def _parts(block: str) -> Iterator[str]:
+    lines = block.split("\n")
+    if lines[0].startswith(("    ", "\t")) and not lines[0].strip().startswith(("-", "*", "1")):
+        return
+    held: list[str] = []
+    for line in lines:
+        bare = line.strip()
+        if bare.startswith("|"):
+            yield from (cell for cell in re.split(r"(?<!\\)\|", bare.strip("|")) if cell.strip())
+        elif re.match(r"(?:[-*+]|\d+\.)\s|#+\s|>\s|\[\^", bare):
+            if held:
+                yield "\n".join(held)
+            held = [re.sub(r"^(?:[-*+]|\d+\.|#+|>)\s+", "", bare)]
+        else:
+            held.append(bare)
+    if held:
+        yield "\n".join(held)
+
+
+def of_sentence(sentence: str) -> Iterator[Finding]:
+    """Yield what is wrong with one sentence."""
+    if CLAUSE.match(sentence) and not sentence.rstrip("*_\"')").endswith("?"):
+        yield Finding(sentence, "begins with a clause; begin with the subject")
+    count = len(_WORD.findall(sentence))
+    if count > MOST_WORDS:
+        yield Finding(sentence, f"has {count} words, at most {MOST_WORDS}")
+    for word, better in PRIVATE.items():
+        if found := re.search(rf"\b(?:{word})", sentence, re.I):
+            yield Finding(sentence, f"`{found[0]}` is a private word; write {better}")
+
+
+def words(text: str) -> int:
+    """Return the number of words of a page without its code."""
+    for hidden in (_FRONT, _COMMENT, _FENCE):
+        text = hidden.sub("\n", text)
+    return len(_WORD.findall(_LINK.sub(r"\1", _SPAN.sub(_PLACEHOLDER, text))))
