@@ -1,4 +1,4 @@
-"""Finds sentences that a reader stumbles over: by their length, their first word, and private words.
+"""Find sentences that a reader stumbles over: their length, first word, and private words.
 
 The rules are those of CONTRIBUTING ("How we write"). Code, links and tables' code spans are left
 out; a cell of a table counts as a text of its own.
