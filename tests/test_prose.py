@@ -12,8 +12,10 @@ from tests.kit import prose
 USERS_PAGES = [
     ROOT / "README.md",
     ROOT / "SECURITY.md",
+    ROOT / "CODE_OF_CONDUCT.md",
     ROOT / "inorder/README.md",
     ROOT / "docs/index.md",
+    ROOT / "docs/guarantees.md",
     *(
         page
         for folder in ("start", "guides", "concepts", "operate", "coming_from", "reference")
