@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MOST_WORDS: Final = 25
+TITLE_WORDS: Final = 4
+"""A title such as *What it is* may begin with a clause."""
 CLAUSE: Final = re.compile(r"^(What|Who|Whom|Whose|Where|Of|Which|Whoever|Whatever|Wherever)\b")
 PRIVATE: Final[dict[str, str]] = {
     r"hol(?:e|es)\b(?! of)": "gap",
@@ -42,7 +44,7 @@ _COMMENT: Final = re.compile(r"<!--.*?-->", re.S)
 _FRONT: Final = re.compile(r"\A---\n.*?^---\n", re.M | re.S)
 _SPAN: Final = re.compile(r"``[^`]+``|`[^`\n]*`")
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_END: Final = re.compile(r"(?<=[.!?:;])[\"')*_]*\s+(?=[A-Z`\"'(*_\[])|\n{2,}")
+_END: Final = re.compile(r"(?<=[.!?:;])[\"')*_]*\s+(?=[A-Z`\"'(*_\[]|inorder\b)|\n{2,}")
 _WORD: Final = re.compile(r"[A-Za-z0-9][\w'’/.-]*")
 _PLACEHOLDER: Final = "Xcode"
 
@@ -95,9 +97,10 @@ def _parts(block: str) -> Iterator[str]:
 
 def of_sentence(sentence: str) -> Iterator[Finding]:
     """Yield what is wrong with one sentence."""
-    if CLAUSE.match(sentence) and not sentence.rstrip("*_\"')").endswith("?"):
-        yield Finding(sentence, "begins with a clause; begin with the subject")
     count = len(_WORD.findall(sentence))
+    is_clause = CLAUSE.match(sentence) and count > TITLE_WORDS
+    if is_clause and not sentence.rstrip("*_\"')").endswith("?"):
+        yield Finding(sentence, "begins with a clause; begin with the subject")
     if count > MOST_WORDS:
         yield Finding(sentence, f"has {count} words, at most {MOST_WORDS}")
     for word, better in PRIVATE.items():
