@@ -127,8 +127,8 @@ docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning 
 	@$(PY) docs/links.py build/site
 	@echo "build/site/index.html"
 
-docs-reference: $(RUNTIME) ## docs/reference/topology.md anew from the types of the topology file
-	@$(PY) -c 'from topology.config import reference; print(reference.page(), end="")' >docs/reference/topology.md
+docs-reference: $(RUNTIME) ## the pages that are made from code: topology, commands, metrics
+	@$(PY) docs/generate.py
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)
