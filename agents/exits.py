@@ -1,6 +1,6 @@
 """With which code every command ends, and a stage's process too.
 
-One table for all of them; docs/operate/operations.md repeats it, and a test holds both together.
+One table for all of them; docs/reference/errors.md repeats it, and a test compares both.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ class Exit(IntEnum):
 
 
 _MEANINGS = {
-    Exit.DONE: "done; of what serves: stopped by SIGTERM or Ctrl-C, all committed",
-    Exit.FAILED: "it began and failed: brokers or a store that went away for good, records not"
-    " delivered, an answer that is wrong (`demo`)",
-    Exit.REFUSED: "it did not begin as asked: bad arguments, a bad file, or a place they name is"
-    " absent or of another shape (no broker or worker answers there, no such topic or table,"
-    " a state that is not whole or of another format), which may come to pass while a worker runs",
-    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`, `audit`,"
-    " `spark backfill`)",
-    Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be read"
-    " (`replay`, `spark backfill`), or of any number (`audit`)",
+    Exit.DONE: "The command is done. A service was stopped by SIGTERM or Ctrl-C, and has committed"
+    " everything.",
+    Exit.FAILED: "The command began and failed. Brokers or a store went away for good, records were"
+    " not delivered, or an answer is wrong (`demo`).",
+    Exit.REFUSED: "The command did not begin, because arguments, a file or a place that they name"
+    " is wrong. A place is a broker, worker, topic, table or state. A worker also ends so if the"
+    " place fails later.",
+    Exit.UNREADABLE: "The input is unreadable (`replay`, `match`, `produce`, `init`, `audit`,"
+    " `spark backfill`).",
+    Exit.NOTHING_USABLE: "All lines were unusable, and there were at least twenty (`replay`,"
+    " `spark backfill`) or any number (`audit`).",
 }

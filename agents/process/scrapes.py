@@ -37,7 +37,7 @@ COMPILED: Final = "compiled"
 CORE: Final = "in Python" if event.__file__.endswith(".py") else COMPILED
 IN_PYTHON: Final = (
     "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder . where"
-    " a C compiler is, or the image (docs/operate/operations.md, The compiled core)"
+    " a C compiler is, or the image (docs/operate/size.md, Run the compiled core)"
 )
 """What a worker says at its start where it is so."""
 
