@@ -115,7 +115,9 @@ def _text_of(query: Query) -> str:
 def _fault(error: Any) -> Fault:
     place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
     return Fault(
-        (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/guides/patterns.md"
+        (),
+        f"{error.message}{place}",
+        error.hint or f"see {error.code} in docs/reference/pattern_grammar.md",
     )
 
 
