@@ -5,7 +5,7 @@
 #
 # A notebook in plain Python: `python docs/notebook.py docs/examples/presses_notebook.py FILE.ipynb`
 # makes one for Jupyter of it, and editors that know `# %%` open it as it is. It reads what the
-# tutorial of [docs/guides/spark.md](../spark.md) has written: recorded lines, and the tables that
+# tutorial of [docs/guides/spark.md](../guides/spark.md) has written: recorded lines, and the tables that
 # `inorder spark backfill` made of them. Other lines, other streams: change the next cell.
 
 # %%
