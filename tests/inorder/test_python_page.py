@@ -1,9 +1,10 @@
-"""Examples: the Python of docs/reference/python.md, run as written, prints what the page shows."""
+"""Examples: the Python of docs/reference/python.md and inorder/README.md, run as written."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from confluent_kafka import Producer
 from cli.local.embedded import EmbeddedBroker
 from inorder.header_writer import HeaderWriter
 from tests import ROOT
+from tests.cli.invoking import inorder
 from tests.inorder.sync.sockets import serving
 from tests.services import UniqueName
 from topology.config import HeaderConfig
@@ -22,6 +24,7 @@ from topology.wire import header_writer
 PAGE = ROOT / "docs/reference/python.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.S)
+README = (ROOT / "inorder/README.md").read_text(encoding="utf-8")
 RECIPES = ROOT / "docs/examples/recipes"
 FUNCTION = re.compile(r"^(?:async )?def .*", re.M | re.S)
 
@@ -108,6 +111,28 @@ def test_a_producer_publishes(
 @pytest.mark.parametrize(("code", "printed"), ALONE, ids=range(len(ALONE)))
 def test_an_example_prints_what_the_page_shows(code: str, printed: str) -> None:
     assert printed_by(code) == printed
+
+
+def test_the_examples_of_the_readme_run(
+    embedded_broker: EmbeddedBroker,
+    unique_name: UniqueName,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic, 1)
+    publishing, reading = re.findall(r"```python\n(.*?)```", README, re.S)
+    publishing = publishing.replace("kafka:9092", embedded_broker.bootstrap)
+    assert printed_by(publishing.replace("events.raw", topic)) == ""
+    topology, events = ROOT / "docs/examples/window.yaml", ROOT / "docs/examples/window.jsonl"
+    answer = inorder("replay", "--topology", str(topology), "--show", "window", str(events))
+    Path("results.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in answer.lines))
+    assert printed_by(reading).splitlines() == [
+        "force {'n': 3, 'mean': 13.0} confirmed",
+        "force {'n': 2, 'mean': 21.0} confirmed",
+        "force {'n': 1, 'mean': 30.0} uncertain",
+    ]
 
 
 def printed_by(code: str) -> str:
