@@ -133,7 +133,7 @@ docs-reference: $(RUNTIME) ## the pages that are made from code: topology, comma
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-all: $(DEV) services ## entries side by side: benchmarks/REPORT.md (ARGS=...)
+bench-all: $(DEV) services ## entries side by side: benchmarks/report.csv (ARGS=...)
 	@$(PY) -m benchmarks.report $(ARGS)
 
 bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
