@@ -7,9 +7,8 @@ import io
 import json
 import re
 import struct
-from operator import itemgetter
 
-from inorder.sync.packet import LAYOUT, SIZE, Packet
+from inorder.sync.packet import LAYOUT, REPORT, SIZE, Packet
 from producers.sync_server.answering import sample_line
 from tests import ROOT
 from tests.inorder.sync.sockets import serving
@@ -37,6 +36,6 @@ def test_the_program_does_a_round() -> None:
 
 def test_a_sample_has_the_keys_of_the_page() -> None:
     (shown,) = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.S))
-    times = itemgetter("t1", "t2", "t3", "t4", "mono")(shown)
-    packet = Packet(3, 0, 0, 1, 0, 0, 1, *times, "press-7")
+    t1, t2, t3, t4, mono = (shown[name] for name in ("t1", "t2", "t3", "t4", "mono"))
+    packet = Packet(REPORT, 0, 0, 1, 0, 0, 1, t1, t2, t3, t4, mono, "press-7")
     assert sample_line(packet, "sync-1") == shown
