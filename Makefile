@@ -127,13 +127,13 @@ docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning 
 	@$(PY) docs/links.py build/site
 	@echo "build/site/index.html"
 
-docs-reference: $(RUNTIME) ## docs/reference/topology.md anew from the types of the topology file
-	@$(PY) -m docs.topology_page >docs/reference/topology.md
+docs-reference: $(RUNTIME) ## the pages that are made from code: topology, commands, metrics
+	@$(PY) docs/generate.py
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-all: $(DEV) services ## entries side by side: benchmarks/REPORT.md (ARGS=...)
+bench-all: $(DEV) services ## entries side by side: benchmarks/report.csv (ARGS=...)
 	@$(PY) -m benchmarks.report $(ARGS)
 
 bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)

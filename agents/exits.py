@@ -1,6 +1,6 @@
 """With which code every command ends, and a stage's process too.
 
-docs/operate/operations.md has a table of what they mean, which names each of them.
+docs/reference/errors.md has a table of what they mean, which names each of them.
 """
 
 from __future__ import annotations

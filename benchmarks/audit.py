@@ -22,22 +22,11 @@ from benchmarks.disorder.run import spent
 from benchmarks.harness import ROOT, Asked, Figures, Tables, elsewhere
 from benchmarks.tables import Table
 from benchmarks.workloads.machines import MS, S, plant
-from cli.audit.pictures import windows_picture
-from recordings.audit.findings import Asked as Question
-from recordings.audit.findings import audited
-from recordings.audit.row import ONE_ORDER, AuditRow
+from recordings.audit.row import AuditRow
 
 MACHINES: Final = 50
 BOUND_NS: Final = 5 * S
 WINDOW_NS: Final = 60 * S
-
-
-def pictured() -> str:
-    """Return docs/pictures/audit.svg: an hour of twelve machines, one with a clock that jumps."""
-    period_ns = 1_500 * MS
-    rows = plant(7, 30_000, 12, period_ns, lost=0.001, copied=0.0005, late=0.004, fast_after=0.6)
-    bounds_ns = (0, 1 * S, 5 * S, 30 * S)
-    return windows_picture(audited(rows, Question(WINDOW_NS, bounds_ns, ONE_ORDER, arrives=True)))
 
 
 def made(records: int, path: str) -> Figures:

@@ -2,21 +2,19 @@
 
     python -m benchmarks.report [--world W] [--query Q] [--entry NAME] [--seconds 40]
 
-Writes `benchmarks/REPORT.md`; with `--world`, `--query` or `--entry`, which each row names, the
-tables are printed only. What peers need is
-fetched by `peers.bring`; one that cannot be had is named as absent. The exit code is 1 where an
-answer of ours is wrong in the end though all clocks are right.
+Writes all figures to `benchmarks/report.csv` and prints the table that README.md shows. With
+`--world`, `--query` or `--entry` it only prints tables. `peers.bring` fetches what peers need, and
+a peer that cannot be had is named. The exit code is 1 where an answer of ours is wrong in the end
+though all clocks are right.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
+import csv
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,11 +26,11 @@ from benchmarks.disorder.run import ENGINES, ENTRIES, HERE, OURS, Measured
 from benchmarks.disorder.worlds import RATE, RECORDED, Arrival, laid_over, write, write_world
 from benchmarks.harness import ROOT, Columns, scored
 from benchmarks.peers import bring
-from benchmarks.tables import Page, Table, count, share, thousands
+from benchmarks.tables import Page, Table, count, share
 from benchmarks.traces import TraceAbsent, jr_umts
 from cli.local.maven import Jars
 
-MARKDOWN: Final = ROOT / "benchmarks" / "REPORT.md"
+CSV: Final = ROOT / "benchmarks" / "report.csv"
 CPU_OF: Final = ("calm", "q7")
 """CPU is measured in this world, for this query, at both rates, in as many records."""
 
@@ -45,11 +43,12 @@ SESSION: Final = "d2"
 
 
 class Part(NamedTuple):
-    """One query in one world."""
+    """One query in one world. `name`: which part of the run it belongs to."""
 
     world: str
     query: str
     found: Sequence[Measured]
+    name: str = "answers"
 
 
 def programs() -> tuple[dict[str, str], list[str]]:
@@ -103,14 +102,15 @@ def measured(
 def costs(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
 ) -> list[Part]:
-    """`CPU_OF` at the higher rate, then at the other."""
+    """Measure `CPU_OF` at the higher rate, then at the other."""
     parts = []
     for rate in (FAST_RATE, RATE):
         write(folder, asked.cpu_records / rate, asked.seed, rate)
         names = [one.name for one in ENTRIES if rate != RATE or not one.name.startswith(SLOW)]
         world, query = CPU_OF
         of_rate = argparse.Namespace(world=[world], query=[query], entry=names)
-        parts += measured(folder, of_rate, there, failures)
+        found = measured(folder, of_rate, there, failures)
+        parts += [part._replace(name=f"{rate:,} records/s") for part in found]
     return parts
 
 
@@ -119,31 +119,40 @@ COLUMNS: Final[Columns] = {
         f"{one.score.wrong_first} ({share(one.score.wrong_first, one.score.expected)} %)"
     ),
     "wrong at the end": lambda one, _: str(one.score.wrong_end),
-    "first: mean ms": lambda one, _: _ms(one.score.first_mean_ms),
-    "p99 ms": lambda one, _: _ms(one.score.first_p99_ms),
-    "settled: p99 ms": lambda one, _: _ms(one.score.settled_p99_ms),
+    "first: mean ms": lambda one, _: _rounded(one.score.first_mean_ms),
+    "p99 ms": lambda one, _: _rounded(one.score.first_p99_ms),
+    "settled: p99 ms": lambda one, _: _rounded(one.score.settled_p99_ms),
     "MiB": lambda one, _: f"{one.memory_mib:.0f}",
     "lines": lambda one, _: str(one.lines),
+    "k events/CPU s": lambda one, _: _rounded(
+        one.events_per_cpu_s and one.events_per_cpu_s / 1_000
+    ),
 }
 
 
 def table_of(part: Part) -> Table:
     title = f"{part.world}, {part.query}: {count(part.found[0].score.expected)} answers"
     note = f"A row: `make bench-all ARGS='--world {part.world} --query {part.query} --entry \"…\"'`"
-    table = scored(title, {_bold(one.entry): one for one in part.found}, COLUMNS)
+    table = scored(title, {one.entry: one for one in part.found}, COLUMNS)
     table.note = f"{judged(part)}\n\n{note}"
     return table
 
 
-def overview(parts: Sequence[Part]) -> Table:
-    """Each entry over all that it was measured on, those first that are right most often, then
-    those that wait least. The wait is that of the queries it has right in the end."""
-    columns = ("entry", "worlds and queries", "right in the end", "answers wrong in the end")
-    table = Table("All together", (*columns, "wrong at first", "where right: mean ms"))
+def overview(parts: Sequence[Part], taken: Sequence[Part] = ()) -> Table:
+    """Return a row for each entry: the entries that are right most often come first, then those
+    that wait least.
+
+    A wait is the mean over the queries that the entry has right in the end. `taken` are the
+    measurements of CPU.
+    """
+    cpu = [f"k events/CPU s, {part.name}" for part in taken]
+    columns = ("entry", "right", "wrong at the end %", "wrong at first %", "mean ms", *cpu)
+    table = Table("All together", columns)
     by_entry: dict[str, list[Measured]] = {}
     for part in parts:
         for one in part.found:
             by_entry.setdefault(one.entry, []).append(one)
+    speeds = [{one.entry: one.events_per_cpu_s for one in part.found} for part in taken]
     lines = []
     for name, found in by_entry.items():
         scores = [one.score for one in found]
@@ -153,38 +162,32 @@ def overview(parts: Sequence[Part]) -> Table:
         wait_ms = mean(waits_ms) if waits_ms else None
         wrong_end = share(sum(score.wrong_end for score in scores), answers)
         wrong_first = share(sum(score.wrong_first for score in scores), answers)
-        of_all = str(len(found)), f"{right} of {len(found)}"
-        cells = (_bold(name), *of_all, f"{wrong_end} %", f"{wrong_first} %", _ms(wait_ms))
+        kilo = [_rounded(speed and speed / 1_000) for speed in (each.get(name) for each in speeds)]
+        cells = (name, f"{right}/{len(found)}", wrong_end, wrong_first, _rounded(wait_ms), *kilo)
         lines.append((-right / len(found), wait_ms or 0, cells))
     for *_, cells in sorted(lines):
         table.add(*cells)
     return table
 
 
-def cpu_table(parts: Sequence[Part], records: int, rates: Sequence[int]) -> Table:
-    """All that was measured at these rates, the quickest first."""
-    world, query, _ = parts[0]
-    per_rate = [f"{rate:,} records/s" for rate in rates]
-    columns = ("entry", *(column for each in per_rate for column in (each, "of ours")))
-    options = f"--world {world} --query {query} --rate {rates[0]} --seconds {records / rates[0]:g}"
-    title = f"Events per CPU second: {world}, {query}, {count(records)} records"
-    table = Table(title, columns, note=f"`make bench-all ARGS='{options}'`")
-    found = [{one.entry: one.events_per_cpu_s or 0 for one in part.found} for part in parts]
-    for name in sorted(found[0], key=lambda name: -found[0][name]):
-        cells = []
-        for of_rate in found:
-            rate, ours = of_rate.get(name), of_rate.get(OURS)
-            cells += [thousands(rate), f"{rate / ours:.2f}"] if rate and ours else ["-", "-"]
-        table.add(_bold(name), *cells)
-    return table
+FIELDS: Final = (
+    *("part", "world", "query", "entry", "answers", "wrong_first", "wrong_end", "first_mean_ms"),
+    *("first_p99_ms", "settled_p99_ms", "mib", "lines", "events_per_cpu_s"),
+)
 
 
-def _bold(name: str) -> str:
-    """Ours stand out."""
-    return f"**{name}**" if name.startswith(OURS) else name
+def lines_of(part: Part) -> Iterator[Sequence[object]]:
+    """Yield the lines of `report.csv`, with the fields `FIELDS`."""
+    for one in part.found:
+        score = one.score
+        counts = (score.expected, score.wrong_first, score.wrong_end)
+        waits_ms = (score.first_mean_ms, score.first_p99_ms, score.settled_p99_ms)
+        cost = (one.memory_mib, one.lines, one.events_per_cpu_s)
+        rounded = (None if figure is None else round(figure) for figure in (*waits_ms, *cost))
+        yield part.name, one.world, one.query, one.entry, *counts, *rounded
 
 
-def _ms(value: float | None) -> str:
+def _rounded(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
 
 
@@ -216,42 +219,6 @@ def _wait(one: Measured) -> float:
     return one.score.first_mean_ms or 0
 
 
-def introduction(asked: argparse.Namespace, absences: Sequence[str]) -> str:
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    setting = f"{asked.seconds:g} s of a stream of {asked.rate} records a second, seed {asked.seed}"
-    return f"""# Side by side
-
-One run of `make bench-all`, {datetime.now(UTC):%d %B %Y}: {machine},
-load {load} at its end; {setting}. The rules, the
-queries and what each figure is: [disorder](disorder/README.md). The world `recorded` has the delays
-of nine phones over UMTS, 18 records a second for ten minutes, from a recording of Weiss and others
-(session {SESSION}, CC BY-SA 4.0), which is not part of this repository. CPU and memory differ from
-run to run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other
-figures are the same in each run. *Compiled*: the core as a wheel has it. MiB below the harness's
-own, some 33, are shown as those.
-
-Not measured here:
-
-{_listed(absences)}
-"""
-
-
-def _listed(lines: Iterable[str]) -> str:
-    return "\n".join(f"* {line}" for line in lines)
-
-
-ABSENT: Final = (
-    "Bytewax, q11: sessions by key close by timers of the machine's clock.",
-    "Siddhi, q11: its session windows go by the time of arrival, which no order holds back.",
-    "Esper, q11: it has no session window.",
-    "Bytewax, Quix, Spark and Kafka Streams, leap: they have no patterns.",
-    "Spark at 500 records/s for long: 1 s batches of a stream of eight minutes take it five.",
-    "A JVM that is warm: it runs for seconds here, so its CPU has its compiler in it.",
-    "Quix and Kafka Streams with a broker: `make bench-kafka`.",
-)
-
-
 def run(arguments: Sequence[str]) -> int:
     parser = disorder.options("bench-all")
     parser.add_argument("--seconds", type=float, default=40)
@@ -268,18 +235,18 @@ def run(arguments: Sequence[str]) -> int:
             missing.append(lacks)
         parts = measured(Path(name), asked, there, failures)
         taken = costs(Path(name), asked, there, failures) if is_whole else []
+    page = Page()
     if is_whole:
-        cpu = cpu_table(taken, asked.cpu_records, (FAST_RATE, RATE))
-        head = introduction(asked, [*ABSENT, *missing, *failures])
-        tables = [overview(parts), cpu, *map(table_of, parts)]
-        MARKDOWN.write_text("\n".join([head, *(table.markdown() for table in tables)]))
-        print(MARKDOWN)
+        with CSV.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(FIELDS)
+            for part in (*parts, *taken):
+                writer.writerows(lines_of(part))
+        page.table(overview(parts, taken))
+        page.say(str(CSV))
     else:
-        page = Page()
         for part in parts:
             page.table(table_of(part))
-        if len(parts) == 1 and parts[0].world != RECORDED:
-            page.table(cpu_table(parts, int(asked.seconds * asked.rate), (asked.rate,)))
     for line in missing:
         print(line, file=sys.stderr)
     wrong = any(disorder.is_wrong(one) for part in parts for one in part.found)

@@ -14,20 +14,25 @@ from topology.spelling.problem import Path
 INTRO: Final = """\
 # The topology file
 
-`make docs-reference` generates this page from the types; do not edit it. One YAML file describes
-what runs. Only `streams` is required. An unknown key is an error anywhere.
+This page describes every key of the topology file. `make docs-reference` generates it from the
+code; do not edit it. One YAML file describes what runs. Only `streams` is required, and an unknown
+key is an error.
 
-    inorder check FILE              check the file and print what would run
-    inorder check --defaults FILE   print the file with every default filled in
-    inorder check --schema          print its JSON schema, for editors
-    inorder init EVENTS.jsonl       write a first file for recorded events
+```sh
+inorder check FILE              # check the file, and print what would run
+inorder check --defaults FILE   # print the file with every default filled in
+inorder check --schema          # print its JSON schema, for editors
+inorder init EVENTS.jsonl       # write a first file for recorded events
+```
 
-In an editor with YAML support: `inorder check --schema > topology.schema.json`, and as the first
-line of the file `# yaml-language-server: $schema=topology.schema.json`.
+For an editor with YAML support, run `inorder check --schema > topology.schema.json`. Then begin the
+file with `# yaml-language-server: $schema=topology.schema.json`.
 
-A duration always has a unit: `500ms` (ns, us, ms, s, min, h, d), and so has a size: `256MiB`. A
-share is `0.001` or `0.1%`. See also: [how the operators work](../concepts/index.md), [how to
-connect your data](../guides/connect.md), [what to monitor](../operate/alerts.md).
+A duration always has a unit: `500ms` (ns, us, ms, s, min, h, d). A size has one too: `256MiB`. A
+share is `0.001` or `0.1%`.
+
+See also: [time and watermarks](../concepts/watermarks.md), [how to connect your
+data](../guides/connect.md), [what to monitor](../operate/alerts.md).
 """
 
 

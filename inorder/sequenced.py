@@ -45,7 +45,7 @@ lock).
 A journal keeps two producers of one machine apart, not two machines, nor two journals of
 one source. Kafka's own fence goes by transactions, which would cost one for each record.
 So the reader sees to it: the higher epoch counts, and what comes of the other is late,
-reason `old_epoch`, counted and reported in the worker's log (docs/operate/operations.md).
+reason `old_epoch`, counted and reported in the worker's log (docs/guides/connect.md).
 """
 
 from __future__ import annotations

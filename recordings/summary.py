@@ -224,7 +224,7 @@ class Summary:
         return self._waits.in_ms()
 
     def late_by_cause(self) -> dict[str, int]:
-        """Why events were late, the commonest first (docs/concepts/watermarks.md)."""
+        """Why events were late, the commonest first (docs/concepts/late.md)."""
         return dict(sorted(self._late_by_cause.items(), key=lambda each: (-each[1], each[0])))
 
     def results(self) -> dict[str, dict[str, int]]:

@@ -25,6 +25,7 @@ PAGES = [
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
     ),
 ]
 TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```", re.M | re.S)

@@ -1,4 +1,4 @@
-"""Laws of SECURITY.md: each threat has a test that is there."""
+"""Laws of the page of threats: each answer has a test that is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests import ROOT
 
-TEXT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/operate/threats.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in TEXT.splitlines()

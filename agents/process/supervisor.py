@@ -463,7 +463,7 @@ def _why(child: Child) -> str:
     return (
         f", probably for want of memory: {had}and all processes of the worker may take"
         f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes"
-        " (docs/operate/operations.md, Memory)"
+        " (docs/operate/size.md, Memory)"
     )
 
 

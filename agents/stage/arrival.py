@@ -157,13 +157,13 @@ class ArrivalClock:
             return (
                 f"append times have stepped ahead by {log.doubted_ns / 1e9:.0f} s, and no record's"
                 " own time has: a broker's clock is wrong, or what comes was kept for as long; time"
-                " goes on without that step (see docs/operate/operations.md, clocks of brokers)"
+                " goes on without that step (docs/operate/outages.md, A broker's clock is wrong)"
             )
         if log.behind_ns:
             return (
                 f"append times have stepped back, by {log.behind_ns / 1e9:.0f} s still: a broker's"
                 " clock is or was wrong; until they have caught up time goes on at half speed (see"
-                " docs/operate/operations.md, clocks of brokers)"
+                " docs/operate/outages.md, A broker's clock is wrong)"
             )
         return ""
 

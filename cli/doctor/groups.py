@@ -83,7 +83,7 @@ def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Itera
                     f"{place[0]}/{place[1]}",
                     f"{first - offset} records were deleted before stage {stage.name} read them",
                     "raise retention.ms and retention.bytes of the topic, and let the stage catch"
-                    " up (docs/operate/operations.md, Topics made anew, state that is lost)",
+                    " up (docs/operate/size.md, Disk and retention)",
                 )
         if waiting and not seen.reads:
             yield warning(

@@ -105,9 +105,7 @@ def command() -> None:
 def into_redis(
     source: Source, redis: str, name: str | None, max_results: int, max_feed: int
 ) -> None:
-    """Keep the latest result of each id in a hash, and changes in a stream; docs/guides/results.md
-    has the keys.
-    """
+    """Keep current results by id in a hash, and changes in a stream (docs/guides/results.md)."""
     from sinks.redis import RedisBounds, RedisSink, address_of, connect
 
     name = name or source.topic
@@ -172,9 +170,7 @@ def into_files(
     roll_mib: int,
     roll_seconds: float,
 ) -> None:
-    """Write every revision to Parquet files or JSON lines; docs/guides/results.md says how to read
-    them.
-    """
+    """Write every revision to Parquet files or JSON lines (docs/guides/results.md)."""
     from sinks.files import FileSink, Form, Rolling
 
     sink = FileSink(folder, Form(format), Rolling(roll_mib << 20, roll_seconds))

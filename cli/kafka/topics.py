@@ -65,7 +65,7 @@ def create_command(
         raise Refused(
             "changelogs have fewer partitions than their inputs, and no worker starts so:"
             f" {lacking}; run `inorder topics create --grow`, then restart all workers"
-            " (docs/operate/operations.md, Partitions added to an input)"
+            " (docs/operate/change.md, Add partitions to an input)"
         )
 
 

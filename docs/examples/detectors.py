@@ -1,4 +1,4 @@
-"""Three detectors, as a user writes them (docs/guides/detectors.md)."""
+"""Four detectors, as a user writes them (docs/guides/detectors.md)."""
 
 from typing import NamedTuple
 
@@ -7,33 +7,33 @@ from inorder.engine import Detector, Found
 SECOND = 1_000_000_000
 
 
-# -- a stop: a machine that has not moved for three seconds; told then, and when it goes on
+# -- a stop: a machine that has not moved for three seconds; reported then, and when it moves again
 
 
 class Stop(NamedTuple):
     still_since: int | None = None
-    told: bool = False
+    reported: bool = False
 
 
 def stop_step(state, event):
     if event.payload["speed"] < 0.1:
         return (state if state.still_since else Stop(event.time_ns)), None
-    if state.told:
+    if state.reported:
         lasted = (event.time_ns - state.still_since) / SECOND
         return Stop(), Found({"stopped_s": lasted}, id=state.still_since, last=True)
     return Stop(), None
 
 
 def stop_due(state):
-    return None if state.told or not state.still_since else state.still_since + 3 * SECOND
+    return None if state.reported or not state.still_since else state.still_since + 3 * SECOND
 
 
 def stop_tick(state, _):
     found = Found({"stopped_s": None}, id=state.still_since, start_ns=state.still_since)
-    return state._replace(told=True), found
+    return state._replace(reported=True), found
 
 
-# -- a Kalman filter: position and speed of a track; told where a measurement does not fit
+# -- a Kalman filter: position and speed of a track; reports a measurement that does not fit
 
 
 class Track(NamedTuple):
@@ -56,14 +56,14 @@ def kalman(state, event, noise=0.25, wander=4.0):
     )
     off, x = z - (state.x + dt * state.v), state.x + dt * state.v
     s = a + noise
-    if off * off > 25 * s:  # five deviations: not of this track
+    if off * off > 25 * s:  # five deviations off: another track
         return Track(event.time_ns, x, state.v, (a, b, c)), {"x": z, "expected": round(x, 3)}
     k, h = a / s, b / s
     p = ((1 - k) * a, (1 - k) * b, c - h * b)
     return Track(event.time_ns, x + k * off, state.v + h * off, p), None
 
 
-# -- a top three that changes: who has the most points; told each time that is somebody else
+# -- a top three: the names with the most points; reported each time they change
 
 
 class TopThree:
@@ -80,18 +80,18 @@ class TopThree:
             yield {"top": [[each, self.points[each]] for each in top]}
 
 
-# -- the machines of a line that stand: it reads what `stop` tells of each
+# -- the machines of a line that have stopped: it reads the results of `stop`
 
 
-def standing(state, event):
+def stopped(state, event):
     machine, stops = event.payload["key"], event.payload["stopped_s"] is None
     state = state | {machine} if stops else state - {machine}
-    return state, {"standing": sorted(state)}
+    return state, {"stopped": sorted(state)}
 
 
 detectors = {
     "stop": Detector(stop_step, Stop(), deadline=stop_due, tick=stop_tick),
-    "standing": Detector(standing, frozenset()),
+    "stopped": Detector(stopped, frozenset()),
     "stray": Detector(kalman, Track()),
     "top_three": TopThree,
 }

@@ -4,8 +4,8 @@
 # # Six presses: disorder, what came of it, and who jams next
 #
 # A notebook in plain Python: `python docs/notebook.py docs/examples/presses_notebook.py FILE.ipynb`
-# makes one for Jupyter of it, and editors that know `# %%` open it as it is. It reads what the
-# tutorial of [docs/guides/spark.md](../spark.md) has written: recorded lines, and the tables that
+# makes one for Jupyter of it, and editors that know `# %%` open it as it is. It reads the files of
+# the tutorial ([docs/guides/spark.md](../guides/spark.md)): recorded lines, and the tables that
 # `inorder spark backfill` made of them. Other lines, other streams: change the next cell.
 
 # %%

@@ -97,7 +97,7 @@ def test_without_a_file_their_names_are_unknown(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "operate" / "operations.md").read_text()
+    text = (ROOT / "docs/guides/windows.md").read_text()
     (formulas,) = re.findall(r"## Functions of your own.*?```python\n(.*?)```", text, re.DOTALL)
     query = "  spread: {window: tumbling 1s, aggregate: {s: spread(payload.v)}}\n"
     topology = re.sub(r"  spread:.*\n|  never:.*\n", "", TOPOLOGY) + query

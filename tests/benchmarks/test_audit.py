@@ -1,16 +1,12 @@
-"""Examples: what is counted beside an audit is what the audit says, and the picture of the pages is
-the one that the command makes."""
+"""Example: the counts beside an audit are the counts of the audit."""
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.audit import BOUND_NS, WINDOW_NS, counted, pictured
+from benchmarks.audit import BOUND_NS, WINDOW_NS, counted
 from benchmarks.workloads.machines import MS, plant
 from recordings.audit.document import document
 from recordings.audit.findings import Asked, audited
 from recordings.audit.row import ONE_ORDER
-from tests import ROOT
 
 
 def test_what_is_counted_straight_from_the_rows_is_what_an_audit_says() -> None:
@@ -18,8 +14,3 @@ def test_what_is_counted_straight_from_the_rows_is_what_an_audit_says() -> None:
     said = document(audited(rows, Asked(WINDOW_NS, (BOUND_NS,), ONE_ORDER, arrives=True)))
     of_job = said["windows"]["lateness"][str(BOUND_NS // MS)]
     assert counted(rows) == {name: said.get(name, of_job.get(name)) for name in counted(rows)}
-
-
-@pytest.mark.slow
-def test_the_picture_of_the_pages_is_the_one_that_is_made() -> None:
-    assert (ROOT / "docs/pictures/audit.svg").read_text() == pictured() + "\n"

@@ -1,8 +1,9 @@
-"""Examples: the report has a table for each query, its command, and who is ahead; an answer of ours
-that is wrong fails the run."""
+"""Examples: the report has a line for each entry and query, README.md shows its table, and who is
+ahead is named; an answer of ours that is wrong fails the run."""
 
 from __future__ import annotations
 
+import csv
 import sys
 from functools import partial
 from pathlib import Path
@@ -29,8 +30,8 @@ def _found(
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    found = tmp_path / "REPORT.md"
-    monkeypatch.setattr(report, "MARKDOWN", found)
+    found = tmp_path / "report.csv"
+    monkeypatch.setattr(report, "CSV", found)
     monkeypatch.setattr(report, "programs", lambda: ({"python": sys.executable}, ["peers: none"]))
     monkeypatch.setattr(report, "record", _recording)
     return found
@@ -42,19 +43,42 @@ def _recording(folder: Path, seed: int) -> str:
     return ""
 
 
-def test_the_report_has_a_table_for_each_query(
-    files: Path, monkeypatch: pytest.MonkeyPatch
+def _read(path: Path) -> list[report.Part]:
+    with path.open(newline="") as file:
+        assert file.readline().split(",") == [*report.FIELDS[:-1], f"{report.FIELDS[-1]}\n"]
+        lines = [*csv.reader(file)]
+    found: dict[tuple[str, str, str], list[Measured]] = {}
+    for name, world, query, entry, *figures in lines:
+        expected, first, end, *waits, mib, code, speed = (float(one or 0) for one in figures)
+        mean_ms, first_ms, settled_ms = waits
+        score = Score(int(expected), int(first), int(end), 0, 0, mean_ms, first_ms, 0, settled_ms)
+        one = Measured(entry, world, query, score, speed or None, mib, int(code))
+        found.setdefault((world, query, name), []).append(one)
+    return [report.Part(*place[:2], group, place[2]) for place, group in found.items()]
+
+
+def test_the_report_has_each_query_and_the_cost_at_both_rates(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(disorder, "measure", _found)
     assert report.run(["--seconds", "1", "--cpu-records", "1000"]) == 0
-    text = files.read_text()
-    parts = sum(len(asked_in(world)) for world in (*WORLDS, RECORDED))
-    assert text.count("### ") == 2 + parts
-    assert text.index("### All together") < text.index("### Events per CPU second")
-    assert "--world rough --query q11" in text
-    assert "Events per CPU second: calm, q7, 1 000 records" in text
-    assert "* peers: none" in text
-    assert f"**{OURS}**" in text
+    parts = _read(files)
+    asked = [(world, query) for world in (*WORLDS, RECORDED) for query in asked_in(world)]
+    assert [part[:2] for part in parts if part.name == "answers"] == asked
+    costs = [part for part in parts if part.name != "answers"]
+    assert [part.name for part in costs] == ["10,000 records/s", "500 records/s"]
+    assert {part[:2] for part in costs} == {report.CPU_OF}
+    said = capsys.readouterr()
+    assert "All together" in said.out
+    assert "peers: none" in said.err
+
+
+def test_readme_shows_the_table_of_the_report() -> None:
+    parts = _read(report.CSV)
+    answers = [part for part in parts if part.name == "answers"]
+    table = report.overview(answers, [part for part in parts if part.name != "answers"])
+    _, _, *lines = table.markdown().splitlines()
+    assert "\n".join(lines) in report.CSV.with_name("README.md").read_text()
 
 
 def test_over_all_those_come_first_that_are_right_most_often_then_soonest() -> None:
@@ -65,9 +89,9 @@ def test_over_all_those_come_first_that_are_right_most_often_then_soonest() -> N
         report.Part("calm", "q8", [_measured("wrong", wait_ms=3.0)]),
     ]
     rows = report.overview(parts).rows
-    assert [row[0] for row in rows] == [f"**{OURS}**", "slow", "wrong"]
-    assert rows[1][1:] == ("2", "2 of 2", "0 %", "3.00 %", "80")
-    assert rows[2][1:] == ("2", "1 of 2", "1.00 %", "3.00 %", "3"), "the wait where it is right"
+    assert [row[0] for row in rows] == [OURS, "slow", "wrong"]
+    assert rows[1][1:] == ("2/2", "0", "3.00", "80")
+    assert rows[2][1:] == ("1/2", "1.00", "3.00", "3"), "the wait where it is right"
 
 
 def test_who_is_ahead_of_ours_is_named() -> None:

@@ -2,11 +2,11 @@
 
 The digests were made by the code before the rooms were moved; ten of them anew when watermarks came
 to be told while C stands (decision 5); most of them when what only the end of a recording decides
-ceased to be final (docs/concepts/index.md): `final` and `confidence` alone have changed; 19 where
-sources are sparse or stamps are coarse (decision 24); 25 when a window in which no event is came to
-have no average, no bounds and no expectation of one (docs/guides/windows.md), of which one also
-retracts a session that is open again, and four emit a beat earlier or later, as MERGE announces
-once more when it rests (decision 5). Whoever changes an answer on purpose says why in
+ceased to be final (docs/concepts/watermarks.md): `final` and `confidence` alone have changed; 19
+where sources are sparse or stamps are coarse (decision 24); 25 when a window in which no event is
+came to have no average, no bounds and no expectation of one (docs/guides/windows.md), of which one
+also retracts a session that is open again, and four emit a beat earlier or later, as MERGE
+announces once more when it rests (decision 5). Whoever changes an answer on purpose says why in
 docs/decisions, and writes the new digest that this test prints.
 """
 

@@ -16,7 +16,7 @@ from cli.main import COMMANDS, HIDDEN, Commands, main
 from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
-DOCS = ROOT / "docs"
+ERRORS = ROOT / "docs/reference/errors.md"
 RESENDING = TOPOLOGY + "topics: {resend: requests}\n"
 
 BROKERS = ("--brokers", "{nobody}")
@@ -106,7 +106,5 @@ def test_a_failure_of_a_run_is_one() -> None:
 
 
 def test_the_documents_name_each() -> None:
-    rows = re.findall(
-        r"^\| (\d) \| .+? \|$", (DOCS / "operate" / "operations.md").read_text(), re.M
-    )
+    rows = re.findall(r"^\| (\d) \| .+? \|$", ERRORS.read_text(), re.M)
     assert [int(code) for code in rows] == [*Exit]

@@ -91,7 +91,7 @@ def names() -> set[str]:
 def table_of_faults() -> list[list[str]]:
     """The cells of each row in docs/operate/alerts.md."""
     page = (ROOT / "docs/operate/alerts.md").read_text()
-    section = page.split("## Which fault is seen where\n")[1].split("\n## ")[0]
+    section = page.split("## Find a fault\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 

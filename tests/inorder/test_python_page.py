@@ -1,9 +1,10 @@
-"""Examples: the Python of docs/reference/python.md, run as written, prints what the page shows."""
+"""Examples: the Python of docs/reference/python.md and inorder/README.md, run as written."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -12,25 +13,43 @@ from confluent_kafka import Producer
 
 from cli.local.embedded import EmbeddedBroker
 from inorder.header_writer import HeaderWriter
+from tests import ROOT
+from tests.cli.invoking import inorder
+from tests.inorder.sync.sockets import serving
 from tests.services import UniqueName
 from topology.config import HeaderConfig
 from topology.model.event import WATERMARK, Event
 from topology.wire import header_writer
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
-SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.S)
+PAGE = ROOT / "docs/reference/python.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.S)
+README = (ROOT / "inorder/README.md").read_text(encoding="utf-8")
+RECIPES = ROOT / "docs/examples/recipes"
+FUNCTION = re.compile(r"^(?:async )?def .*", re.M | re.S)
 
 
 def test_every_example_shows_what_it_prints() -> None:
-    assert len(SHOWN) == PAGE.read_text().count("```python\n") > 0
+    assert len(SHOWN) == TEXT.count("```python\n") > 0
+
+
+def test_the_recipe_of_the_page_is_the_one_of_the_file() -> None:
+    for path in RECIPES.glob("*.py"):
+        assert f"../examples/recipes/{path.name}" in TEXT
+    for path in RECIPES.glob("asyncio_queue.py"):
+        function = FUNCTION.search(path.read_text(encoding="utf-8"))
+        assert function is not None
+        assert function[0] in TEXT
 
 
 ON_KAFKA = [each for each in SHOWN if "kafka:9092" in each[0]]
+READERS = [each for each in ON_KAFKA if "Consumer(" in each[0]]
+PRODUCERS = [each for each in ON_KAFKA if each not in READERS]
 ALONE = [each for each in SHOWN if each not in ON_KAFKA]
 
 
 def publish_ordered(broker: EmbeddedBroker, topic: str) -> None:
-    """Three events, and a watermark between them."""
+    """Publish three events, with a watermark after each."""
     config = HeaderConfig()
     writer = header_writer.HeaderWriter(config)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -50,10 +69,10 @@ def publish_ordered(broker: EmbeddedBroker, topic: str) -> None:
 
 
 class Enough(Exception):
-    """The loop of an example is left."""
+    """Ends the loop of an example."""
 
 
-@pytest.mark.parametrize(("code", "printed"), ON_KAFKA)
+@pytest.mark.parametrize(("code", "printed"), READERS)
 def test_a_loop_reads_the_ordered_topic(
     code: str, printed: str, embedded_broker: EmbeddedBroker, unique_name: UniqueName
 ) -> None:
@@ -72,9 +91,52 @@ def test_a_loop_reads_the_ordered_topic(
     assert lines == printed.splitlines()
 
 
+@pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
+def test_a_producer_publishes(
+    code: str,
+    printed: str,
+    embedded_broker: EmbeddedBroker,
+    unique_name: UniqueName,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic, 1)
+    code = code.replace("kafka:9092", embedded_broker.bootstrap).replace("events.raw", topic)
+    with serving() as server:
+        assert printed_by(code.replace("sync-1:4123", server.name)) == printed
+
+
 @pytest.mark.parametrize(("code", "printed"), ALONE, ids=range(len(ALONE)))
 def test_an_example_prints_what_the_page_shows(code: str, printed: str) -> None:
+    assert printed_by(code) == printed
+
+
+def test_the_examples_of_the_readme_run(
+    embedded_broker: EmbeddedBroker,
+    unique_name: UniqueName,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic, 1)
+    publishing, reading = re.findall(r"```python\n(.*?)```", README, re.S)
+    publishing = publishing.replace("kafka:9092", embedded_broker.bootstrap)
+    assert printed_by(publishing.replace("events.raw", topic)) == ""
+    topology, events = ROOT / "docs/examples/window.yaml", ROOT / "docs/examples/window.jsonl"
+    answer = inorder("replay", "--topology", str(topology), "--show", "window", str(events))
+    Path("results.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in answer.lines))
+    assert printed_by(reading).splitlines() == [
+        "force {'n': 3, 'mean': 13.0} confirmed",
+        "force {'n': 2, 'mean': 21.0} confirmed",
+        "force {'n': 1, 'mean': 30.0} uncertain",
+    ]
+
+
+def printed_by(code: str) -> str:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(code, str(PAGE), "exec"), {})
-    assert said.getvalue() == printed
+    return said.getvalue()

@@ -75,7 +75,7 @@ def same(current: Current) -> dict[str, Any]:
 
 
 def rows_in(folder: Path) -> list[Result]:
-    """All that a reader finds in finished files, as docs/guides/sinks.md tells it to look."""
+    """All that a reader finds in finished files, as docs/guides/results.md tells it to look."""
     lines: list[bytes] = []
     for path in sorted(folder.glob("results-*.jsonl")):
         lines += path.read_bytes().splitlines()

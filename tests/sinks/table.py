@@ -1,4 +1,4 @@
-"""A table of results as `upsert` writes it, and the recipes of docs/guides/tables.md."""
+"""A table of results as `upsert` writes it, and the recipes of docs/guides/results.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import ROOT
 from tests.sinks.results import MemorySink, same
 from tests.sinks.topic import ResultsProducer, history
 
-PAGE = (ROOT / "docs" / "guides" / "tables.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "results.md").read_text()
 
 Rows = dict[str, Any]
 

@@ -33,7 +33,7 @@ WORDS = 60
 def texts() -> tuple[str, str, str]:
     """The view, what stands now, what stood."""
     page = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
-    part = page.partition("\n### What is current, and what was")[2].partition("\n##")[0]
+    part = page.partition("\n### Query current and past results")[2].partition("\n##")[0]
     view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
     return view, now, then
 

@@ -39,7 +39,11 @@ print(json.dumps({
 
 
 def tutorial() -> str:
-    return PAGE.read_text(encoding="utf-8").partition("\n## Ten minutes")[2].partition("\n## ")[0]
+    return (
+        PAGE.read_text(encoding="utf-8")
+        .partition("\n## Try it in ten minutes")[2]
+        .partition("\n## ")[0]
+    )
 
 
 def in_jupyter(notebook: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How a query answers, and what it asks of its waiting (`quality:`) with the strategy for it.
 
 A window is emitted as soon as the promised accuracy allows it, at the latest after `max_wait`. The
-methods of papers are in `topology.published`; docs/concepts/waiting.md compares them.
+methods of papers are in `topology.published`; benchmarks/README.md compares them.
 """
 
 from __future__ import annotations

@@ -32,37 +32,39 @@ class ClockConfig(Section):
     """How a source's clock is measured, and how far it is believed."""
 
     sync: Annotated[Sync, one_of(Sync)] = "udp"
-    """`none`: samples are without effect, and the clock topic is not read."""
+    """Whether time sync counts. Under `none` samples have no effect, and the clock topic is not
+    read."""
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
-    """What an event of a source that has not synced gets."""
+    """The time of events of a source that has not synced. `trust` takes the timestamp, `estimate`
+    corrects it by arrivals, and `reject` makes a dead letter."""
     max_ahead_ns: DurationNs = 3_600_000_000_000
-    """A trusted stamp further after its arrival is dead. Raise it where clocks that are ahead by
-    more are to be believed."""
+    """A trusted timestamp further ahead of its arrival is a dead letter. Raise it if clocks that
+    are ahead by more are to be believed."""
     max_behind_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
     """An event whose time lies further before its arrival is dead, so that times fit 64 bits."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
-    """How many time servers a source syncs with: most of them have to agree. Set it to 3 or more
-    where one server may be wrong."""
+    """The number of time servers that a source asks. Most of them have to agree. Set it to 3 or
+    more if one server may be wrong."""
     max_error_ns: PositiveNs = 20_000_000
-    """A source less sure than that counts as unsynced. Raise it where the network to the time
-    server is slow, lower it where order has to be exact."""
+    """A source with a larger time error counts as unsynced. Raise it if the network to the time
+    server is slow, lower it if order has to be exact."""
     sync_window_ns: PositiveNs = 300_000_000_000
-    """How long a round of time sync counts. Raise it where sources sync more rarely."""
+    """How long a round of time sync counts. Raise it if sources sync more rarely."""
     max_skew_ppb: Annotated[int, whole(0, MAX_SKEW_PPB), Unspelled()] = 250_000
     """How fast a clock may drift; too small breaks the stated error."""
     wander_ppb_per_min: Annotated[int, whole(0), Unspelled()] = 100
     """How fast its rate may change."""
     granularity_ns: DurationNs | None = None
-    """How fine the source's clock and the server's can be read; left out, the unit of `ts`. Raise
-    it where clocks tick more coarsely than they write."""
+    """The resolution of the clocks of source and server. By default it is the unit of `ts`. Raise
+    it if clocks tick more coarsely than they write."""
     activation_ns: Annotated[DurationNs, Unspelled()] = 1_000_000_000
     """From a sample's arrival until it applies."""
     broker_slack_ns: DurationNs = 1_000_000_000
-    """How far the broker's clock may be off before an event refutes its source. Raise it where
-    brokers have no NTP."""
+    """How far the broker's clock may be off before an event contradicts the clock of its source.
+    Raise it if brokers have no NTP."""
     mend_above_ns: DurationNs = 500_000_000
-    """A clock that is behind by less is left alone (`estimate`). Lower it where packets are quick,
-    raise it where all take long."""
+    """Under `estimate`, a clock that is behind by less is not corrected. Lower it if packets are
+    quick. Raise it if all packets take long."""
     jump_min_ns: Annotated[PositiveNs, Unspelled()] = 1_000_000_000
     """What counts as a jump seen in events."""
 

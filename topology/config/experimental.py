@@ -25,19 +25,19 @@ class StreamMethods(Section):
     """None: ours."""
 
     reorder: Annotated[ReorderMethod, one_of(ReorderMethod)] | None = None
-    """How long REORDER waits: as the thesis or RFC 6298 for a hole, as MP-K-Slack under `rule:
-    time`."""
+    """The wait for a gap: `thesis`, or `rfc` for RFC 6298. Under `rule: time` it is `mp` for
+    MP-K-Slack."""
     clock: Annotated[ClockMethod, one_of(ClockMethod)] | None = None
-    """How rounds of time sync become a clock."""
+    """The method that turns rounds of time sync into a clock."""
     merge: Annotated[MergeMethod, one_of(MergeMethod)] | None = None
-    """How long MERGE waits for a silent source."""
+    """The method that decides how long merge waits for a silent source."""
 
 
 class QueryMethods(Section):
     """None: ours."""
 
     quality: Annotated[QualityMethod, one_of(QualityMethod)] | None = None
-    """How the wait for the target of `quality` is found."""
+    """The method that finds the wait for the target of `quality`."""
 
 
 def reorder_faults(methods: StreamMethods, rule: str, given: set[str]) -> Iterator[Fault]:

@@ -52,25 +52,26 @@ class FieldsConfig(Section):
     `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`."""
 
     preset: Annotated[FieldPreset, one_of(FieldPreset)] | None = None
-    """The places that all others differ from; left out, nothing is named but `ts: timestamp`."""
+    """The places that hold unless you name another. By default only `ts: timestamp` is named."""
     source: WhereText | None = None
-    """Who sent it: a text or an integer."""
+    """The name of the source: text or an integer."""
     seq: WhereText | None = None
-    """Its number among those of its source: an integer, or its digits."""
+    """The sequence number: an integer, or its digits."""
     ts: WhereText | None = None
-    """Its time by the source's clock: a number, RFC 3339, or the record's own `timestamp`."""
+    """The reported timestamp: a number, RFC 3339 text, or the record's own `timestamp`."""
     type: WhereText | None = None
-    """Its type."""
+    """The event type."""
     epoch: WhereText | None = None
-    """The source's incarnation: an integer that rises."""
+    """The epoch of the source: an integer that rises at each restart."""
     stream: WhereText | None = None
-    """Its stream; left out, the topic's only one."""
+    """The stream. By default it is the topic's only one."""
     kind: WhereText | None = None
-    """What marks heartbeats and byes."""
+    """The mark of heartbeats and end-of-stream markers."""
     payload: WhereText | None = None
-    """What queries read; left out, the whole value."""
+    """The part that queries read. By default it is the whole value."""
     arrival: WhereText | None = None
-    """When a row of a file arrived (`replay`); records of a topic go by the stream's `arrival`."""
+    """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
+    `arrival`."""
 
     @model_validator(mode="after")
     def _can_be_read(self) -> FieldsConfig:

@@ -58,29 +58,29 @@ class TopicsConfig(Section):
     """The topics besides the streams' own, and how topics are made."""
 
     partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
-    """Partitions of every topic that `topics create` makes. Raise it where one process a stage is
-    not enough."""
+    """The number of partitions of every topic that `inorder topics create` makes. Raise it if one
+    process a stage is not enough."""
     replication: Annotated[int, whole(1, 32_767)] | None = None
-    """Copies of every topic; left out, what the brokers' own setting says. Set it to 3 where the
-    loss of a broker must lose nothing."""
+    """The number of replicas of every topic. By default the brokers decide. Set it to 3 if the loss
+    of a broker must lose nothing."""
     sequenced: TopicName = "events.sequenced"
-    """Between reorder and merge."""
+    """The topic between reorder and merge."""
     gaps: TopicName = "events.gaps"
-    """The ledger of lost numbers."""
+    """The topic of gaps: sequence numbers that did not come in time."""
     late: TopicName = "events.late"
-    """Events that are late under `late: side`, or may be copies."""
+    """The topic of late events under `late: side`, and of late events that may be duplicates."""
     dead: TopicName = "events.dead"
-    """Dead letters: what could not be used, why, and where it is."""
+    """The topic of dead letters: why a record could not be used, and where it lies."""
     clock: TopicName = "clock.offsets"
-    """Samples of time sync, and declared offsets."""
+    """The topic of time sync samples and declared offsets."""
     windows: TopicName = "results.windows"
-    """Results of windows."""
+    """The topic of window results."""
     matches: TopicName = "results.matches"
-    """Results of patterns."""
+    """The topic of the results of patterns and detectors."""
     joins: TopicName = "results.joins"
-    """Results of joins."""
+    """The topic of join results."""
     resend: TopicName | None = None
-    """Requests to send again (`inorder resend`); left out, there are none."""
+    """The topic of requests to send events again (`inorder resend`). By default there is none."""
     max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
     """Key, value and headers of a record together; larger ones are dead."""
 
@@ -157,28 +157,29 @@ class TopologyFile(Section):
         Mapping[Name, StreamConfig],
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
-    """The streams by name; the name is their `streamId`."""
+    """The streams, by name. The name is the `streamId` of their records."""
     stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
         default=None, validation_alias="stages"
     )
-    """Where the chain is cut into processes. Left out, each operator is a stage, but
-    `reorder+merge` share one, without a topic between, where each stream lies in one partition of
-    its input: `keyed_by: stream`, or `topics.partitions: 1`."""
+    """The stages of the pipeline; each runs in a process of its own. By default every operator is a
+    stage. `reorder+merge` share a stage if each stream lies in one partition of its input
+    (`keyed_by: stream`, or `topics.partitions: 1`)."""
     queries: Annotated[
         Mapping[Name, QueryConfig],
         BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
     ] = Field(default_factory=dict)
-    """Windows, joins and patterns by name."""
+    """The windows, joins, patterns and detectors, by name."""
     functions: Annotated[
         str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
     ] = ""
-    """A Python file beside this one with functions of your own."""
+    """A Python file beside this one with your own functions, aggregates and detectors."""
     _user_functions: UserFunctions = PrivateAttr(default=NOTHING)
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
-    """`at_least_once` is seen sooner, and some of it twice after a crash."""
+    """`exactly_once` shows readers committed outputs alone. `at_least_once` shows outputs sooner,
+    and repeats some of them after a crash."""
     checkpoint_ns: PositiveNs = 100_000_000
-    """How often outputs, state and offsets are committed, and so the latency of readers. Raise it
-    where commits cost too much."""
+    """How often a stage commits its outputs, state and offsets. Read-committed readers see outputs
+    so often. Raise it if commits cost too much."""
     application: Annotated[
         str,
         text(
@@ -187,37 +188,40 @@ class TopologyFile(Section):
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"
-    """Names consumer groups, transactions and changelogs; a new one begins anew, and needs outputs
-    of its own."""
+    """The name in consumer groups, transactions and changelogs. A new name starts with an empty
+    state, and needs output topics of its own."""
     topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig.by_default()
-    """The topics besides those of the streams, and how topics are made."""
+    """The other topics, and how `inorder topics create` makes all of them."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
-    """Where local copies of the state are kept."""
+    """The store of the local copy of the state. The changelog topic remains the original."""
     redis: Annotated[str, Given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
-    """The Redis of `state: redis`; its password comes from INORDER_REDIS_PASSWORD."""
+    """The URL of the Redis server for `state: redis`. Its password comes from
+    INORDER_REDIS_PASSWORD."""
     heartbeat_ns: Annotated[PositiveNs, Unspelled()] = 200_000_000
     """Watermarks are announced at multiples of it on the arrival clock."""
     watermark: Flag = True
-    """Whether `events.ordered` holds watermarks. Switch them off where its readers take events
+    """Whether `events.ordered` contains watermarks. Switch them off if its readers expect events
     alone."""
     patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
-    """Where patterns take their events; before the merge they answer sooner."""
+    """The events that patterns read. Before the merge (`sequenced`, `raw`) matches come sooner, and
+    are corrected more often."""
     windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
-    """Where windows take their events."""
+    """The events that windows read. Before the merge (`sequenced`) each window query needs
+    `quality`."""
     joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
-    """Where joins take their events."""
+    """The events that joins read. Before the merge (`sequenced`) each join needs `quality`."""
     tick_lag_ns: DurationNs = 100_000_000
-    """How far behind the broker's end time moves on where no record comes. Raise it where
+    """How far the arrival clock stays behind the newest poll while no record comes. Raise it if
     `inorder_tick_late_records_total` counts."""
     spill_after_ns: PositiveNs = 30_000_000_000
-    """What is held longer goes into the state. Lower it where the input is kept only briefly."""
+    """An event that is buffered longer is written into the state. Lower it if the input keeps
+    records only briefly."""
     correct_for_ns: DurationNs = 600_000_000_000
-    """How long after the watermark late events change results; then they are final. Raise it where
-    events come later still, lower it where the state is too large."""
+    """The allowed lateness: how long after the watermark late events change results. Then results
+    are final. Raise it if events come later still, lower it if the state is too large."""
     transaction_timeout_ns: PositiveNs = 10_000_000_000
-    """After it a dead worker's open transaction no longer holds up readers. Transactions are made
-    to take a quarter of it at most. Raise it where transactions are aborted because brokers are
-    slow."""
+    """After this time a dead worker's open transaction no longer blocks readers. A transaction
+    takes a quarter of it at most. Raise it if transactions are aborted because brokers are slow."""
 
     @property
     def stuck_after_ns(self) -> int:

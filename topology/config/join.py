@@ -64,11 +64,11 @@ class SideConfig(Section):
     events alone; `key` where it is called otherwise than on the other sides."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
-    """Which stream; may be left out where there is one."""
+    """The stream of this side. Name it if there are several."""
     type: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
-    """Events of this type alone."""
+    """The type of the events that take part. By default all do."""
     key: Key | None = None
-    """Where it is called otherwise than on the other sides."""
+    """The key of this side, if its path differs from that of the other sides."""
 
 
 def _condition(value: Any, info: ValidationInfo) -> JoinCondition:

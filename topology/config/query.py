@@ -115,7 +115,9 @@ def _text_of(query: Query) -> str:
 def _fault(error: Any) -> Fault:
     place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
     return Fault(
-        (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/guides/patterns.md"
+        (),
+        f"{error.message}{place}",
+        error.hint or f"see {error.code} in docs/reference/pattern_grammar.md",
     )
 
 
@@ -130,10 +132,10 @@ class QualityConfig(Section):
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
     ] = 990_000
-    """The share of first answers that must be right. Lower it where an answer that comes sooner
-    counts for more than one that is never corrected."""
+    """The share of first results that must be right. Lower it if an answer that comes sooner counts
+    for more than one that is never corrected."""
     max_wait_ns: PositiveNs = 2_000_000_000
-    """No answer is waited for longer. Raise it where `accuracy` is missed, lower it where an answer
+    """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
 
 
@@ -180,73 +182,78 @@ class SpeculateConfig(Section):
     """What reading ahead may take of a processor (`topology.answer.budget`)."""
 
     share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
-    """The share of a processor, for all detectors of a stream that run ahead; of several shares the
-    smallest counts. Lower it where the stage does not keep up with its input."""
+    """The share of a processor for all speculative detectors of a stream together. If they ask for
+    several shares, the smallest counts. Lower it if the stage does not keep up with its input."""
 
 
 class QueryConfig(Section):
     """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
-    """Which stream it reads; may be left out where there is one."""
+    """The stream that the query reads. Name it if there are several."""
     upsert: Flag = False
-    """Its results have a topic of their own, `results.` and the query's name, and a result that is
-    taken back is a record without a value there: compacted, the topic is the table of current
-    results (docs/guides/tables.md)."""
+    """Writes the results to a topic of their own, `results.` and the query's name. A retracted
+    result is a record without a value there. The compacted topic is the table of current results
+    (docs/guides/results.md)."""
     window: (
         Annotated[Window, Given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
     ) = None
     """The windows of a window query."""
     join: JoinSpelling | None = None
-    """When events belong together."""
+    """The condition under which events belong together."""
     pattern: (
         Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
-    """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE of SQL, whose FROM names the stream
-    (docs/guides/match_recognize.md)."""
+    """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE clause of SQL whose FROM names the
+    stream (docs/guides/match_recognize.md)."""
     detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
-    """What is emitted before it is final: nothing; what is known, with corrections. A detector may
-    also run ahead of the merge (`speculate`, which is `early` for all others)."""
+    """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
+    lets a detector run before the merge, and is `early` for other queries."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
-    """What a detector that runs ahead may take."""
+    """The limits of a speculative detector."""
     reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None
-    """What a detector reads: queries, whose results are events for it, and its stream, by name;
-    left out, the stream alone."""
+    """The inputs of a detector: its stream, and queries whose results it reads as events. By
+    default it reads the stream alone."""
     key: Key | None = None
-    """One result for each value of this path."""
+    """Makes one result for each value of this path."""
     aggregate: Annotated[Mapping[str, Aggregate], Given(read_aggregates, AGGREGATE)] | None = None
-    """Names, and what is computed of each window."""
+    """The names of the values, and how each is computed from a window."""
     sides: Sides | None = None
-    """The sides of a join by name."""
+    """The sides of a join, by name."""
     outer: Annotated[Outer, one_of(Outer)] | None = None
-    """Whether what has no partner has a row."""
+    """Whether events without a partner have a row: none (`inner`), those of the first side
+    (`left`), or all (`full`)."""
     values: Values | None = None
-    """Names, and paths that begin with a side."""
+    """The names of a row's values, and paths that begin with a side."""
     quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
-    """How good the first answer must be, and how long it may take."""
+    """The quality target: how often the first result must be right, and how long it may take."""
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
-    """What uncertain times do to the values."""
+    """How time errors affect the values. The default is `plain` for windows and `expected` for
+    joins."""
     finals: Flag = False
-    """What was emitted before it was final is emitted once more when it is."""
+    """Whether an early result is emitted once more when it is final."""
     correct_for_ns: DurationNs | None = None
-    """How long late events change its results; at most the file's. Lower it where the state of
-    this query is large."""
+    """How long late events change the query's results. It is at most that of the file, the default.
+    Lower it if the state of this query is large."""
     early_ns: DurationNs = 0
-    """Open windows that have changed are emitted so often. Set it where readers cannot wait for
-    the end of a window."""
+    """How often open windows that have changed are emitted. `0ns` emits none early. Set it if
+    readers cannot wait for the end of a window."""
     max_windows: Count = 1_000_000
-    """Windows open or kept for corrections, over all keys. Raise it where there are more keys."""
+    """The largest number of windows that are open or kept for corrections, over all keys. Raise it
+    if there are more keys."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
     """Events a join or a detector keeps."""
     max_rows: Annotated[Count, Unspelled()] = 1_000
     """Rows one event of a join may have."""
     max_keys: Count = 1_000_000
-    """Keys with a state, of a detector. Raise it where events are left out (`refused`)."""
+    """The largest number of keys with a state, of a detector. Raise it if events are left out
+    (`refused`)."""
     experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods.by_default()
-    """Methods of papers in place of ours, to be compared with."""
+    """Published methods in place of the defaults, for comparisons. A version may drop any of
+    them."""
 
     @model_validator(mode="after")
     def _stream_behind_from(self) -> QueryConfig:

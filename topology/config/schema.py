@@ -48,14 +48,16 @@ class SchemaConfig(Section):
     """The schema of values: `registry` and `subjects`, or a `file`, with `message` for Protobuf."""
 
     registry: Annotated[str, Given(_registry, {"type": "string"})] | None = None
-    """A schema registry, by its URL; values begin with five bytes that name the schema."""
+    """The URL of a schema registry. Values then begin with five bytes that name the schema."""
     subjects: Annotated[tuple[str, ...], Given(_subjects, {"type": "array"})] = ()
-    """The subjects whose schemas are read by, of values and keys; a value of another is dead."""
+    """The subjects whose schemas are accepted for values and keys. A value of another subject is a
+    dead letter."""
     file: FilePath | None = None
-    """A schema in Avro's JSON, or what protoc --include_imports --descriptor_set_out wrote; its
-    path from the topology file. Values begin with no five bytes."""
+    """A file with an Avro schema in JSON, or with the output of `protoc --include_imports
+    --descriptor_set_out`. Its path is relative to the topology file. Values then begin without the
+    five bytes of a registry."""
     message: MessageName | None = None
-    """The Protobuf message of the file that values are, like plant.Telemetry."""
+    """The Protobuf message type of the values, like plant.Telemetry."""
 
 
 class Formats(NamedTuple):

@@ -55,9 +55,9 @@ class HeaderConfig(Section):
     """The header contract: the names of a preset, and of the signature."""
 
     preset: Annotated[Preset, one_of(Preset)] = "plain"
-    """The names of the headers; `fields` reads others."""
+    """The names of the headers. Use `fields` for other names."""
     ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] = "ns"
-    """The unit of `ts` in headers and in lines of `replay` and `produce`."""
+    """The unit of `ts` in headers and in the lines of `replay` and `produce`."""
     sig: _Name | None = None
     """The header of the signature (`sig`), in streams that are `signed`."""
 
@@ -86,40 +86,44 @@ class StreamConfig(Section):
     output: TopicName = "events.ordered"
     """The topic of events in order."""
     keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
-    """What producers key the input's records by. With `stream` each stream lies in one partition,
-    and reorder and merge are one stage."""
+    """The key of the input's records. Under `stream` each stream lies in one partition, and reorder
+    and merge are one stage."""
     signed: Flag = False
-    """Whether each record has to bear the signature of the source that it names
-    (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`. So is one
-    without a time of its own (`ts_missing`), as the record's timestamp is not signed."""
+    """Whether each record must carry a signature of its source (`INORDER_MASTER_KEYS_FILE`). Other
+    records are dead letters, reason `unsigned` or `forged`. A record without a time of its own is
+    one too (`ts_missing`), as no signature covers its timestamp."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig.by_default()
-    """What the headers of records are called, and the unit of `ts`."""
+    """The names of the record headers, and the unit of `ts`."""
     arrival: Annotated[Arrival, one_of(Arrival)] | None = None
-    """When a record arrived: by the broker's `append` time; by its own `timestamp`, the largest so
-    far; or when it was `read`. Left out, `append`, which a topic of others has to have. Under the
-    other two `unsynced` is `trust`."""
+    """The arrival time of a record: the broker's LogAppendTime (`append`), its own timestamp
+    (`timestamp`), or the time of reading (`read`). The largest `timestamp` so far counts. By
+    default it is `append`; a topic with `fields` must then use LogAppendTime. Under the other two
+    `unsynced` is `trust`."""
     fields: Annotated[FieldsConfig | None, or_nothing(FieldsConfig)] = None
-    """Where records of others have source, number and time; streams of one input share it."""
+    """The places of source, sequence number and time in the records of a topic that others write.
+    Streams of one input share them."""
     format: Annotated[Format, one_of(Format)] = "json"
-    """The format of values."""
+    """The format of record values."""
     value_schema: Annotated[SchemaConfig | None, or_nothing(SchemaConfig)] = Field(
         default=None, validation_alias="schema"
     )
-    """The schema of values in Avro or Protobuf, and of keys; left out, JSON has none."""
+    """The schema of Avro or Protobuf values, and of keys. JSON needs none."""
     key_format: Annotated[KeyFormat, one_of(KeyFormat)] | None = None
-    """The format of keys, where `fields` names some of theirs; left out, a key is text."""
+    """The format of keys, if `fields` names parts of the key. By default a key is text."""
     ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] | None = None
-    """The unit of a mapped `ts` that is a number; left out, ns."""
+    """The unit of a numeric `ts` that `fields` names. By default it is ns."""
     ts_zone: ZoneName | None = None
-    """The time zone of a mapped `ts` that names none; left out, such a record is dead."""
+    """The time zone for a `ts` of `fields` that names none. Without it such a record is a dead
+    letter."""
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig.by_default()
-    """Order within one source."""
+    """The order within each source."""
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig.by_default()
-    """How the clocks of sources are measured, and how far they are believed."""
+    """How clocks are measured, and how far they are trusted."""
     merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig.by_default()
-    """Order across the sources of the stream."""
+    """The order across the sources of the stream."""
     experimental: Annotated[StreamMethods, or_nothing(StreamMethods)] = StreamMethods.by_default()
-    """Methods of papers in place of ours, to be compared with."""
+    """Published methods in place of the defaults, for comparisons. A version may drop any of
+    them."""
 
     @model_validator(mode="after")
     def _methods_fit(self) -> StreamConfig:

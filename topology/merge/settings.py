@@ -71,28 +71,28 @@ class MergeConfig(Section):
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
     """A silent source is waited for as long as its delays call for."""
     miss_target_ppm: ProbabilityPpm = 1_000
-    """The share of events that may come later than they are waited for. Lower it for fewer late
-    events, raise it for a shorter wait."""
+    """The share of events that may take longer than merge waits for their source. Lower it for
+    fewer late events, raise it for a shorter wait."""
     max_wait_ns: DurationNs = 500_000_000
-    """No source is waited for longer. Raise it where events that are late were on the way for
+    """The longest wait for a source. Raise it if events that are late were on the way for
     longer."""
     idle_after_ns: PositiveNs = 2_000_000_000
-    """A source silent for so long, and longer than usual, holds nobody back. Raise it where sources
-    pause in the midst of their work and come late after it."""
+    """A source that is silent so long, and longer than usual, is idle: merge does not wait for it.
+    Raise it if sources pause in the midst of their work and come late after it."""
     quiet_after_ns: PositiveNs = 30_000_000_000
-    """Every source silent for so long: the watermark follows the clock. Lower it where the last
-    results before a pause have to come sooner."""
+    """If all sources are silent so long, the watermark follows the arrival clock. Lower it if the
+    last results before a pause have to come sooner."""
     outage_wait_ns: DurationNs = 30_000_000_000
-    """How long at most sources are awaited after a pause of the log: set it to what producers
-    need to connect again; `0s` switches it off."""
+    """The longest wait for sources after a pause of the whole log. Set it to the time that
+    producers need to connect again. `0s` switches the wait off."""
     max_queued: Count = 1_000_000
-    """Events queued of a stream; at the bound order gives way, counted. Raise it where events are
-    late for `merge_full`."""
+    """The largest number of buffered events of a stream. At the bound order is given up for some of
+    them, and they are counted. Raise it if events are late by `merge_full`."""
     max_queued_bytes: Annotated[SizeBytes, Unspelled()] = 256 * 2**20
     """The same in bytes; in a stream, as `reorder.max_held_bytes`."""
     expected_sources: Annotated[tuple[str, ...], Given(_source_names, _SOURCES)] = ()
-    """Sources that are waited for before they were first heard, for `max_wait` from the first event
-    of all."""
+    """Sources that merge waits for before their first event. It waits `max_wait` from the stream's
+    first event."""
     new_source_allowance_ns: DurationNs | None = None
-    """How long results stay open for sources that were not heard before; left out,
-    `correct_for`. Lower it where no source appears late, so that results are final sooner."""
+    """How long results stay open for new sources. By default it is `correct_for`. Lower it if no
+    source appears late, so that results are final sooner."""

@@ -6,7 +6,7 @@ or keeps the cause of a number that REORDER had given up (`Passage.judge_filled`
 the bound pushes out are late by `merge_full` (`Merge._overflow`). Everybody who shows a cause
 reads this table: the header `late` and `reason` of a record on `events.late`, the label `reason`
 of `inorder_records_late_total`, `late_by_cause` of a replay's summary and of `explain`, the page,
-and docs/concepts/watermarks.md.
+and docs/concepts/late.md.
 """
 
 from __future__ import annotations
@@ -47,64 +47,68 @@ _AT_MERGE: Final = "topology.merge.passage.Passage.judge"
 CAUSES: Final[Mapping[str, Cause]] = {
     GAP: Cause(
         _BY_NUMBER,
-        "reorder had declared its number missing, and its place was passed when it came",
-        "a larger `reorder.max_wait`, a smaller `reorder.miss_target`",
+        "reorder had given up its number, and its place was passed when it came",
+        "a larger `reorder.max_wait`, or a smaller `reorder.miss_target`",
     ),
     OVERTAKEN: Cause(
         "topology.reorder.time_buffer.TimeBuffer._hold",
-        "a later one of its source had left when it came (`rule: time`)",
+        "a later event of its source had been emitted when it came (`rule: time`)",
         "a larger `reorder.max_wait`",
     ),
     MERGE_WAIT: Cause(
         _AT_MERGE,
-        "merge waited for its source as long as its delays call for, and that was too short",
-        "a larger `merge.max_wait`, a smaller `merge.miss_target`",
+        "merge waited for its source as long as its delays called for, and that was too short",
+        "a larger `merge.max_wait`, or a smaller `merge.miss_target`",
     ),
     MERGE_IDLE: Cause(
         _AT_MERGE,
-        "its source had been silent for `idle_after`, longer than it usually is, or said bye",
+        "its source had been silent for `idle_after` and longer than usual, or had sent its"
+        " end-of-stream marker",
         "a longer `idle_after`, or heartbeats",
     ),
     MERGE_NEW: Cause(
         _AT_MERGE,
-        "its source was new or had been forgotten, and others were further on",
-        "`expected_sources`, and a `merge.max_wait` as long as its first event may take;"
-        " a larger `reorder.max_sources`",
+        "its source was new or had been forgotten, and other sources were further on",
+        "`expected_sources`, with a `merge.max_wait` as long as its first event may take;"
+        " or a larger `reorder.max_sources`",
     ),
     MERGE_BEHIND: Cause(
         _AT_MERGE,
         "its source is catching up: the event before it was late too",
-        "see the cause of the first",
+        "the remedy for the first late event of its source",
     ),
     MERGE_PAUSE: Cause(
         _AT_MERGE,
-        "the whole log had paused, and others were back first or the pause was above `quiet_after`",
+        "the whole log had paused, and other sources were back first, or the pause was longer than"
+        " `quiet_after`",
         "a `quiet_after` above the longest outage",
     ),
     MERGE_CLOCK: Cause(
         _AT_MERGE,
-        "its time is below that of the event before it of its source, whose clock was forgotten",
+        "its time is below that of the event before it, because the clock of its source had been"
+        " forgotten",
         "a larger `reorder.max_sources`",
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,
-        "`max_queued` or `max_held_bytes` was reached, and events had to leave",
+        "`max_queued` or `max_held_bytes` was reached, and order had to be given up",
         "a larger `merge.max_queued` or `reorder.max_held_bytes`",
     ),
     BEYOND_MEMORY: Cause(
         _BY_NUMBER,
-        "its number is older than the numbers that reorder remembers as lost; it may be a copy",
+        "its number is older than the given-up numbers that reorder remembers; it may be a"
+        " duplicate",
         "a larger `reorder.gap_memory`",
     ),
     BEFORE_START: Cause(
         _BY_NUMBER,
-        "its number is below the one with which its source was taken to start; it may be a copy",
-        "`reorder.start: zero` where sources count from 0, or a larger `reorder.max_wait`",
+        "its number is below the first one of its source; it may be a duplicate",
+        "`reorder.start: zero` if sources count from 0, or a larger `reorder.max_wait`",
     ),
     OLD_EPOCH: Cause(
         _BY_NUMBER,
-        "a higher epoch of its source had begun; it may be a copy",
-        "one producer per source; a new epoch only after a restart",
+        "a higher epoch of its source had begun; it may be a duplicate",
+        "one producer for each source, and a new epoch only after a restart",
     ),
     BELOW_FRONTIER: Cause(
         "topology.pattern.run.admit.Admission.refusal",

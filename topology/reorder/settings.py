@@ -79,50 +79,52 @@ class ReorderConfig(Section):
     time. `start: zero` is kept as 0."""
 
     rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
-    """How long a hole is waited for; `time`: sources that number nothing."""
+    """How long a gap is awaited: as `miss_target` asks (`miss`), or always `max_wait` (`fixed`).
+    Under `time`, sources have no sequence numbers, and each is ordered by its own time."""
     without_seq: Annotated[WithoutSeq, one_of(WithoutSeq)] = "dead"
-    """What becomes of records without a sequence number; under `by_time`, sources whose first event
-    has none are put in order by their own time, all others by their numbers."""
+    """Whether a record without a sequence number is a dead letter (`dead`) or is ordered by time
+    (`by_time`). Under `by_time` the first event of a source decides for the source."""
     miss_target_ppm: ProbabilityPpm = 1_000
-    """Under `rule: miss`, the share of holes that may outlive their wait; of events without a
-    number, the share that may be late. Lower it for fewer late events, raise it for a shorter
+    """Under `rule: miss`, the share of gaps that may outlive their wait. Without sequence numbers,
+    the share of events that may be late. Lower it for fewer late events, raise it for a shorter
     wait."""
     max_wait_ns: DurationNs = 500_000_000
-    """No hole is waited for longer, and no event without a number waits longer. Raise it where lost
-    numbers come after all, lower it where results have to be quick."""
+    """The longest wait for a gap, and the longest wait of an event without a sequence number. Raise
+    it if lost numbers come after all, lower it if results have to be quick."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
-    """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
+    """The policy for late events: emit them with a mark (`pass`), drop them (`drop`), or write them
+    to `topics.late` (`side`)."""
     start: Annotated[Start, Given(_start, _START)] = "auto"
-    """The first number of a source; `auto` waits a little for smaller ones."""
+    """The first sequence number of a source. `auto` waits up to `max_wait` for smaller numbers."""
     infer_restart: Annotated[
         InferRestart, Given(_infer_restart, {"enum": ["auto", True, False]})
     ] = "auto"
-    """Whether small numbers after large ones are a new epoch."""
+    """Whether small numbers after large ones begin a new epoch."""
     seq_bits: Annotated[int, whole(8, 63)] = 63
-    """The width of a counter that wraps. Set it to the width of the counter that your sources
-    have."""
+    """The width in bits of a counter that wraps. Set it to the width of the counter that your
+    sources have."""
     max_jump: Count = 1_000_000
-    """A number further ahead has to be confirmed by another near it. Raise it where sources skip
+    """A number further ahead needs another number near it as confirmation. Raise it if sources skip
     more numbers."""
     max_held: Count = 100_000
-    """Events held of one source; at the bound its oldest hole is given up. Raise it where a source
-    sends more within `max_wait`."""
+    """The largest number of buffered events of one source. At the bound its oldest gap is given up.
+    Raise it if a source sends more within `max_wait`."""
     max_held_total: Annotated[Count, Unspelled()] = 1_000_000
     """Events held of all sources of a stream in a partition."""
     max_held_bytes: SizeBytes = 256 * 2**20
-    """Bytes held of all sources of a stream in a partition, by reorder and by merge each. Lower it
-    where memory is scarce."""
+    """The largest payload that reorder and merge each buffer for a stream in a partition. Lower it
+    if memory is scarce."""
     max_sources: Count = 200_000
-    """Sources remembered; beyond, the longest idle one is forgotten. Raise it where there are
-    more."""
+    """The largest number of sources that are remembered. Beyond it, the source that has been idle
+    longest is forgotten. Raise it if there are more."""
     forget_after_ns: PositiveNs = 86_400_000_000_000
-    """A source silent for so long that holds nothing is forgotten. Lower it where sources leave
-    without a bye."""
+    """A source that is silent so long, and has no buffered events, is forgotten. Lower it if
+    sources leave without an end-of-stream marker."""
     gap_ranges: Annotated[Count, Unspelled()] = 10_000
     """Lost stretches remembered of a source, to distinguish late ones from copies."""
     gap_memory_ns: PositiveNs = 3_600_000_000_000
-    """How long lost numbers are remembered. Raise it where they come later still, and are called
-    `beyond_memory`."""
+    """How long numbers that were given up are remembered. Raise it if they come still later, and
+    are late by `beyond_memory`."""
 
     @property
     def numbered(self) -> bool:

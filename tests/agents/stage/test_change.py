@@ -303,7 +303,7 @@ ON_PAGE: dict[str, list[Any]] = {
 
 
 def test_the_page_has_each_verdict_and_nothing_else() -> None:
-    lines = PAGE.read_text().split("## What each change means")[1].splitlines()
+    lines = PAGE.read_text().split("## Look up a change")[1].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][2:]
     named = {re.sub(r" \(.*\)$", "", name.strip()): verdict.strip() for name, verdict in rows}
     assert named.keys() == ON_PAGE.keys()

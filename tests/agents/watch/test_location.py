@@ -100,7 +100,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "late and passed on",
         [fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")])],
         "late",
-        "usually is, or said bye (merge_idle); sent on marked late",
+        "end-of-stream marker (merge_idle); sent on marked late",
     ),
     (
         "late and kept out",

@@ -1,5 +1,5 @@
 """Examples: each cause of being late has a function that decides, a reason and a remedy, and the
-page about MERGE has the same sentences."""
+page about late events has the same sentences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_cause_is_passed_on_or_kept_apart() -> None:
 
 
 def test_the_page_shows_the_table() -> None:
-    page = (ROOT / "docs/concepts/watermarks.md").read_text()
+    page = (ROOT / "docs/concepts/late.md").read_text()
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", page, flags=re.MULTILINE))
     for word, cause in CAUSES.items():
         assert rows[word].startswith(f"{cause.because} | {cause.remedy}")

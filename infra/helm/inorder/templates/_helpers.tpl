@@ -208,7 +208,7 @@ namespace="{{ .Release.Namespace }}"
 {{- if and (hasPrefix "SASL" $protocol) (not (include "inorder.mechanism" .)) }}{{ fail (printf "kafka.settings: %s needs sasl.mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" $protocol) }}{{ end }}
 {{- $settings := .root.Values.kafka.settings }}
 {{- $asked := or (hasPrefix "SASL" $protocol) (hasKey $settings "ssl.ca.location") (hasKey $settings "ssl.certificate.location") }}
-{{- if and $asked (not .worker.autoscaling.lag.authenticationRef) }}{{ fail (printf "%s.authenticationRef: the brokers speak %s, and KEDA asks them for itself; name a TriggerAuthentication (docs/operate/kubernetes.md, Scaling by lag)" $where $protocol) }}{{ end }}
+{{- if and $asked (not .worker.autoscaling.lag.authenticationRef) }}{{ fail (printf "%s.authenticationRef: the brokers speak %s, and KEDA asks them for itself; name a TriggerAuthentication (docs/operate/kubernetes.md, Scale by lag)" $where $protocol) }}{{ end }}
 {{- end }}
 
 {{/* No pod may write but to its volumes, nor gain rights. */}}

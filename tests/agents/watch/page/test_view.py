@@ -49,7 +49,7 @@ def test_a_stage_counts_what_it_decided_to_be_late() -> None:
     assert late == {"reorder": 3, "merge": 5, "window": 0}
     last = [(each["stage"], each["reason"]) for each in seen["late"]]
     assert last == [("merge", "merge_wait"), ("reorder", "gap")]
-    assert seen["remedies"]["gap"].startswith("reorder had declared its number missing")
+    assert seen["remedies"]["gap"].startswith("reorder had given up its number")
     assert "what helps: a larger reorder.max_wait" in seen["remedies"]["gap"]
 
 

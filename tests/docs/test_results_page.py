@@ -1,4 +1,4 @@
-"""Examples: the recipes of docs/guides/tables.md, as written there, hold the current results."""
+"""Examples: the recipes of docs/guides/results.md, as written there, hold the current results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ def topic(kafka: SharedKafka, unique_name: UniqueName) -> str:
 
 
 def test_no_recipe_is_long() -> None:
-    recipes = re.findall(r"^```\w+\n(.*?)^```", PAGE.partition("## Recipes")[2], re.M | re.S)
+    recipes = re.findall(
+        r"^```\w+\n(.*?)^```",
+        PAGE.partition("\n## Use a recipe\n")[2].partition("\n## ")[0],
+        re.M | re.S,
+    )
     assert len(recipes) == 6
     assert max(len([*filter(None, each.splitlines())]) for each in recipes) <= MOST_LINES
 

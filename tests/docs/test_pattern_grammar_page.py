@@ -1,0 +1,78 @@
+"""Examples: docs/reference/pattern_grammar.md knows the words of the language, and each code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from lark import Lark, UnexpectedInput
+
+from tests import ROOT
+from tests.topology.pattern.language.test_parse import PUBLISHED
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.tree.errors import CODES, QueryRefused
+from topology.pattern.tree.words import FREE, KEYWORDS, RESERVED_WORDS
+
+PAGE = (ROOT / "docs" / "reference" / "pattern_grammar.md").read_text("utf-8")
+EXAMPLES, GRAMMAR, RESERVED, ERROR = re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S)
+OF_CHECK = {"W_ABSENCE", "W_ARITY"}
+"""What only a topology file shows, or the functions beside it."""
+TERMINALS = r"""
+name: /[^\W\d]\w*/ | /`[^`]+`/
+int: /[0-9]+/
+number: /[0-9]+(\.[0-9]+)?/
+string: /'([^']|'')*'/
+%ignore /\s+/
+%ignore /--[^\n]*/
+"""
+
+
+def test_each_code_has_a_remedy() -> None:
+    remedies = re.findall(r"^\| `([EW]_[A-Z_]+)` \| [^|]+ \|$", PAGE, re.M)
+    assert sorted(remedies) == sorted(CODES.keys() | OF_CHECK)
+
+
+@pytest.mark.parametrize("query", EXAMPLES.splitlines())
+def test_the_examples_may_run(query: str) -> None:
+    check(parse_query(query), query)
+
+
+def test_the_error_is_shown_as_it_is() -> None:
+    text = "PATTERN SEQ(Gas g, Smoke s)\nWITHIN 5 mintes"
+    with pytest.raises(QueryRefused) as refused:
+        check(parse_query(text), text)
+    assert str(refused.value) == ERROR.rstrip()
+
+
+def test_the_grammar_has_each_keyword() -> None:
+    words = re.findall(r"\b[A-Z]+\b", re.sub(r'"[^"]*"', " ", GRAMMAR))
+    assert {word.lower() for word in words} == KEYWORDS
+
+
+@pytest.fixture(scope="module")
+def as_written() -> Lark:
+    """The page's grammar as lark reads it: { } is ( )*, and a keyword stands in quotes."""
+    rules = re.sub(r"^(\w+) +=", r"\1:", GRAMMAR, flags=re.M)
+    parts = re.split(r'("[^"]*")', rules)
+    parts[::2] = [
+        re.sub(r"\b([A-Z]+)\b", r'"\1"i', each.replace("{", "(").replace("}", ")*"))
+        for each in parts[::2]
+    ]
+    return Lark("".join(parts) + TERMINALS, parser="earley", start="script")
+
+
+@pytest.mark.parametrize("query", [*EXAMPLES.splitlines(), *PUBLISHED.values()])
+def test_the_grammar_takes_what_the_language_takes(query: str, as_written: Lark) -> None:
+    as_written.parse(query)
+
+
+@pytest.mark.parametrize("query", ["PATTERN A a", "PATTERN SEQ() WITHIN 1 s", "A a WITHIN 1 s"])
+def test_the_grammar_does_not_take_all(query: str, as_written: Lark) -> None:
+    with pytest.raises(UnexpectedInput):
+        as_written.parse(query)
+
+
+def test_the_reserved_words_are_those_of_the_language() -> None:
+    assert RESERVED.split() == sorted(word.upper() for word in RESERVED_WORDS)
+    assert not {word.upper() for word in FREE} & {*RESERVED.split()}
