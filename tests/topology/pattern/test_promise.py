@@ -140,7 +140,7 @@ def test_what_was_achieved_is_results_of() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))
     figures = operator.chains["default"].figures()
-    assert figures["pattern_promised_ppm"] == 900_000
+    assert figures["pattern_target_ppm"] == 900_000
     assert figures["pattern_achieved_ppm"] >= 900_000
     explained = operator.chains["default"].explain()["pattern"]["quality"]["q"]
     assert explained["closed_by"]["probable"] > 0
