@@ -98,12 +98,12 @@ class Deaths:
         reason, first = self.reasons()[0]
         place = f"{first.log} offset" if first.log else each
         whole = (
-            f"every {each} is dead ({dead:,})"
+            f"every {each} is a dead letter ({dead:,})"
             if dead >= self.read
-            else f"{dead:,} of {self.read:,} {each}s are dead"
+            else f"{dead:,} of {self.read:,} {each}s are dead letters"
         )
         most = "" if first.count == dead else "most of them "
-        return f"{whole}, {most}as {reason}; {place} {first.offset}", first.detail
+        return f"{whole}, {most}with reason {reason}; {place} {first.offset}", first.detail
 
     # -- as plain values, for whoever asks a worker ------------------------------------------------
 

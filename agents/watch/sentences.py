@@ -1,4 +1,4 @@
-"""What waits and why, in words: for `inorder explain`, one event explained, and the page."""
+"""Sentences that say why events are buffered or late, for `inorder explain` and the page."""
 
 from __future__ import annotations
 
@@ -15,51 +15,52 @@ NS_PER_MS: Final = 1_000_000
 NAMED: Final = 5
 """Sources that a sentence names."""
 
+WHY_HELD: Final = {
+    "start": "until the first number of its source is known",
+    "time": "until no earlier event can come",
+    "jump": "because its number jumped and no other event has confirmed it",
+    "epoch": "until epoch {epoch_in_force} of its source has ended",
+}
+"""Completes "buffered ..." by reason. The reason `hole` has the numbers of its gap."""
+
 
 def numbers(missing: Sequence[int]) -> str:
-    """The first and the last, as one."""
+    """Name a gap by its first and last number."""
     first, last = missing
     return f"number {first}" if first == last else f"numbers {first} to {last}"
 
 
 def why_held(waits: Mapping[str, Any]) -> str:
-    """Why REORDER holds an event, or the first of a source: `reason` and what belongs to it."""
-    match waits["reason"]:
-        case "start":
-            return "until it is known where its source starts"
-        case "time":
-            return "until no earlier one is to be expected"
-        case "jump":
-            return "as its number jumped and no other has confirmed it"
-        case "epoch":
-            return f"until epoch {waits['epoch_in_force']} of its source is over"
-    return f"behind {numbers(waits['missing'])}"
+    """Return why REORDER buffers an event, or the first event of a source."""
+    if waits["reason"] in WHY_HELD:
+        return WHY_HELD[waits["reason"]].format_map(waits)
+    return f"after a gap at {numbers(waits['missing'])}"
 
 
 def why_awaited(source: Mapping[str, Any]) -> str:
-    """Why MERGE waits for a source."""
+    """Return why MERGE waits for a source."""
     if source["behind_hole"]:
-        return "its events wait behind a hole"
+        return "its events are buffered after a gap"
     if source["after_pause"]:
-        return "the log paused and it is not back yet"
+        return "the log paused and the source has not resumed"
     until = source["until"]
-    return "it is silent" + ("" if until is None else f", until {until} at most")
+    return "it is idle" + ("" if until is None else f", until {until} at most")
 
 
 def why_late(reason: str) -> str:
-    """Ends the sentence "the event is late because ..."."""
+    """Complete the sentence "the event is late because ..."."""
     cause = CAUSES.get(reason)
     return reason if cause is None else f"{cause.because} ({reason})".replace("`", "")
 
 
 def what_helps(reason: str) -> list[str]:
-    """Against late events of this cause; nothing where the cause is not known."""
+    """Return the remedy for late events of this cause, or nothing for an unknown cause."""
     cause = CAUSES.get(reason)
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
 def scattered(stream: str, sources: Sequence[str]) -> list[str]:
-    """Where sources came by several input partitions; nothing where none did."""
+    """Name the sources that came by several input partitions, with the remedy."""
     if not sources:
         return []
     named = ", ".join(sources[:NAMED]) + (", and others" if len(sources) > NAMED else "")

@@ -81,25 +81,26 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
         wait_for_words(
             worker,
             r"/0: 3 held, next offset 4, end 4$",
-            r"default/hole epoch 0: 1 held behind number 1, for \d+ ms, at most \d+ ms more$",
+            r"default/hole epoch 0: 1 held after a gap at number 1, for \d+ ms,"
+            r" at most \d+ ms more$",
             r"default: 2 wait for the merge, the first from quick ",
-            r"held back by hole: its events wait behind a hole$",
+            r"held back by hole: its events are buffered after a gap$",
         )
         assert "held back" not in lines_of(worker, "--source", "slow")
         of_event = lines_of(worker, "--source", "hole", "--seq", "2")
         assert "default: hole/0/2: held by reorder" in of_event
-        assert "behind number 1, awaited for" in of_event
+        assert "after a gap at number 1, awaited for" in of_event
         assert "has not come; awaited" in lines_of(worker, "--source", "hole", "--seq", "1")
         quick = lines_of(worker, "--source", "quick", "--seq", "0")
         assert "default: quick/0/0: held by merge" in quick
-        assert "  waits for hole: its events wait behind a hole" in quick
+        assert "  waits for hole: its events are buffered after a gap" in quick
         assert "nobody who was asked has met" in lines_of(worker, "--source", "x", "--seq", "1")
         tell(("hole", 1, 3), ("quick", 1, 1000), ("other", 0, 500), ("other", 2, 2000))
         wait_for_words(
             worker,
-            r"default/other epoch 0: 1 held behind number 1,",
+            r"default/other epoch 0: 1 held after a gap at number 1,",
             r"default: 4 wait for the merge, the first from hole ",
-            r"held back by slow: it is silent, until \d+ at most$",
+            r"held back by slow: it is idle, until \d+ at most$",
         )
         began_s = time.monotonic()
         assert worker.stop() == 0, worker.log

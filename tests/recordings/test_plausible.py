@@ -115,7 +115,7 @@ def test_floating_point_times_are_dead_and_their_unit_is_told(tmp_path: Path) ->
     answer = replayed(tmp_path, rows(30, NOW_MS / 1_000 + 0.25, 1))
     unit, dead = warnings(answer)
     assert "{ts_unit: s}" in unit
-    assert "every line is dead (30), as ts_not_integer; line 1: `ts` is" in dead
+    assert "every line is a dead letter (30), with reason ts_not_integer; line 1: `ts` is" in dead
     assert answer.code == 4
 
 
@@ -137,7 +137,7 @@ def test_that_most_are_dead_is_told_while_it_runs(tmp_path: Path) -> None:
     made = [{"source": "a", "seq": "x"} for _ in range(2_500)]
     first, last = warnings(replayed(tmp_path, made))
     assert first.startswith("WARNING: so far ")
-    assert "every line is dead (2,500)" in last
+    assert "every line is a dead letter (2,500)" in last
 
 
 def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Path) -> None:
@@ -182,4 +182,4 @@ def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Pat
     rejecting = "streams: {default: {clock: {unsynced: reject}}}\n"
     answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), topology=rejecting)
     assert answer.code == 0
-    assert "every line is dead (30), as unsynced" in warnings(answer)[-1]
+    assert "every line is a dead letter (30), with reason unsynced" in warnings(answer)[-1]

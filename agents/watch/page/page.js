@@ -10,12 +10,20 @@ let latest = null;
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const bytes = new Intl.NumberFormat("en", { style: "unit", unit: "byte", unitDisplay: "narrow", notation: "compact" });
 const share = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
+
+function size(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  while (bytes >= 1000 && units.length > 1) {
+    bytes /= 1000;
+    units.shift();
+  }
+  return `${short.format(bytes)} ${units[0]}`;
+}
 
 function duration(ns) {
   if (ns === null || ns === undefined) return "–";
-  if (!ns) return "0";
+  if (!ns) return "0 ms";
   const ms = Math.abs(ns) / NS_PER_MS, sign = ns < 0 ? "−" : "";
   if (ms < 0.001) return `${sign}${whole.format(ms * 1e6)} ns`;
   if (ms < 1) return `${sign}${whole.format(ms * 1000)} µs`;
@@ -25,8 +33,8 @@ function duration(ns) {
   return `${sign}${(ms / 3600000).toFixed(1)} h`;
 }
 
-// Names come from whoever may write an input topic: what no eye sees, or what turns the letters
-// around, is escaped, as cli/printable.py does it.
+// Whoever writes an input topic chooses the names. Characters that are invisible, or that change the
+// direction of the text, are escaped, as in cli/printable.py.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const escaped = (each) => {
   const code = each.codePointAt(0), digits = code.toString(16);
@@ -71,7 +79,7 @@ function fill(id, rows, nothing) {
   body.replaceChildren(...rows);
 }
 
-// A column in which no row says anything is not shown; that by which rows are ranked stays.
+// A column without a value in any row is hidden. The column by which rows are ranked stays.
 function hideEmpty(heads, rows) {
   const says = (cell) => cell.firstElementChild || !["", "–"].includes(cell.textContent);
   [...heads].forEach((head, at) => {
@@ -105,17 +113,17 @@ function drawStages(stages, old, seconds) {
     const sayIf = (count, name, kind) => count && say(name, whole.format(count), kind);
     say("in", perSecond(rate(stage.in, then?.in, seconds)));
     say("out", perSecond(rate(stage.emitted, then?.emitted, seconds)));
-    say("not yet read", whole.format(stage.lag ?? 0), stage.lag > 10000 ? "wait" : "");
-    say("behind by", duration(stage.lag_ns ?? 0), stage.lag_ns > 10e9 ? "wait" : "");
-    say("held", whole.format(stage.held ?? 0));
-    sayIf(stage.missing, "numbers missing", "");
-    sayIf(stage.late, "late, decided here", "wait");
-    sayIf(stage.duplicate, "duplicate", "");
-    sayIf(stage.dead, "dead", "bad");
+    say("lag", duration(stage.lag_ns ?? 0), stage.lag_ns > 10e9 ? "wait" : "");
+    say("unread records", whole.format(stage.lag ?? 0), stage.lag > 10000 ? "wait" : "");
+    say("buffered", whole.format(stage.held ?? 0));
+    if (stage.held_limit) say("buffer limit", size(stage.held_limit), "");
+    sayIf(stage.missing, "numbers in gaps", "");
+    sayIf(stage.late, "late events", "wait");
+    sayIf(stage.duplicate, "duplicates", "");
+    sayIf(stage.dead, "dead letters", "bad");
     say("partitions", `${whole.format(stage.partitions ?? 0)} of ${whole.format(stage.partitions_in_all ?? 0)}`);
-    if (stage.held_limit) say("may hold", bytes.format(stage.held_limit), "");
     sayIf(stage.rebalances, "rebalances", "");
-    sayIf(stage.aborts, "checkpoints aborted", "wait");
+    sayIf(stage.aborts, "aborted checkpoints", "wait");
     box.append(list);
     return box;
   }));
@@ -132,8 +140,9 @@ function trend(key, value, now) {
   svg.setAttribute("viewBox", "0 0 300 20");
   svg.setAttribute("preserveAspectRatio", "none");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const first = kept[0][0], span = Math.max(1, now - first);
   const points = kept.map(([at, lag]) =>
-    `${(300 * (1 - (now - at) / KEEP_MS)).toFixed(1)},${(19 - 18 * lag / most).toFixed(1)}`);
+    `${(300 * (at - first) / span).toFixed(1)},${(19 - 18 * lag / most).toFixed(1)}`);
   path.setAttribute("d", `M${points.join("L")}`);
   svg.append(path);
   return svg;
@@ -149,14 +158,14 @@ function drawStreams(streams, now) {
       [whole.format(each.catching_up), "n"], [whole.format(each.blocked), each.blocked ? "n wait" : "n"],
       [whole.format(each.queued), "n"], [duration(lag), "n"],
       [trend(`${each.stream}/${each.stage}/${each.partition}`, (lag ?? 0) / NS_PER_MS, now), "trend"],
-      named || "nobody",
+      [named || "no source", "text"],
     ]);
-  }), "no stream is merged here");
+  }), "This worker merges no stream.");
 }
 
 const CLOCKS = { synced: "good", unsynced: "", stale: "wait", suspect: "wait", broken: "bad" };
 
-// Each entry as one value, whatever brought it here: [stream, source] names it.
+// One value for each source. [stream, source] names it in all three lists.
 function entriesOf(sources) {
   const entries = new Map();
   const entryOf = (each) => {
@@ -170,7 +179,7 @@ function entriesOf(sources) {
   return [...entries.values()];
 }
 
-// What an entry is ranked by, the most first; nothing ranks last.
+// The value by which an entry is ranked. The greatest comes first.
 const RANKS = {
   since: (entry) => (entry.waits ? (entry.waits.since ? entry.waits.now - entry.waits.since : 0) : -1),
   held: (entry) => entry.waits?.held ?? 0,
@@ -179,21 +188,21 @@ const RANKS = {
   error: (entry) => entry.clock?.error_ns ?? -1,
 };
 let ranked = "since";
-const FEW = 20; // rows, until somebody asks for all
+const FEW = 20; // rows of a table, unless all are asked for
 let all = false;
 
-// A click on the row asks about the first event that waits there.
+// A click on the row asks about the first event that is buffered there.
 function sourceRow(entry) {
   const { waits, clock, troubles } = entry;
   const missing = waits?.missing;
-  const state = waits ? [`held ${waits.why}`, "wait"]
+  const state = waits ? [`buffered ${waits.why}`, "text wait"]
     : entry.in_order ? ["in order", "good"] : "";
   const count = (value, kind) => [value ? whole.format(value) : "", value ? `n ${kind}` : "n"];
-  // What more there may have been is not known: at least so many.
+  // The count is a lower bound. The upper bound is in the title.
   const least = (value, error, kind) => {
     if (!value || !error) return count(value, kind);
     const made = element("span", `≥ ${whole.format(value)}`);
-    made.title = `at least; at most ${whole.format(value + error)}`;
+    made.title = `at least ${whole.format(value)}, at most ${whole.format(value + error)}`;
     return [made, `n ${kind}`];
   };
   const leastGaps = (value, error) => (value && error ? [`≥ ${whole.format(value)}`, "n"] : count(value, ""));
@@ -219,14 +228,14 @@ function drawSources(sources) {
   found.sort((one, other) => rank(other) - rank(one));
   const shown = all || wanted ? found : found.slice(0, FEW);
   byId("more").hidden = shown.length === found.length;
-  byId("more").textContent = `show all ${whole.format(found.length)}`;
-  fill("sources", shown.map(sourceRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
-  byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} wait`;
+  byId("more").textContent = `Show all ${whole.format(found.length)}`;
+  fill("sources", shown.map(sourceRow), wanted ? "The page has no source of that name." : "No source needs attention.");
+  byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} with buffered events`;
   byId("clock-states").textContent = Object.entries(sources.states)
     .filter(([, count]) => count).map(([state, count]) => `${whole.format(count)} ${state}`).join(" · ");
   const left = sources.known - entries.length;
   byId("sources-note").textContent = left > 0
-    ? `${whole.format(left)} more are not named here: they wait less long, are late less often and surer of their time than these, or in order` : "";
+    ? `The table names the worst sources. The other ${whole.format(left)} have fewer late events and gaps, shorter waits and smaller time errors.` : "";
 }
 
 byId("sources").tHead.addEventListener("click", (clicked) => {
@@ -252,21 +261,19 @@ function drawQueries(queries, old, seconds) {
     const part = (ppm) => (ppm == null ? "–" : share.format(ppm / 1e6));
     return row([
       each.query, each.kind ?? "", [perSecond(rate(results, then?.results.emit, seconds)), "n"],
-      [whole.format(results), "n"], [whole.format(each.results.update ?? 0), "n"],
+      [whole.format(results), "n"], [whole.format(each.results.early ?? 0), "n"], [whole.format(each.results.update ?? 0), "n"],
       [whole.format(each.results.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
       [part(each.target_ppm), "n"], [duration(each.wait_mean_ns), "n"],
-      [each.lacks.join("; "), "wait"],
+      [each.lacks.join("; "), "text wait"],
     ]);
-  }), "no query runs here");
+  }), "This worker has no results.");
 }
 
-function drawReasons(reasons, remedies) {
-  const rows = Object.entries(reasons).flatMap(([what, counts]) =>
-    Object.entries(counts).filter(([, count]) => count).sort((a, b) => b[1] - a[1])
-      .map(([reason, count]) => row([[what, what === "dead" ? "bad" : "wait"], reason, [whole.format(count), "n"],
-        remedies[reason] ?? ""])));
-  byId("reasons-section").hidden = !rows.length;
-  fill("reasons", rows, "none");
+// Each reason with its count, the most frequent first.
+function drawReasons(id, counts, kind, more) {
+  const found = Object.entries(counts).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
+  byId(`${id}-section`).hidden = !found.length;
+  fill(id, found.map(([reason, count]) => row([[reason, kind], [whole.format(count), "n"], ...more(reason)])), "none");
 }
 
 const clockTime = (ns) => new Date(ns / NS_PER_MS).toISOString().slice(0, 19).replace("T", " ") + " UTC";
@@ -275,7 +282,7 @@ function drawLate(late) {
   byId("late-section").hidden = !late.length;
   fill("late", late.slice(0, FEW).map((each) => {
     const made = row([each.source, [String(each.epoch), "n"], [String(each.first), "n"], each.stream ?? "", [each.reason, "wait"],
-      [each.by_ns ? duration(each.by_ns) : "", "n"], clockTime(each.at_ns)]);
+      [each.by_ns ? duration(each.by_ns) : "", "n"], [clockTime(each.at_ns), "time"]]);
     Object.assign(made.dataset, { source: each.source, stream: each.stream ?? "", epoch: each.epoch, seq: each.first });
     return made;
   }), "none");
@@ -287,14 +294,14 @@ function drawPartitions(partitions) {
   fill("partitions", shown.map((each) => row([
     each.stage, each.name, [duration(each.lag_ns), each.lag_ns > 10e9 ? "n wait" : "n"], [whole.format(each.lag), "n"],
     [whole.format(each.held ?? 0), "n"], seconds(each.checkpoint_age_s),
-    [each.checkpoint_bytes == null ? "–" : bytes.format(each.checkpoint_bytes), "n"], seconds(each.restore_s),
-  ])), "this worker has no partition");
-  byId("partitions-count").textContent = left > 0 ? `and ${whole.format(left)} more that are less far behind` : "";
+    [each.checkpoint_bytes == null ? "–" : size(each.checkpoint_bytes), "n"], seconds(each.restore_s),
+  ])), "This worker has no partition.");
+  byId("partitions-count").textContent = left > 0 ? `and ${whole.format(left)} more with a smaller lag` : "";
 }
 
 function drawLog(lines) {
   byId("log-section").hidden = !lines.length;
-  fill("log", lines.slice(0, FEW).map((each) => row([clockTime(each.at_ns), each.of, [each.text, each.level === "warning" ? "wait" : "bad"]])), "none");
+  fill("log", lines.slice(0, FEW).map((each) => row([[clockTime(each.at_ns), "time"], each.of, [each.text, each.level === "warning" ? "text wait" : "text bad"]])), "none");
 }
 
 byId("settings").addEventListener("toggle", async (toggled) => {
@@ -318,7 +325,9 @@ function draw(view) {
   drawStreams(view.streams, now);
   drawSources(view.sources);
   drawQueries(view.queries, before?.view.queries, seconds);
-  drawReasons(view.reasons, view.remedies);
+  const remedy = (reason) => [view.remedies[reason] ?? "", "text"];
+  drawReasons("dead", view.reasons.dead, "bad", (reason) => [view.examples[reason] ?? "", remedy(reason)]);
+  drawReasons("causes", view.reasons.late, "wait", (reason) => [remedy(reason)]);
   drawLate(view.late);
   drawPartitions(view.partitions);
   drawLog(view.log);
@@ -330,12 +339,17 @@ function draw(view) {
 
 byId("filter").addEventListener("input", () => latest && drawSources(latest.sources));
 
-const WHERE = { held: "wait", between: "wait", awaited: "wait", late: "bad", dead: "bad", lost: "bad", emitted: "good" };
+// The words of the page for the answers of /event.
+const WHERE = {
+  held: ["buffered", "wait"], between: ["between stages", "wait"], awaited: ["awaited", "wait"], let_go: ["emitted by reorder", "good"],
+  late: ["late", "bad"], dead: ["dead letter", "bad"], lost: ["in a gap", "bad"], emitted: ["emitted", "good"],
+  not_come: ["not come", ""], not_known: ["not known", ""],
+};
 
 async function explain(form) {
   const asked = new URLSearchParams([...new FormData(form)].filter(([, word]) => word.trim()));
   const at = byId("event-answer");
-  at.replaceChildren(element("p", "asking …"));
+  at.replaceChildren(element("p", "loading …"));
   try {
     const response = await fetch(`/event?${asked}`);
     const answer = await response.json();
@@ -343,7 +357,7 @@ async function explain(form) {
     const lines = answer.said.map((line) => element("li", line.trim(), line.startsWith(" ") ? "more" : ""));
     const list = element("ul");
     list.append(...lines);
-    at.replaceChildren(element("p", answer.where.replace("_", " "), WHERE[answer.where] ?? ""), list);
+    at.replaceChildren(element("p", ...(WHERE[answer.where] ?? [answer.where])), list);
   } catch (error) {
     at.replaceChildren(element("p", error.message, "bad"));
   }
@@ -354,7 +368,7 @@ byId("event").addEventListener("submit", (submitted) => {
   explain(submitted.target);
 });
 
-// A source that waits is one click away from the first event that waits in it, and so is a late event.
+// A click on a source asks about its first buffered event, and a click on a late event about that event.
 function ask(clicked) {
   const made = clicked.target.closest("tr");
   if (!made?.dataset.source) return;
@@ -371,6 +385,6 @@ for (const id of ["sources", "late"]) byId(id).addEventListener("click", ask);
 const stream = new EventSource("/events");
 stream.onmessage = (message) => draw(JSON.parse(message.data));
 stream.onerror = () => {
-  byId("health").textContent = "the worker does not answer; trying again";
+  byId("health").textContent = "The worker does not answer. The page tries again.";
   byId("health").className = "bad";
 };

@@ -1,4 +1,4 @@
-"""The page itself: three files that need nothing else, and a stream of what there is to see.
+"""Serves the page of a worker: three files that load nothing else, and a stream of views.
 
 | path        | answer                                                          |
 |-------------|-----------------------------------------------------------------|
@@ -6,11 +6,11 @@
 | `/events`   | server-sent events, a view (`agents.watch.page.view`) a second  |
 | `/settings` | the topology file with every key that may be set, as text       |
 
-Server-sent events and no polling: a view is worked out once for all who look, a page that falls
-behind is noticed by its connection, the browser itself connects anew, and a proxy passes it on as
-it passes any answer. Nothing is asked of the stages while nobody looks, and once a second for all
-who do. At most `MAX_VIEWERS` look at once; another one gets 503. The page loads nothing from
-elsewhere, and a header forbids it to. All workers side by side are on the dashboard of Grafana.
+Server-sent events replace polling: all viewers share one view, the connection shows which page is
+slow, the browser connects again by itself, and a proxy passes the events on like any answer. The
+stages are asked once a second while somebody looks, and never otherwise. At most `MAX_VIEWERS` look
+at once; another one gets 503. A header forbids the page to load anything from elsewhere. The
+dashboard of Grafana shows all workers together.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Look = Callable[[], Awaitable[View]]
 
 
 class Page:
-    """`look` gives what there is to see now, `settings` the topology file with all keys."""
+    """The page of a worker: `look` returns the view of now, `settings` the whole topology file."""
 
     def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
         self._look = look
@@ -64,7 +64,7 @@ class Page:
         return web.Response(text=text, headers=HEADERS)
 
     async def _view(self) -> bytes:
-        """One view for all who ask within half a second of it; one at a time is worked out."""
+        """Return one view to all who ask within half a second, and compute one at a time."""
         async with self._asking:
             now_s = asyncio.get_running_loop().time()
             if now_s - self._seen_s >= EVERY_S / 2:
@@ -74,7 +74,9 @@ class Page:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._viewers >= MAX_VIEWERS:
-            raise web.HTTPServiceUnavailable(text=f"{MAX_VIEWERS} look already; close a page\n")
+            raise web.HTTPServiceUnavailable(
+                text=f"{MAX_VIEWERS} pages are open already; close one\n"
+            )
         response = web.StreamResponse(headers={"Cache-Control": "no-store"})
         response.content_type = "text/event-stream"
         self._viewers += 1

@@ -1,17 +1,17 @@
-"""Chooses the sources that the page names, out of any number, with all that is known of each.
+"""Chooses the sources that the page names, out of any number of sources.
 
-The page names the sources of a stream that wait the longest, hold the most events, are late most
-often, have lost the most numbers, or have the least certain clocks. Each of these five choices has
-a bound of its own; together they are `MAX_SOURCES`. A source that one list names keeps its entries
-in the other lists, so that its row of the page is complete.
+The page names the sources of a stream that wait the longest, have the most buffered events, late
+events or numbers in gaps, or have the largest time error. Each of these five choices has a bound;
+the sum of the bounds is `MAX_SOURCES`. A source that one list names keeps its entries in the other
+lists, so that its row of the page is complete.
 
 | list        | its entries             | chosen by                                            |
 |-------------|-------------------------|------------------------------------------------------|
-| `waiting`   | sources that hold events| `MAX_WAITING` by how long, `MAX_HOLDING` by how many |
+| `waiting`   | buffered events         | `MAX_WAITING` by how long, `MAX_HOLDING` by how many |
 | `unhealthy` | late events and gaps    | `MAX_LATE` by late events, `MAX_LOST` by numbers     |
 | `clocks`    | the clock of its events | `MAX_UNSURE` by their error                          |
 
-An entry of `unhealthy` or `clocks` has `in_order` where its source is known to hold nothing.
+An entry of `unhealthy` or `clocks` has `in_order` if its source has no buffered event.
 
 Cost: O(entries of the lists).
 """
@@ -50,7 +50,7 @@ def source_of(each: Entry) -> StreamSource:
 def named_sources(
     waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
 ) -> dict[str, list[Entry]]:
-    """The three lists, reduced to the sources that are named; in each the worst comes first."""
+    """Reduce the three lists to the sources that are named, the worst first in each list."""
     summed = merged(unhealthy)
     named = {
         source_of(each)
@@ -71,7 +71,7 @@ def named_sources(
 
 
 def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[Entry]:
-    """The worst entry of each source; it has several where it comes by several partitions."""
+    """Return the worst entry of each source. A source in several partitions has several entries."""
     found: dict[StreamSource, Entry] = {}
     for each in sorted((each for each in entries if source_of(each) in named), key=rank):
         found.setdefault(source_of(each), each)
@@ -79,8 +79,11 @@ def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[
 
 
 def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
-    """One entry for each source. Each stage counts the events that came late to it. So the
-    greatest count of a stage is a lower bound, and the greatest count plus error an upper bound."""
+    """Merge the entries of each source into one.
+
+    Each stage counts the events that came late to it. So the greatest count of a stage is a lower
+    bound, and the greatest count plus error is an upper bound.
+    """
     found: dict[StreamSource, dict[str, Any]] = {}
     for each in unhealthy:
         known = found.setdefault(source_of(each), dict(each))
@@ -88,17 +91,15 @@ def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
             name: max(entry[name] + entry[error] for entry in (known, each))
             for name, error in ERRORS.items()
         }
-        for name in COUNTS:
-            known[name] = max(known[name], each[name])
-        for name, error in ERRORS.items():
-            known[error] = possible[name] - known[name]
+        known |= {name: max(known[name], each[name]) for name in COUNTS}
+        known |= {error: possible[name] - known[name] for name, error in ERRORS.items()}
         if each.get(IN_ORDER):
             known[IN_ORDER] = True
     return list(found.values())
 
 
 def longest(each: Entry) -> tuple[int, str]:
-    """The one that waits the longest comes first."""
+    """Return the rank by which the source that waits the longest comes first."""
     return (each.get("since") or each["now"]) - each["now"], each["source"]
 
 

@@ -1,8 +1,7 @@
-"""What the page shows, as one value, bounded for any number of sources.
+"""Computes the value that the page shows; its size is bounded for any number of sources.
 
-It is worked out from what stages answer. Counts are totals since the workers started; whoever looks
-works out rates. Which sources are shown is chosen in `agents.watch.page.sources`; how many there
-are is shown too.
+The value comes from the answers of the stages. Counts are totals since the worker started, and the
+page computes rates from them. `agents.watch.page.sources` chooses the sources that are named.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from agents.watch.deaths import joined
 from agents.watch.page.sources import IN_ORDER, named_sources
 from agents.watch.sentences import scattered, what_helps, why_held, why_late
 from topology.model.late import CAUSES
+from topology.model.result import EMIT
 
 MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
-MAX_LATE: Final = 20
-MAX_LINES: Final = 20
-"""Late events, and lines of the log, the newest first."""
+MAX_NEWEST: Final = 20
+"""Late events, and lines of the log."""
 COUNTED: Final = {
     "inorder_records_in": "in",
     "inorder_records_emitted": "emitted",
@@ -43,13 +42,10 @@ COUNTED: Final = {
     "inorder_rebalances": "rebalances",
     "inorder_checkpoint_aborts": "aborts",
 }
-"""Families of metrics, and what the page calls them."""
+"""The key in the view by metric family."""
 
 OF_PARTITION: Final = ("lag_ns", "held", "checkpoint_age_s", "checkpoint_bytes", "restore_s")
-
-REASONS: Final = {"inorder_records_late": "late", "inorder_records_dead": "dead"}
-"""Counted by reason too, and by stage. What is late stays so in every stage behind, which counts it
-again: it is shown as often as in the stage that counts most. What is dead goes no further."""
+OF_MERGE: Final = ("idle", "catching_up", "blocked", "queued", "watermark_ns", "complete_ns")
 
 RESULTS: Final = "inorder_results"
 
@@ -64,8 +60,11 @@ def view(
     metrics: Iterable[str],
     log: Mapping[str, Sequence[View]] = MappingProxyType({}),
 ) -> View:
-    """`health`: of `/live` and `/ready`. `partitions`: answers to `/explain`. `metrics`: texts of
-    `/metrics`, a stage's each. `log`: the last lines of each process."""
+    """Return the value that the page shows.
+
+    `health` has the answers of `/live` and `/ready`, `partitions` those of `/explain`, `metrics`
+    one text of `/metrics` for each stage, and `log` the last lines of each process.
+    """
     counts, results, reasons = _counted(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
@@ -73,7 +72,7 @@ def view(
         "stages": _stages(partitions, counts, reasons["late"]),
         "partitions": _owned(partitions),
         "late": _late(partitions),
-        "log": _newest(({"of": name, **line} for name in log for line in log[name]), MAX_LINES),
+        "log": _newest({"of": name, **line} for name in log for line in log[name]),
         "streams": [found for part in busy for found in _streams(part)][:MAX_PARTITIONS],
         "sources": _sources(busy),
         "queries": _queries(busy, results),
@@ -86,31 +85,38 @@ def view(
 
 
 def _deaths(partitions: Explained, late: Iterable[str]) -> View:
-    """`alarms`: stages most of whose records are dead, and why, and sources in several partitions;
-    `remedies`: by reason, why events
-    are late, and of the first dead record what was wrong."""
-    stages: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for part in partitions:
-        stages[part["stage"]].append(part["deaths"])
+    """Return `alarms`, `remedies` and `examples`.
+
+    An alarm names a stage with mostly dead letters, or sources that came by several partitions.
+    The other two are tables by reason: the cause and the remedy in words, and the place of the
+    first dead letter.
+    """
     alarms: list[str] = []
-    known = (cause for cause in late if cause in CAUSES)
-    remedies = {cause: "; ".join([why_late(cause), *what_helps(cause)]) for cause in known}
-    for stage, parts in stages.items():
-        deaths = joined(parts)
+    examples: dict[str, str] = {}
+    remedies = {why: "; ".join([why_late(why), *what_helps(why)]) for why in CAUSES if why in late}
+    for stage in dict.fromkeys(part["stage"] for part in partitions):
+        deaths = joined(part["deaths"] for part in partitions if part["stage"] == stage)
         if (alarm := deaths.alarm()) is not None:
             alarms.append(f"{stage}: {alarm}")
-        remedies |= {reason: first.detail for reason, first in deaths.reasons()}
+        for reason, first in deaths.reasons():
+            remedies[reason] = first.detail
+            examples[reason] = f"{first.log} offset {first.offset}"
     alarms += [
         line
         for part in partitions
         for stream, operators in part["streams"].items()
         for line in scattered(stream, operators.get("merge", {}).get("wandering", ()))
     ]
-    return {"alarms": alarms, "remedies": remedies}
+    return {"alarms": alarms, "remedies": remedies, "examples": examples}
 
 
 def _counted(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
-    """By stage and count; by query and word; by late or dead, and reason, and stage."""
+    """Return three tables: counts by stage, results by query and operation, and reasons.
+
+    `early` counts the results of a query that were emitted before they were final. Late events and
+    dead letters are counted by reason and stage. Each later stage counts a late event again, so the
+    page shows the greatest count of a stage. One stage alone counts a dead letter.
+    """
     counts, results = _table(), _table()
     reasons = {"late": _table(), "dead": _table()}
     for family in chain.from_iterable(map(text_string_to_metric_families, metrics)):
@@ -118,10 +124,12 @@ def _counted(metrics: Iterable[str]) -> tuple[Table, Table, dict[str, Table]]:
             labels, value = sample.labels, sample.value
             if family.name == RESULTS:
                 results[labels["query"]][labels["op"]] += value
-            elif family.name in COUNTED:
-                counts[labels["stage"]][COUNTED[family.name]] += value
-            if kind := REASONS.get(family.name):
-                reasons[kind][labels["reason"]][labels["stage"]] += value
+                if (labels["op"], labels["final"]) == (EMIT, "false"):
+                    results[labels["query"]]["early"] += value
+            elif name := COUNTED.get(family.name):
+                counts[labels["stage"]][name] += value
+                if name in reasons:
+                    reasons[name][labels["reason"]][labels["stage"]] += value
     return counts, results, reasons
 
 
@@ -134,8 +142,10 @@ def _stages(
     counts: Mapping[str, Any],
     late: Mapping[str, Mapping[str, float]],
 ) -> list[View]:
-    """In the order of the flow, as workers name them. A late event counts where that was decided,
-    not in the stages behind."""
+    """Return the stages in the order of the flow.
+
+    A late event counts in the stage that decided that it is late, and in no later stage.
+    """
     names = dict.fromkeys([part["stage"] for part in partitions] + list(counts))
     topics = {part["stage"]: part["topic"] for part in partitions}
     lags_ns: dict[str, int] = {}
@@ -156,13 +166,13 @@ def _stages(
 
 
 def _decides(stage: str, reason: str) -> bool:
-    """Whether an operator of the stage decides that an event is late for this reason."""
+    """Tell whether an operator of the stage decides that an event is late for this reason."""
     cause = CAUSES.get(reason)
     return cause is None or cause.decided_in.split(".")[1] in stage.split("+")
 
 
 def _owned(partitions: Explained) -> list[View]:
-    """How each partition is, those farthest behind first."""
+    """Return the figures of each partition, ordered by falling lag."""
     found = [
         {
             "stage": part["stage"],
@@ -176,22 +186,22 @@ def _owned(partitions: Explained) -> list[View]:
 
 
 def _late(partitions: Explained) -> list[View]:
-    """The events that were late last, each where that was decided."""
+    """Return the last late events, each from the stage that decided it."""
     found = (
         {"stage": part["stage"], **each}
         for part in partitions
         for each in part["late"]
         if _decides(part["stage"], each["reason"])
     )
-    return _newest(found, MAX_LATE)
+    return _newest(found)
 
 
-def _newest(entries: Iterable[View], most: int) -> list[View]:
-    return nlargest(most, entries, key=itemgetter("at_ns"))
+def _newest(entries: Iterable[View]) -> list[View]:
+    return nlargest(MAX_NEWEST, entries, key=itemgetter("at_ns"))
 
 
 def _streams(part: Mapping[str, Any]) -> Iterable[View]:
-    """What each merge of the partition has reached, and who holds it."""
+    """Yield the watermark of each merge of the partition, and the sources for which it waits."""
     for stream, operators in part["streams"].items():
         merge = operators.get("merge")
         if not merge or not merge["sources"]:
@@ -201,17 +211,14 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
             "stage": part["stage"],
             "partition": part["partition"],
             "now": part["now"],
-            **{
-                name: merge.get(name)
-                for name in ("sources", "idle", "catching_up", "blocked", "queued", "watermark_ns")
-            },
-            "complete_ns": merge.get("complete_ns"),
+            "sources": merge["sources"],
+            **{name: merge.get(name) for name in OF_MERGE},
             "waits_for": merge["waits_for"][:MAX_BLOCKERS],
         }
 
 
 def _sources(partitions: Explained) -> View:
-    """The worst of all sources, and how many there are."""
+    """Return the worst sources, and how many sources there are."""
     waiting: list[View] = []
     clocks: list[View] = []
     unhealthy: list[View] = []
@@ -240,7 +247,7 @@ def _sources(partitions: Explained) -> View:
 
 
 def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
-    """With `in_order` where REORDER of the same partition holds none of its events."""
+    """Add `in_order` if REORDER of the same partition buffers no event of the source."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
     return {**each, IN_ORDER: True} if is_in_order else dict(each)
@@ -250,7 +257,7 @@ QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
-    """The results of each query, and of its promise the partition that keeps it least."""
+    """Return the results of each query, and its quality from the partition with the worst."""
     kept: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():

@@ -20,7 +20,8 @@ def deaths(dead: int, read: int, reason: str = "source_missing", log: str = "") 
 
 def test_every_record_is_dead() -> None:
     assert deaths(3_847, 3_847, log="events.raw/2").alarm() == (
-        "every record is dead (3,847), as source_missing; events.raw/2 offset 7: " + MISSING
+        "every record is a dead letter (3,847), with reason source_missing; events.raw/2 offset 7: "
+        + MISSING
     )
 
 
@@ -28,7 +29,8 @@ def test_most_are() -> None:
     found = deaths(6, 10)
     found.join(deaths(2, 2, "seq_missing"))
     assert found.alarm("line") == (
-        "8 of 12 lines are dead, most of them as source_missing; line 7: " + MISSING
+        "8 of 12 lines are dead letters, most of them with reason source_missing; line 7: "
+        + MISSING
     )
     assert deaths(5, 10).alarm() is None
     assert deaths(0, 0).alarm() is None

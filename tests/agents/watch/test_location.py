@@ -63,8 +63,18 @@ AWAITED = at("awaited", missing_since=NOW - MS, until=NOW + 9 * MS)
 GIVEN_UP = at("lost", missing=[15, 17], given_up=NOW - 8 * MS)
 
 CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
-    ("behind a hole", [fact("reorder", reorder=HELD)], "held", "behind numbers 15 to 16, awaited"),
-    ("at the start", [fact("reorder", reorder=HELD | {"reason": "start"})], "held", "where its"),
+    (
+        "behind a hole",
+        [fact("reorder", reorder=HELD)],
+        "held",
+        "after a gap at numbers 15 to 16, awaited",
+    ),
+    (
+        "at the start",
+        [fact("reorder", reorder=HELD | {"reason": "start"})],
+        "held",
+        "first number of its",
+    ),
     ("a jump", [fact("reorder", reorder=HELD | {"reason": "jump"})], "held", "its number jumped"),
     ("an epoch", [fact("reorder", reorder=HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
     (
@@ -82,7 +92,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "in merge",
         [fact("merge", merge=WAITS)],
         "held",
-        "waits for r: its events wait behind a hole",
+        "waits for r: its events are buffered after a gap",
     ),
     (
         "merge behind reorder",

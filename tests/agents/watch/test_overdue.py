@@ -162,7 +162,7 @@ MANY = [{"source": f"s{number}"} for number in range(7)]
     ("aligned", "answers", "wanted"),
     [
         ({"waiting_for": ["b/0", "b/1"]}, {}, "progress of b/0, b/1"),
-        (None, {"reorder": HELD}, "source s, behind numbers 3 to 4"),
+        (None, {"reorder": HELD}, "source s, after a gap at numbers 3 to 4"),
         (
             None,
             {"reorder": {"where": "passed"}, "merge": {"where": "held", "waits_for": MANY}},

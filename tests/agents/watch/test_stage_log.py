@@ -153,7 +153,7 @@ def test_that_all_are_dead_is_told_at_once(told: Told) -> None:
     die(told, 3)
     assert told.take() == [
         (
-            "WARNING every record is dead (3), as source_missing; raw/0 offset 7:"
+            "WARNING every record is a dead letter (3), with reason source_missing; raw/0 offset 7:"
             " header `sourceId` is missing; write it"
         )
     ]
@@ -162,7 +162,7 @@ def test_that_all_are_dead_is_told_at_once(told: Told) -> None:
     told.clock.now_s += 60.0
     die(told, 100)
     (line,) = told.take()
-    assert "every record is dead (4,100)" in line
+    assert "every record is a dead letter (4,100)" in line
     die(told, 0)
     assert told.take() == []
 
@@ -173,7 +173,7 @@ def test_that_most_are_dead_of_late_is_told(told: Told) -> None:
     assert told.take() == []
     die(told, 20, good=5)
     (line,) = told.take()
-    assert line.startswith("WARNING 25 of 30 records are dead, as source_missing")
+    assert line.startswith("WARNING 25 of 30 records are dead letters, with reason source_missing")
     for _ in range(5):
         told.clock.now_s += 60.0
         die(told, 9, good=100)

@@ -37,7 +37,10 @@ def test_every_record_is_dead(embedded_broker: EmbeddedBroker, topic: str, tmp_p
     path.write_text(text(topic))
     answer = inorder("doctor", "--topology", path, "--brokers", embedded_broker.bootstrap)
     assert answer.code == 1
-    assert "among its newest 3, every record is dead (3), as source_missing" in answer.out
+    assert (
+        "among its newest 3, every record is a dead letter (3), with reason source_missing"
+        in answer.out
+    )
     assert f"{topic}/0 offset 0" in answer.out or f"{topic}/1 offset 0" in answer.out
     assert "fields: {source: payload.NAME, seq: payload.NAME" in " ".join(answer.out.split())
 
@@ -55,7 +58,7 @@ def test_a_stream_that_nobody_named(embedded_broker: EmbeddedBroker, topic: str)
     publish(embedded_broker, topic, 4, {**GOOD, "streamId": b"pitch"})
     (found,) = input_findings(parse(text(topic)), at(embedded_broker))
     assert found.where == topic
-    assert "as unknown_stream" in found.what
+    assert "with reason unknown_stream" in found.what
     assert "`streams:`" in found.remedy
 
 

@@ -52,7 +52,10 @@ FAULTS: Mapping[str, tuple[Fault, str]] = {
         seen_group(SeenGroup({}, {RAW: 7}, {RAW: (5, 9)})),
         "has no members, and 2 records wait",
     ),
-    "records break the contract": (dead_records, "among its newest 3, every record is dead"),
+    "records break the contract": (
+        dead_records,
+        "among its newest 3, every record is a dead letter",
+    ),
     "brokers refuse transactions": (
         seen_topic("events.ordered", max_message_bytes="1000"),
         "max.message.bytes is 1000",

@@ -97,21 +97,21 @@ MERGE: dict[str, Any] = {
 }
 WORDS = [
     "reorder raw/2: 5 held, next offset 50, end 60, 168.0 s behind",
-    "  pitch/s1 epoch 0: 3 held behind numbers 7 to 9, for 20 ms, at most 30 ms more",
-    "  pitch/s2 epoch 4: 1 held behind number 7, for 20 ms, at most 30 ms more",
+    "  pitch/s1 epoch 0: 3 held after a gap at numbers 7 to 9, for 20 ms, at most 30 ms more",
+    "  pitch/s2 epoch 4: 1 held after a gap at number 7, for 20 ms, at most 30 ms more",
     (
-        "  pitch/s3 epoch 0: 3 held until it is known where its source starts, for 20 ms,"
+        "  pitch/s3 epoch 0: 3 held until the first number of its source is known, for 20 ms,"
         " at most 30 ms more"
     ),
     (
-        "  pitch/s4 epoch 0: 3 held as its number jumped and no other has confirmed it,"
+        "  pitch/s4 epoch 0: 3 held because its number jumped and no other event has confirmed it,"
         " for 20 ms, at most 0 ms more"
     ),
     "merge events.sequenced/0: 2 held, next offset 5, end 5",
     "  waits for progress of b/1, b/3",
     "  pitch: 2 wait for the merge, the first from s1 (ref_time 77)",
-    "    held back by s2: its events wait behind a hole",
-    "    held back by s3: it is silent, until 99 at most",
+    "    held back by s2: its events are buffered after a gap",
+    "    held back by s3: it is idle, until 99 at most",
 ]
 
 
@@ -130,7 +130,7 @@ def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
     }
     lines = told([MERGE | {"streams": {"pitch": {"merge": merge}}}], None)
     assert "  pitch: late at the merge: merge_idle 3, merge_wait 1" in lines
-    assert any("the log paused and it is not back yet" in line for line in lines)
+    assert any("the log paused and the source has not resumed" in line for line in lines)
 
 
 def test_all_that_waits_in_words() -> None:
@@ -288,8 +288,8 @@ def test_that_all_is_dead_comes_first() -> None:
         quiet | {"partition": 3, "deaths": {"read": 0, "reasons": {}}},
     ]
     assert told(parts, None)[0] == (
-        "reorder: every record is dead (3), as source_missing; raw/2 offset 4: header `sourceId`"
-        " is missing; write it"
+        "reorder: every record is a dead letter (3), with reason source_missing; raw/2 offset 4:"
+        " header `sourceId` is missing; write it"
     )
 
 

@@ -212,7 +212,7 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
             "damaged gzip",
         ),
         ("nameless.csv", b"a,b\n1,2\n", 3, "no column"),
-        ("dead.jsonl", b"{}\n" * 30, 4, "every line is dead (30)"),
+        ("dead.jsonl", b"{}\n" * 30, 4, "every line is a dead letter (30)"),
     ],
 )
 def test_how_it_ends(

@@ -1,4 +1,4 @@
-"""Chromium, headless, for the page's tests and its pictures."""
+"""Runs Chromium without a window for the tests and the pictures of the page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ def missing() -> str | None:
     return None
 
 
+WIDE, NARROW = 1_280, 390
+"""Widths in pixels at which the page is looked at."""
+
+
 @contextmanager
 def chromium(profile: Path, width: int = 1400, height: int = 1400) -> Iterator[Chrome]:
-    """Its profile lies in that folder."""
+    """Run Chromium with a profile in that folder."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -39,3 +43,9 @@ def chromium(profile: Path, width: int = 1400, height: int = 1400) -> Iterator[C
         yield driver
     finally:
         driver.quit()
+
+
+def show_at(driver: Chrome, width: int, height: int) -> None:
+    """Show the page in that many pixels. A narrow one has no scroll bar, as on a phone."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < WIDE}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

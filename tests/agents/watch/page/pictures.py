@@ -1,8 +1,8 @@
-"""Draw the pictures of the page anew: `python -m tests.agents.watch.page.pictures`.
+"""Draws the pictures of the page: `python -m tests.agents.watch.page.pictures`.
 
-The answers of stages of a plant are made up, by a seed. Who is late and loses numbers is told by
-the tables of a partition, of events that are made up. What becomes of it all is the page's own, in
-Chromium, light and dark, in as few colours as it has.
+A seed makes up the answers of the stages of a plant. The tables of a partition count its late
+events and gaps. Chromium draws the page of these answers, light and dark; the pictures have as few
+colours as they need.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from PIL import Image
 from selenium.webdriver.common.by import By
 
 from agents.watch.decisions import Decisions
@@ -24,7 +23,7 @@ from agents.watch.page.view import View, view
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
 from cli.local.poll import wait_until
 from tests import ROOT
-from tests.agents.watch.page.browser import chromium
+from tests.agents.watch.page.browser import WIDE, chromium, show_at
 from tests.agents.watch.page.many import NOW_NS, healthy
 from tests.agents.watch.page.serves import up
 from topology.model.event import Event
@@ -38,8 +37,12 @@ RATE: Final = 8
 VIEWS: Final = 12
 COLOURS: Final = 256
 SOURCES: Final = 100
-HEIGHT: Final = 1_050
+HEIGHT: Final = 935
 GAUGES: Final = {"records_held", "input_lag_records", "partitions_assigned", "input_partitions"}
+UNREADABLE: Final = (
+    "header `ts` is `12:00`; write an integer in ns, or RFC 3339 without leap seconds"
+)
+DEATHS: Final = {"ts_unreadable": [NOW_NS, 48_117, UNREADABLE, 3, "events.raw/0"]}
 LINE: Final = {"at_ns": NOW_NS, "level": "warning", "text": "not ready: events.raw/0: restoring"}
 
 
@@ -91,7 +94,7 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
             "restore_s": 0.4,
             "late": last_late(names) if stage == "reorder" else [],
             "unmet": {},
-            "deaths": {"read": 0, "reasons": {}},
+            "deaths": {"read": 9_000, "reasons": DEATHS if stage == "reorder" else {}},
             "unhealthy": late if stage == "reorder" else [],
             "streams": {"hall": streams[stage]},
         }
@@ -174,8 +177,11 @@ def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
         "input_partitions": {f'stage="{stage}"': 1 for stage in stages},
         "rebalances": {f'stage="{stage}"': 2 for stage in stages},
         "results": {
-            f'stage="window",query="force",op="{op}",final="true"': int(count)
-            for op, count in (("emit", 360 + seconds / 10), ("update", 21), ("retract", 4))
+            f'stage="window",query="force",op="{op}",final="{final}"': int(count)
+            for op, final, count in (
+                ("emit", "true", 339 + seconds * 4),
+                *(("emit", "false", 21), ("update", "true", 17), ("retract", "true", 4)),
+            )
         },
     }
     lines = []
@@ -204,18 +210,24 @@ def looks(sources: int) -> Callable[[], Awaitable[View]]:
 
 
 def draw(scheme: str, into: Path) -> None:
+    from PIL import Image  # tests import this module without it
+
     with (
         tempfile.TemporaryDirectory() as profile,
         up(looks(SOURCES)) as address,
-        chromium(Path(profile), height=HEIGHT) as driver,
+        chromium(Path(profile)) as driver,
     ):
+        show_at(driver, WIDE, HEIGHT)
+        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
         driver.get(f"http://{address}/")
         body = driver.find_element(By.TAG_NAME, "body")
         wait_until(lambda: int(body.get_attribute("data-drawn") or 0) >= VIEWS, 120.0, "views")
         picture = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(into, optimize=True)
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        into, optimize=True
+    )
     print(f"{into.name}: {into.stat().st_size} bytes")
 
 

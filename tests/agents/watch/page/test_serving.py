@@ -18,7 +18,8 @@ from agents.watch.page.serving import FILES
 from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import View, view
 from cli.local.poll import share_of_processors, wait_until
-from tests.agents.watch.page.browser import chromium, missing
+from tests.agents.watch.page import pictures
+from tests.agents.watch.page.browser import NARROW, WIDE, chromium, missing, show_at
 from tests.agents.watch.page.many import METRICS, healthy, partitions
 from tests.agents.watch.page.serves import server, up
 from tests.services import require
@@ -129,7 +130,7 @@ def test_more_than_may_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
             async with session.get("/events") as second:
                 return second.status, await second.text()
 
-    assert asked(ask) == (503, "1 look already; close a page\n")
+    assert asked(ask) == (503, "1 pages are open already; close one\n")
 
 
 @pytest.mark.slow
@@ -178,12 +179,12 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         wait_until(
             lambda: text("#settings pre").strip() == "streams: {}", DRAWN_TIMEOUT_S, "settings"
         )
-        assert text("#sources-count") == "10,000 known, 4,000 wait"
+        assert text("#sources-count") == "10,000 known, 4,000 with buffered events"
         assert len(words("#sources tbody tr")) == 20
         driver.find_element(By.ID, "more").click()
         rows = words("#sources tbody tr")
         assert 200 < len(rows) <= MAX_SOURCES
-        assert rows[0].startswith("press-0 default held behind numbers 7 to 8 2")
+        assert rows[0].startswith("press-0 default buffered after a gap at numbers 7 to 8 2")
         assert "97%" in text("#queries tbody")
         assert text(".stage dd").endswith("/s")
 
@@ -215,12 +216,11 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [400, 800])
+@pytest.mark.parametrize("width", [NARROW, 800])
 def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path, width: int) -> None:
     require(missing())
     with up(looked()) as address, chromium(tmp_path) as driver:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        show_at(driver, width, 900)
         driver.get(f"http://{address}/")
         drawn = "return Number(document.body.dataset.drawn || 0)"
         wait_until(lambda: driver.execute_script(drawn) >= 1, DRAWN_TIMEOUT_S, "the first view")
@@ -231,13 +231,67 @@ def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path, w
                 .filter(cell => cell.offsetParent)
                 .map(cell => cell.dataset.label + ': ' + cell.innerText)"""
         cells = driver.execute_script(named)
-        assert cells[:4] == [
-            *("source: press-0", "stream: default", "state: held behind numbers 7 to 8", "held: 2")
-        ]
+        assert cells[:2] == ["source: press-0", "stream: default"]
+        assert cells[2:4] == ["state: buffered after a gap at numbers 7 to 8", "buffered: 2"]
         beyond = """
             return [...document.querySelectorAll('main *')].filter(e => e.offsetParent
                 && !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).length"""
         assert driver.execute_script(beyond) == 0
+
+
+SCROLLED = """
+    return [...document.querySelectorAll('section')].filter(e => e.scrollWidth > e.clientWidth)
+        .map(e => e.innerText)"""
+WRAPPED_LABELS = """
+    const label = 'h1, h2, h3, th, dt, dd, label, button, summary, .n, .time';
+    const below = (e) => [...e.children].find(each => getComputedStyle(each).display == 'block');
+    return [...document.querySelectorAll(label)].filter(e => e.offsetParent && e.innerText.trim())
+        .filter(e => {
+            const text = document.createRange();
+            text.selectNodeContents(e);
+            if (below(e)) text.setEndBefore(below(e));
+            const ends = [...text.getClientRects()].filter(r => r.width).map(r => r.bottom);
+            return e.clientWidth && e.scrollWidth > e.clientWidth + 1
+                || Math.max(...ends) - Math.min(...ends) > 8;
+        }).map(e => e.innerText)"""
+WRAPPED_WORDS = """
+    const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const node = texts.currentNode;
+        if (!node.parentElement.offsetParent) continue;
+        for (const word of node.data.matchAll(/[^\\s\\-\\/]+/g)) {
+            const range = document.createRange();
+            range.setStart(node, word.index);
+            range.setEnd(node, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(each => each.top)).size > 1) {
+                found.push(word[0]);
+            }
+        }
+    }
+    return found"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [WIDE, 1_100, NARROW])
+def test_no_word_and_no_label_wraps_in_chromium(tmp_path: Path, width: int) -> None:
+    require(missing())
+    look = pictures.looks(pictures.SOURCES)
+    with up(look) as address, chromium(tmp_path) as driver:
+        show_at(driver, width, 900)
+        driver.get(f"http://{address}/")
+        drawn = "return Number(document.body.dataset.drawn || 0)"
+        wait_until(lambda: driver.execute_script(drawn) >= 2, DRAWN_TIMEOUT_S, "two views")
+        shown = driver.execute_script("return document.querySelectorAll('td').length")
+        assert shown > 200
+        assert driver.execute_script(WRAPPED_LABELS) == []
+        assert driver.execute_script(WRAPPED_WORDS) == []
+        assert driver.execute_script(SCROLLED) == []
+        # The two checks see what they are to see.
+        narrow = "document.querySelectorAll('dt').forEach(e => { e.style = 'width: 2em; %s' })"
+        driver.execute_script(narrow % "white-space: normal")
+        assert "unread records" in driver.execute_script(WRAPPED_LABELS)
+        driver.execute_script(narrow % "white-space: normal; overflow-wrap: anywhere")
+        assert "partitions" in driver.execute_script(WRAPPED_WORDS)
 
 
 def test_each_table_has_a_caption_and_its_heads_a_scope() -> None:
@@ -246,7 +300,7 @@ def test_each_table_has_a_caption_and_its_heads_a_scope() -> None:
     assert page.count("<th ") == page.count('<th scope="col"')
 
 
-WIDE = "W" * 250
+LONG = "W" * 250
 BACKWARDS = "\u202egnp.evil\u2066\n"
 
 
@@ -257,7 +311,7 @@ def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path
     async def look() -> View:
         seen = view(healthy(), partitions(9, 5), [METRICS.format(read=1)])
         whole = json.dumps(seen)
-        named = whole.replace('"press-0"', f'"{WIDE}"').replace('"speeds"', f'"{WIDE}"')
+        named = whole.replace('"press-0"', f'"{LONG}"').replace('"speeds"', f'"{LONG}"')
         named = named.replace('"press-1"', json.dumps(BACKWARDS))
         return dict(json.loads(named))
 
@@ -268,9 +322,10 @@ def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path
         page = "return [document.documentElement.scrollWidth, innerWidth]"
         wide, window = driver.execute_script(page)
         assert wide <= window
+        assert driver.execute_script(SCROLLED) == []
         cells = "return [...document.querySelectorAll('#sources td:first-child')]"
         names = driver.execute_script(f"{cells}.map(e => e.innerText)")
-        assert WIDE in names
+        assert LONG in names
         assert "\\u202egnp.evil\\u2066\\n" in names
 
 
@@ -297,13 +352,14 @@ def test_why_all_is_dead_stands_above_the_fold(tmp_path: Path) -> None:
 
         wait_until(lambda: bool(texts_of("#alarms li")), DRAWN_TIMEOUT_S, "the alarm")
         (alarm,) = texts_of("#alarms li")
-        assert alarm.startswith("reorder: every record is dead (3), as source_missing; raw/0")
-        bottom = "return document.querySelector('#reasons').getBoundingClientRect().bottom"
+        assert alarm.startswith(
+            "reorder: every record is a dead letter (3), with reason source_missing; raw/0"
+        )
+        bottom = "return document.querySelector('#dead').getBoundingClientRect().bottom"
         assert driver.execute_script(bottom) < 750
-        rows = [" ".join(row.split()) for row in texts_of("#reasons tbody tr")]
-        assert rows == [
-            "late passed 7",
-            "dead source_missing 3 header `sourceId` is missing; write it on every record",
-        ]
+        rows = [" ".join(row.split()) for row in texts_of("#dead tbody tr")]
+        remedy = "header `sourceId` is missing; write it on every record"
+        assert rows == [f"source_missing 3 raw/0 offset 0 {remedy}"]
+        assert texts_of("#causes tbody tr")[0].split() == ["passed", "7"]
         assert "emitted" in texts_of("#queries th")
         assert texts_of("#sources th") == [], "no row, no columns"

@@ -16,7 +16,7 @@ def test_counts_are_summed_by_stage_and_query() -> None:
     assert (merge["stage"], window["topic"]) == ("merge", "before-window")
     assert seen["reasons"] == {"late": {"passed": 14}, "dead": {}}
     (query,) = seen["queries"]
-    assert query["results"] == {"emit": 30, "update": 4}
+    assert query["results"] == {"emit": 30, "early": 10, "update": 4}
     assert (query["kind"], query["achieved_ppm"]) == ("window", 970_000)
 
 
