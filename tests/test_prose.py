@@ -23,7 +23,7 @@ USERS_PAGES = [
     ),
 ]
 MOST_WORDS = 38_000
-"""Of all pages of users, without code and without what is generated."""
+"""The words of all pages of users, without code and generated pages."""
 GENERATED = {ROOT / "docs/reference" / f"{name}.md" for name in ("topology", "cli", "metrics")}
 
 
@@ -41,7 +41,7 @@ def test_the_pages_of_users_keep_to_their_budget() -> None:
     ("sentence", "why"),
     [
         ("Which source waits is on the page.", "begins with a clause"),
-        ("Of each source the newest event counts.", "begins with a clause"),
+        ("Whose event is the newest decides.", "begins with a clause"),
         ("Where nothing waits, all is emitted.", "begins with a clause"),
         ("The source reports " + "one more " * 12 + "event.", "words, at most"),
         ("A hole is awaited.", "private word"),

@@ -41,7 +41,7 @@ def test_a_room_keeps_to_its_figure(room: str) -> None:
 
 
 def test_each_room_of_the_product_has_a_figure() -> None:
-    others = {"topology/pattern", "benchmarks", "docs", "tests", "setup.py", "inorder_engine.py"}
+    others = {"topology/pattern", "benchmarks", "docs", "tests", "setup.py"}
     assert {*PRODUCT, *others} == {*ROOMS}
 
 

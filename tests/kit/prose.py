@@ -35,7 +35,6 @@ PRIVATE: Final[dict[str, str]] = {
     r"final frontier\b": "finality horizon",
     r"byes?\b": "end-of-stream marker",
     r"amid\b": "in the middle of",
-    r"anew\b": "again",
     r"thereof\b|whereof\b|wherein\b|hitherto\b": "plain words",
 }
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
