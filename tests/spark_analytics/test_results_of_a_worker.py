@@ -98,10 +98,10 @@ def test_the_tables_hold_what_the_worker_told(
         lines = lines_of(found)
         ops = {line["op"] for line in lines if not is_overflow(line)}
         assert ops == {"emit", "update", "retract"}
-        latest = read(spark, folder, f"{table}-standing").collect()
+        latest = read(spark, folder, f"{table}-current").collect()
         assert_standing(latest, lines)
         for again in archived:
-            assert sorted(read(spark, again, f"{table}-standing").collect()) == sorted(latest)
+            assert sorted(read(spark, again, f"{table}-current").collect()) == sorted(latest)
         if table in BOUNDED:
             assert_overflows(read(spark, folder, f"overflows-{table}").collect(), found)
         assert read(spark, folder, f"bad-{table}").collect() == []

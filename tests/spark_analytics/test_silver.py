@@ -205,7 +205,7 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     figures = run(lake, [found], tmp_path / "checkpoint")
     rows = lake.read("windows_current").orderBy("id").collect()
-    assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
+    assert [(r.id, r.revision, r.current) for r in rows] == [("x", 2, False), ("y", 0, True)]
     windows = lake.read("windows")
     assert windows.count() == 4
     assert figures["events"].rows == len(words)
@@ -235,7 +235,7 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
     rows = lake.read("windows_current").orderBy("id").collect()
-    assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 1, False), ("y", 0, True)]
+    assert [(r.id, r.revision, r.current) for r in rows] == [("x", 1, False), ("y", 0, True)]
     stood = silver.as_of(lake.read("windows"), 3).orderBy("id").collect()
     assert [r.id for r in stood] == ["x", "y"]
 
