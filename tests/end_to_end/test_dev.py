@@ -105,24 +105,22 @@ def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> Non
     assert "streams.default.colour" in answer.err
 
 
-README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs/start/tutorial.md"
 
 
-def readme_commands() -> tuple[str, list[str]]:
-    """What the README has run in the first terminal, behind `make install`, and in the second."""
-    section = README.read_text().partition("## Your first events")[2]
-    first, second = re.findall(r"^```\n(.*?)^```", section, re.M | re.S)[:2]
-    setup, serve = first.splitlines()
-    assert setup == "make install"
-    return serve, second.splitlines()
+def tutorial_commands() -> tuple[str, list[str]]:
+    """Return what the tutorial runs in the first terminal, and in the second."""
+    section = TUTORIAL.read_text().partition("## 5. Run it on Kafka")[2]
+    first, second = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)[:2]
+    return first.strip(), second.splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
-def test_the_first_minutes_of_the_readme(tmp_path: Path) -> None:
+def test_the_first_minutes_of_the_tutorial(tmp_path: Path) -> None:
     """As written, but for the port where somebody else has it, and the folder of the programs."""
     require(cli.local.kafka.jars.missing())
-    serve, commands = readme_commands()
+    serve, commands = tutorial_commands()
     program, *options = serve.split()
     assert program == ".venv/bin/inorder"
     assert options.pop(0) == "dev"

@@ -132,7 +132,7 @@ def test_a_sound_cluster_has_none() -> None:
         ("events.sequenced", config("events.sequenced", cleanup_policy="compact"), "error",
          "of each key only the newest record stays", "cleanup.policy=delete"),
         ("events.sequenced", config("events.sequenced", retention_bytes="1000"), "warning",
-         "what a stage has not read by then is lost", "retention.bytes=-1"),
+         "records that a stage has not read by then are lost", "retention.bytes=-1"),
         ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="0"), "error",
          "min.compaction.lag.ms is 0", "min.compaction.lag.ms=604800000"),
         ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="604799999"), "error",
@@ -237,7 +237,7 @@ def test_one_broker_keeps_one_copy() -> None:
         (SeenBrokers(3, config={"offsets.retention.minutes": "60"}), "warning",
          "offsets.retention.minutes is 60", "a day or more"),
         (SeenBrokers(3, config={"auto.create.topics.enable": "true"}), "warning",
-         "who misspells a topic", "set it to false"),
+         "a misspelled name", "set it to false"),
     ],
 )  # fmt: skip
 def test_what_is_amiss_with_the_brokers(
