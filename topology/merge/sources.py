@@ -71,22 +71,30 @@ class KnownSources:
 
     def least_live_ns(self) -> int:
         """The newest time of the live source that is least far; NEVER: none is live."""
-        return self._least_ns(self._live, is_live=True)
-
-    def least_silent_ns(self) -> int:
-        """The same of those that are not live, and have not said bye."""
-        return self._least_ns(self._silent, is_live=False)
-
-    def _least_ns(self, heap: list[tuple[int, str]], *, is_live: bool) -> int:
+        heap = self._live
         while heap:
             known_ns, source = heap[0]
             progress = self.table.get(source)
-            if progress is None:
+            if progress is None or progress.state >= OUT:
                 heappop(heap)
-            elif (progress.state < OUT) != is_live or (progress.said_bye and not is_live):
+                if progress is not None:
+                    progress.in_live = False
+            elif progress.newest_ns > known_ns:
+                heapreplace(heap, (progress.newest_ns, source))
+            else:
+                return known_ns
+        return NEVER
+
+    def least_silent_ns(self) -> int:
+        """The same of those that are not live, and have not said bye."""
+        heap = self._silent
+        while heap:
+            known_ns, source = heap[0]
+            progress = self.table.get(source)
+            if progress is None or progress.state < OUT or progress.said_bye:
                 heappop(heap)
-                progress.in_live = progress.in_live and not is_live
-                progress.in_silent = progress.in_silent and is_live
+                if progress is not None:
+                    progress.in_silent = False
             elif progress.newest_ns > known_ns:
                 heapreplace(heap, (progress.newest_ns, source))
             else:
