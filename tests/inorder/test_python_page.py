@@ -91,19 +91,24 @@ def test_a_loop_reads_the_ordered_topic(
     assert lines == printed.splitlines()
 
 
-@pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
-def test_a_producer_publishes(
-    code: str,
-    printed: str,
+@pytest.fixture
+def place(
     embedded_broker: EmbeddedBroker,
     unique_name: UniqueName,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> tuple[str, str]:
+    """Brokers and a topic of their own, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     topic = unique_name("raw")
     embedded_broker.make_topic(topic, 1)
-    code = code.replace("kafka:9092", embedded_broker.bootstrap).replace("events.raw", topic)
+    return embedded_broker.bootstrap, topic
+
+
+@pytest.mark.parametrize(("code", "printed"), PRODUCERS, ids=range(len(PRODUCERS)))
+def test_a_producer_publishes(code: str, printed: str, place: tuple[str, str]) -> None:
+    brokers, topic = place
+    code = code.replace("kafka:9092", brokers).replace("events.raw", topic)
     with serving() as server:
         assert printed_by(code.replace("sync-1:4123", server.name)) == printed
 
@@ -113,17 +118,10 @@ def test_an_example_prints_what_the_page_shows(code: str, printed: str) -> None:
     assert printed_by(code) == printed
 
 
-def test_the_examples_of_the_readme_run(
-    embedded_broker: EmbeddedBroker,
-    unique_name: UniqueName,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    topic = unique_name("raw")
-    embedded_broker.make_topic(topic, 1)
+def test_the_examples_of_the_readme_run(place: tuple[str, str]) -> None:
+    brokers, topic = place
     publishing, reading = re.findall(r"```python\n(.*?)```", README, re.S)
-    publishing = publishing.replace("kafka:9092", embedded_broker.bootstrap)
+    publishing = publishing.replace("kafka:9092", brokers)
     assert printed_by(publishing.replace("events.raw", topic)) == ""
     topology, events = ROOT / "docs/examples/window.yaml", ROOT / "docs/examples/window.jsonl"
     answer = inorder("replay", "--topology", str(topology), "--show", "window", str(events))
