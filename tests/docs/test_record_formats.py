@@ -28,10 +28,10 @@ from inorder.resending import Request
 from tests import ROOT
 from tests.end_to_end.records import Headers, Read, Sender, contract, read_all, send
 from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
-from tests.waiting import wait_until
 from topology.clock.sample import Declared, Sample, read_word
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
@@ -157,15 +157,9 @@ def written(setting: Setting, folder: Path) -> Records:
         strange(setting)
         Sender(setting, events, speed=SPEED, value=value_of).start().finish()
         beat(setting, events)
-        wait_until(
-            lambda: sum(
-                len(ordered_in(read_all(setting.bootstrap, topic)))
-                for topic in (setting.ordered, topics.late, topics.dead)
-            )
-            >= wanted,
-            "all events to be ordered, late or refused",
-            lambda: worker.log,
-        )
+        emitted = Emitted(setting)
+        emitted.wait_for(wanted)
+        emitted.close()
         assert worker.stop() == 0, worker.log
     (table,) = setting.topology.result_tables.values()
     places = {name: getattr(topics, name) for name in ("sequenced", *SIDE, *RESULTS[:-1])}
