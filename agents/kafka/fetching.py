@@ -137,10 +137,6 @@ class FetchTimes:
         return has_records
 
 
-class _Hurried(Meant):
-    """Partitions are about to come and go."""
-
-
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """See the module's docstring. Methods may be awaited from the main loop."""
 
@@ -181,7 +177,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         for node_id, wait_ms in self._times.waits_ms.items():
             connection = connections.get((node_id, ConnectionGroup.DEFAULT))
             if wait_ms > BRISK.fetch_wait_ms and connection is not None:
-                connection.close(exc=_Hurried())
+                connection.close(exc=Meant("partitions are about to come and go"))
 
     async def _keepalive2(self) -> None:
         """Nothing to do; see the module's docstring."""
