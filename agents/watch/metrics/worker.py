@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -54,6 +55,7 @@ RESTORE_BUCKETS_S: Final = (0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 _PLACE: Final = ("stage", "stream", "partition")
 _PARTITION: Final = ("stage", "partition")
+_STAGE: Final = ("stage",)
 
 
 class Metrics:
@@ -63,7 +65,6 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry, operators: Sequence[str] | None = None) -> None:
         # Else each counter has a second series: when it began.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._registry = registry
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
         self._lags: dict[tuple[str, int], dict[str, _Lag]] = {}  # of each topic
         self.deaths: dict[Place, Deaths] = {}
@@ -77,37 +78,38 @@ class Metrics:
             Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
         )
 
+        counter = partial(Counter, namespace="inorder", registry=registry)
+        gauge = partial(Gauge, namespace="inorder", registry=registry)
+        histogram = partial(Histogram, namespace="inorder", registry=registry)
+
         # Per stage, stream and partition: the balance.
-        self.records_in = self._counter("records_in", "Events received", *_PLACE)
-        self.emitted = self._counter("records_emitted", "Events emitted in order", *_PLACE)
-        self.late = self._counter("records_late", "Late events, by reason", *_PLACE, "reason")
-        self.duplicate = self._counter("records_duplicate", "Events seen before", *_PLACE)
-        self.conflict = self._counter(
-            "records_conflict", "Duplicates that differ from the first event", *_PLACE
+        self.records_in = counter("records_in", "Events received", _PLACE)
+        self.emitted = counter("records_emitted", "Events emitted in order", _PLACE)
+        self.late = counter("records_late", "Late events, by reason", (*_PLACE, "reason"))
+        self.duplicate = counter("records_duplicate", "Events seen before", _PLACE)
+        self.conflict = counter(
+            "records_conflict", "Duplicates that differ from the first event", _PLACE
         )
-        self.dead = self._counter(
+        self.dead = counter(
             "records_dead",
             "Dead letters: records that break the record format, by reason",
-            *_PLACE,
-            "reason",
+            (*_PLACE, "reason"),
         )
-        self.held = self._gauge("records_held", "Events buffered", *_PLACE)
-        self.held_oldest = self._gauge(
-            "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", *_PLACE
+        self.held = gauge("records_held", "Events buffered", _PLACE)
+        self.held_oldest = gauge(
+            "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", _PLACE
         )
         self.late_sources = LateSources(registry)
-        self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
+        self.control = counter("records_control", "Control records", (*_PLACE, "kind"))
 
         # Operators.
-        self.gaps = self._counter("reorder_gaps", "Gaps declared, by reason", *_PLACE, "reason")
-        self.missing = self._counter(
-            "reorder_missing", "Sequence numbers declared missing", *_PLACE
-        )
-        self.gap_age = self._histogram(
+        self.gaps = counter("reorder_gaps", "Gaps declared, by reason", (*_PLACE, "reason"))
+        self.missing = counter("reorder_missing", "Sequence numbers declared missing", _PLACE)
+        self.gap_age = histogram(
             "reorder_gap_age_seconds",
             "Time from the discovery of a gap to its declaration, in seconds",
-            GAP_BUCKETS_S,
-            *_PLACE,
+            _PLACE,
+            buckets=GAP_BUCKETS_S,
         )
         self.wait = WaitHistogram(
             "inorder_wait_seconds",
@@ -118,88 +120,85 @@ class Metrics:
         self.operators = OperatorMetrics(registry, _PLACE, operators)
 
         # Queries.
-        self.results = self._counter("results", "Results emitted", "stage", "query", "op", "final")
-        self.query_overflows = self._counter(
-            "query_overflows", "Events with more matches than the limit", "stage", "query"
+        self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
+        self.query_overflows = counter(
+            "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
         # Per stage and input partition: the shell.
-        self.overtaken = self._counter(
+        self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.append_time_off = self._gauge(
+        self.append_time_off = gauge(
             "append_time_off_seconds",
             "Seconds by which a broker's clock is ahead, or has stepped back",
-            "stage",
+            _STAGE,
         )
-        self.overdue = self._gauge(
+        self.overdue = gauge(
             "overdue_seconds",
             "Time by which the oldest buffered event exceeds all waits of the topology file, in"
             " seconds; absent if none does",
-            *("stage", "topic", "partition", "waits_for"),
+            ("stage", "topic", "partition", "waits_for"),
         )
-        self.waived_partitions = self._counter(
+        self.waived_partitions = counter(
             "upstream_partitions_skipped",
             "Times that a stage stopped waiting for an upstream partition at a bound",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.input_lag = self._gauge(
-            "input_lag_records", "Input records that are not processed yet", *_PARTITION
+        self.input_lag = gauge(
+            "input_lag_records", "Input records that are not processed yet", _PARTITION
         )
-        self.input_lag_seconds = self._gauge(
+        self.input_lag_seconds = gauge(
             "input_lag_seconds",
             "Age of the next input record, in seconds; 0 if all records are read",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.input_partitions = self._gauge(
-            "input_partitions", "Partitions of the stage's largest input", "stage"
+        self.input_partitions = gauge(
+            "input_partitions", "Partitions of the stage's largest input", _STAGE
         )
-        self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
-        self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
-        self.offsets_passed_over = self._counter(
+        self.commits = counter("checkpoint_commits", "Transactions committed", _PARTITION)
+        self.aborts = counter("checkpoint_aborts", "Transactions aborted", _PARTITION)
+        self.offsets_passed_over = counter(
             "aborted_offsets",
             "Restores for which the brokers returned the offset of an aborted transaction",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.unanswered = self._counter(
+        self.unanswered = counter(
             "checkpoint_unanswered",
             "Transactions whose end the brokers did not confirm, by outcome",
-            *_PARTITION,
-            "outcome",
+            (*_PARTITION, "outcome"),
         )
-        self.checkpoint_bytes = self._counter(
-            "checkpoint_bytes", "Bytes of state written to the changelog", *_PARTITION
+        self.checkpoint_bytes = counter(
+            "checkpoint_bytes", "Bytes of state written to the changelog", _PARTITION
         )
-        self.commit_seconds = self._histogram(
+        self.commit_seconds = histogram(
             "checkpoint_commit_seconds",
             "Duration of a transaction, in seconds",
-            COMMIT_BUCKETS_S,
-            *_PARTITION,
+            _PARTITION,
+            buckets=COMMIT_BUCKETS_S,
         )
-        self.restore_seconds = self._histogram(
+        self.restore_seconds = histogram(
             "checkpoint_restore_seconds",
             "Duration of the restore of a partition, in seconds",
-            RESTORE_BUCKETS_S,
-            "stage",
+            _STAGE,
+            buckets=RESTORE_BUCKETS_S,
         )
-        self.store_errors = self._counter(
-            "state_store_errors", "Failures of the local state store, by reason", "stage", "reason"
+        self.store_errors = counter(
+            "state_store_errors",
+            "Failures of the local state store, by reason",
+            ("stage", "reason"),
         )
-        self.purged = self._counter(
-            "purged_offsets", "Offsets deleted because no stage needs their records", "stage"
+        self.purged = counter(
+            "purged_offsets", "Offsets deleted because no stage needs their records", _STAGE
         )
-        self.rebalances = self._counter(
-            "rebalances", "Changes of the assignment of partitions", "stage"
-        )
-        self.partitions = self._gauge(
-            "partitions_assigned", "Partitions assigned to this worker", "stage"
-        )
-        self.held_limit = self._gauge(
+        self.rebalances = counter("rebalances", "Changes of the assignment of partitions", _STAGE)
+        self.partitions = gauge("partitions_assigned", "Partitions assigned to this worker", _STAGE)
+        self.held_limit = gauge(
             "held_limit_bytes",
             "Payload that the partitions of this worker may buffer, in bytes",
-            "stage",
+            _STAGE,
         )
 
     def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
@@ -270,17 +269,6 @@ class Metrics:
                 place.forget()
         self._lags.get((stage, source.partition), {}).pop(source.topic, None)
         self._set_lags(stage, source.partition)
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"inorder_{name}", text, labels, registry=self._registry)
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"inorder_{name}", text, labels, registry=self._registry)
-
-    def _histogram(
-        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
-    ) -> Histogram:
-        return Histogram(f"inorder_{name}", text, labels, buckets=buckets, registry=self._registry)
 
 
 class _Lag(NamedTuple):

@@ -36,7 +36,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from agents.watch.page.serving import Page
-from agents.watch.port.connections import Connections
+from agents.watch.port.connections import ACCEPTED, BACKLOG, Connections
 from agents.watch.port.guard import guards
 from agents.watch.port.question import NoQuestion, Question, question
 
@@ -120,15 +120,16 @@ class HttpServer:
         )
         await runner.setup()
         assert runner.server is not None
+        self._connections.watch(runner.server)
         for listening in sockets:
-            await self._connections.serve(runner.server, listening)
+            await web.SockSite(runner, listening, backlog=ACCEPTED).start()
+            listening.listen(BACKLOG)
         return host, port
 
     async def stop(self) -> None:
         """Close all connections, the busy ones after STOP_TIMEOUT_S; may be called again."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            self._connections.stop()
             await runner.cleanup()
 
     async def _health_of_both(self, _: web.Request) -> web.Response:
