@@ -37,7 +37,7 @@ EMBEDDED_CLUSTER: Final = "mockCluster"
 
 
 class BrokersUnavailable(Exception):
-    """No broker answers; the message says where, and what the client met last."""
+    """No broker answers, or they did not do as asked; the message says where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

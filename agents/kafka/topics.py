@@ -14,8 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -24,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from agents.kafka.brokers import admin_client
+from agents.kafka.brokers import BrokersUnavailable, admin_client
 from agents.kafka.compacted import asked_configs, config_of
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
@@ -37,12 +36,7 @@ BROKERS_DEFAULT: Final = -1
 """In place of a number of copies."""
 
 
-class TopicsUnavailable(Exception):
-    """The brokers did not do as asked; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What `create` did to a topic: `differences` are reported, not mended. `copies`: on as many of
     the `brokers` it lies."""
 
@@ -60,7 +54,7 @@ def create(
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
     """Make those that are not there. `replication` None: as many copies as the brokers' own
-    setting says. TopicsUnavailable names the first that failed."""
+    setting says. BrokersUnavailable names the first that failed."""
     admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
@@ -87,7 +81,7 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
     except KafkaException as refused:
         error: KafkaError = refused.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise TopicsUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
+            raise BrokersUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
         return False
     return True
 
@@ -97,7 +91,7 @@ def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):
         if time.monotonic() > deadline_s:
-            raise TopicsUnavailable(
+            raise BrokersUnavailable(
                 f"{', '.join(absent)}: no leader within {TIMEOUT_S:.0f} s; are all brokers up?"
             )
         time.sleep(POLL_S)
@@ -149,12 +143,12 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 
 
 def grow_changelogs(
-    narrow: Mapping[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
-) -> None:
-    """Give each of these changelogs so many partitions. TopicsUnavailable names the first that
-    failed."""
+    narrow: dict[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
+) -> dict[str, int]:
+    """Give each of these changelogs so many partitions, and return them. BrokersUnavailable names
+    the first that failed."""
     if not narrow:
-        return
+        return narrow
     admin = admin_client(bootstrap_servers, security)
     asked = admin.create_partitions([NewPartitions(*each) for each in narrow.items()])
     for name, answer in asked.items():
@@ -162,5 +156,6 @@ def grow_changelogs(
             answer.result(TIMEOUT_S)
         except KafkaException as refused:
             text = refused.args[0].str()
-            raise TopicsUnavailable(f"{name} was not grown: {text}") from refused
+            raise BrokersUnavailable(f"{name} was not grown: {text}") from refused
     await_leaders(admin, narrow)
+    return narrow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Final
 
 import click
@@ -16,7 +14,7 @@ from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
-from agents.kafka.topics import Outcome, TopicsUnavailable
+from agents.kafka.topics import Outcome
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
@@ -50,14 +48,13 @@ def create_command(
     brokers = kafka.brokers(brokers_wait_s)
     with refusing(CompactedInput):
         refuse_compacted(brokers, upstream_inputs(topology))
-    with failing(TopicsUnavailable, BrokersUnavailable):
+    with failing(BrokersUnavailable):
         outcomes = topics.create(declared(topology), servers, topology.topics.replication, access)
         narrow = topics.narrow_changelogs(topology, brokers.topics())
-        grown = narrow if grow else {}
-        topics.grow_changelogs(grown, servers, access)
+        grown = topics.grow_changelogs(narrow, servers, access) if grow else {}
     if as_json:
         answer = {
-            "topics": [*map(asdict, outcomes)],
+            "topics": [outcome._asdict() for outcome in outcomes],
             "grown": [{"name": name, "partitions": count} for name, count in grown.items()],
             "cut": topology.cut.why,
         }
@@ -73,7 +70,7 @@ def create_command(
         )
 
 
-def _report(topology: Topology, outcomes: list[Outcome], grown: Mapping[str, int]) -> None:
+def _report(topology: Topology, outcomes: list[Outcome], grown: dict[str, int]) -> None:
     for outcome in outcomes:
         click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
         for difference in outcome.differences:
