@@ -49,16 +49,13 @@ SENDER_LOGGER = "aiokafka.producer.sender"
 """Warns of what it tries again without end, which is the only sign of a checkpoint that hangs:
 too few replicas are in sync, say."""
 
-GROUP_LOGGER = "aiokafka.consumer.group_coordinator"
-FETCHER_LOGGER = "aiokafka.consumer.fetcher"
-
 CHATTY = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
-    FETCHER_LOGGER,
-    GROUP_LOGGER,
-    "aiokafka.producer.sender",
+    "aiokafka.consumer.fetcher",
+    "aiokafka.consumer.group_coordinator",
+    SENDER_LOGGER,
 )
 """Loggers that repeat themselves ten times a second while a broker is away."""
 
@@ -160,9 +157,8 @@ def build_app(
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger(SENDER_LOGGER).setLevel(logging.WARNING)
     for name in CHATTY:
-        logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
-    for name in (GROUP_LOGGER, FETCHER_LOGGER):
-        logging.getLogger(name).addFilter(is_news)
+        logging.getLogger(name).addFilter(is_news)  # adding it again changes nothing
+        logging.getLogger(name).addFilter(_SELDOM)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.servers.split(",")]
     app = Application(
         group,

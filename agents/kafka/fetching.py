@@ -112,9 +112,6 @@ class FetchTimes:
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
 
-    def forget(self, partition: TopicPartition) -> None:
-        self.asked_at_ns.pop(partition, None)
-
     async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
         asked_at_ns = time.time_ns()
         states = {
@@ -256,7 +253,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         unnamed = [partition for partition, offset in offsets.items() if offset is None]
         first = await consumer.beginning_offsets(unnamed) if unnamed else {}
         for partition, offset in offsets.items():
-            self._times.forget(partition)
+            self._times.asked_at_ns.pop(partition, None)
             consumer.seek(partition, first[partition] if offset is None else offset)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:

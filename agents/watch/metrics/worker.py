@@ -11,6 +11,10 @@ The balance of each stage, stream and partition, at any time between two batches
 
     records_in = emitted + late + duplicate + dead + held
 
+A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
+`inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
+`_ns` is given in seconds, an instant as seconds since 1970.
+
 Control records (heartbeat, bye, what stages send to each other) are counted apart. An
 event that comes late and is passed on counts as late, not as emitted.
 
@@ -35,9 +39,9 @@ from prometheus_client import (
 )
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
-from agents.watch.metrics.operators import NS_PER_S, OperatorMetrics
 from agents.watch.metrics.wait_histogram import WaitHistogram
 from agents.watch.unhealthy import LateSources, Place
+from topology.flow.registry import figures as figures_of_all
 from topology.flow.unmet import Unmet
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
@@ -45,6 +49,10 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Finding, Overflow
 
 log = logging.getLogger(__name__)
+
+NS_PER_S: Final = 1_000_000_000
+TIME: Final = "_ns"
+"""How the name of an operator's figure ends that is a time."""
 
 MAX_STREAMS: Final = 256
 MAX_QUERIES: Final = 1_000
@@ -117,7 +125,10 @@ class Metrics:
             ("stage", "stream"),
             registry,
         )
-        self.operators = OperatorMetrics(registry, _PLACE, operators)
+        self.figures: dict[str, Counter | Gauge] = {
+            figure: (counter if is_total else gauge)(figure.replace(TIME, "_seconds"), text, _PLACE)
+            for figure, (text, is_total) in figures_of_all(operators).items()
+        }
 
         # Queries.
         self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
@@ -248,15 +259,13 @@ class Metrics:
     def _set_lags(self, stage: str, partition: int) -> None:
         lags = self._lags.get((stage, partition), {}).values()
         place = (stage, str(partition))
+        known_ns = [lag.ns for lag in lags if lag.ns is not None]
+        self.input_lag.remove(*place)
+        self.input_lag_seconds.remove(*place)
         if lags:
             self.input_lag.labels(*place).set(sum(lag.records for lag in lags))
-        else:
-            self.input_lag.remove(*place)
-        known_ns = [lag.ns for lag in lags if lag.ns is not None]
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
-        else:
-            self.input_lag_seconds.remove(*place)
 
     def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
         """The partition has been given up, and these streams in it: its gauges go, its counters
@@ -300,16 +309,23 @@ class PlaceMetrics:
         has waited that came first."""
         self._metrics.held.labels(*self._place).set(held)
         self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
-        self._metrics.operators.set(self._place, figures)
+        for figure, gauge in self._metrics.figures.items():
+            if isinstance(gauge, Gauge) and figure in figures:
+                gauge.labels(*self._place).set(_in_unit(figure, figures[figure]))
 
     def grew(self, before: Figures, now: Figures) -> None:
-        self._metrics.operators.grew(self._place, before, now)
+        """Count how far the operators' totals have grown."""
+        for figure, counter in self._metrics.figures.items():
+            if isinstance(counter, Counter) and figure in now:
+                grown = max(0, now[figure] - before.get(figure, 0))
+                counter.labels(*self._place).inc(_in_unit(figure, grown))
 
     def forget(self) -> None:
         """Its gauges go."""
-        self._metrics.held.remove(*self._place)
-        self._metrics.held_oldest.remove(*self._place)
-        self._metrics.operators.forget(self._place)
+        metrics = self._metrics
+        for family in (metrics.held, metrics.held_oldest, *metrics.figures.values()):
+            if isinstance(family, Gauge):
+                family.remove(*self._place)
 
     def observe(self, step: Step) -> list[Event]:
         """Count what one step released and reported, and its late events that went on.
@@ -352,6 +368,10 @@ class PlaceMetrics:
 
     def _count(self, counter: Counter, reason: str) -> None:
         counter.labels(*self._place, self._reasons.of(reason)).inc()
+
+
+def _in_unit(figure: str, value: int) -> float:
+    return value / NS_PER_S if figure.endswith(TIME) else value
 
 
 class Bounded:
