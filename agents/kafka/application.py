@@ -13,19 +13,12 @@ what went wrong. It installs no signal handlers. Each step has a bound.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import faust
-from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError
-from aiokafka.structs import TopicPartition
-from faust import Service
 from faust.app.base import BootStrategy
-from faust.sensors.monitor import Monitor
 from faust.tables.manager import TableManager
 from yarl import URL
 
@@ -41,7 +34,7 @@ STREAM_BUFFER_BATCHES = 4_096
 MAX_BATCHES for each partition, so this allows some 2,000 partitions in one worker."""
 
 START_TIMEOUT_S = 60.0
-"""For brokers and topics to be there, and again for Faust to start."""
+"""For Faust to start. The caller has seen brokers and topics."""
 
 FINISH_TIMEOUT_S = 3 * REVOKE_TIMEOUT_S - 1.0
 """For the handler to finish; with the next, less than the supervisor waits."""
@@ -56,16 +49,13 @@ SENDER_LOGGER = "aiokafka.producer.sender"
 """Warns of what it tries again without end, which is the only sign of a checkpoint that hangs:
 too few replicas are in sync, say."""
 
-GROUP_LOGGER = "aiokafka.consumer.group_coordinator"
-FETCHER_LOGGER = "aiokafka.consumer.fetcher"
-
 CHATTY = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
-    FETCHER_LOGGER,
-    GROUP_LOGGER,
-    "aiokafka.producer.sender",
+    "aiokafka.consumer.fetcher",
+    "aiokafka.consumer.group_coordinator",
+    SENDER_LOGGER,
 )
 """Loggers that repeat themselves ten times a second while a broker is away."""
 
@@ -73,12 +63,8 @@ REPEAT_S = 10.0
 """What a chatty logger has said it says again after this long."""
 
 
-RETRY_S = 1.0
-"""Between two looks for brokers and topics at the start."""
-
-
 class StartFailed(Exception):
-    """Brokers or topics were not there in time."""
+    """Faust did not start in time."""
 
 
 class StopTimeout(Exception):
@@ -103,14 +89,6 @@ class _Seldom(logging.Filter):
 _SELDOM = _Seldom()
 
 
-class _NoMonitor(Monitor):
-    """What Faust would count every second nobody asks for: the worker has its own metrics."""
-
-    @Service.task  # type: ignore[untyped-decorator, unused-ignore]
-    async def _sampler(self) -> None:
-        """Nothing to do."""
-
-
 class _NoTables(TableManager):
     """Faust has no part in state, so nothing is recovered."""
 
@@ -133,7 +111,7 @@ class _NoTables(TableManager):
 class _ConsumerOnly(BootStrategy):
     enable_kafka_producer = False
     enable_web = False
-    enable_sensors = False
+    enable_sensors = False  # the worker has its own metrics
 
     def kafka_consumer(self) -> Iterable[Any]:
         return [self.app.consumer]  # without the leader's and the replies' services
@@ -145,7 +123,6 @@ class Application(faust.App):
     logger = FAUST_LOG
     BootStrategy = _ConsumerOnly
     brokers: Brokers
-    input_topics: tuple[str, ...]
     instance: str | None
     session_s: float
 
@@ -156,11 +133,6 @@ class Application(faust.App):
     @property
     def batches(self) -> BatchConsumer:
         return cast(BatchConsumer, self.consumer)
-
-    @property
-    def open_partitions(self) -> frozenset[TopicPartition]:
-        """Owned, restored, and being read: what a readiness check asks for."""
-        return self.batches.open_partitions
 
     def _create_directories(self) -> None:
         """Nothing of Faust's is kept on disk."""
@@ -185,16 +157,14 @@ def build_app(
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger(SENDER_LOGGER).setLevel(logging.WARNING)
     for name in CHATTY:
-        logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
-    for name in (GROUP_LOGGER, FETCHER_LOGGER):
-        logging.getLogger(name).addFilter(is_news)
+        logging.getLogger(name).addFilter(is_news)  # adding it again changes nothing
+        logging.getLogger(name).addFilter(_SELDOM)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.servers.split(",")]
     app = Application(
         group,
         broker=urls,
         broker_client_id="inorder",
         TableManager=_NoTables,
-        Monitor=_NoMonitor,
         topic_disable_leader=True,
         topic_allow_declare=False,
         web_enabled=False,
@@ -207,7 +177,6 @@ def build_app(
         env={},  # else BROKER_URL and the like would win over these settings
     )
     app.brokers = brokers
-    app.input_topics = tuple(topics)
     app.instance = instance
     app.session_s = session_s
     app.transport = BatchTransport(urls, app, topics, handler, known or {})
@@ -223,7 +192,6 @@ def build_app(
 
 async def run(app: Application, stop: asyncio.Event) -> None:
     """Until `stop` is set, or something fails: then its exception is raised."""
-    await _await_topics(app, stop)
     failure = app.failure
     ends = [asyncio.create_task(event.wait()) for event in (app._crashed, stop, failure.happened)]
     starting = asyncio.create_task(app.start())
@@ -244,37 +212,6 @@ async def run(app: Application, stop: asyncio.Event) -> None:
         raise failure.exception
     if app.crash_reason is not None:
         raise app.crash_reason
-
-
-async def _await_topics(app: Application, stop: asyncio.Event) -> None:
-    """Faust's thread takes absent brokers badly, and waits for absent topics in silence."""
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while not stop.is_set():
-        missing = await _missing(app)
-        if missing is None:
-            return
-        if time.monotonic() + RETRY_S > deadline_s:
-            raise StartFailed(missing)
-        log.warning("%s; asking again", missing)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), RETRY_S)
-
-
-async def _missing(app: Application) -> str | None:
-    client = AIOKafkaClient(**app.brokers.client)
-    try:
-        await client.bootstrap()
-        cluster = await client.fetch_all_metadata()
-    except KafkaError:
-        return f"no Kafka broker answers at {app.brokers.servers}: check the address, or start one"
-    finally:
-        await client.close()
-    absent = [topic for topic in app.input_topics if not cluster.partitions_for_topic(topic)]
-    if absent:
-        return (
-            f"{app.brokers.servers} has no topic {', '.join(absent)}: run `inorder topics create`"
-        )
-    return None
 
 
 async def _finish(app: Application) -> None:

@@ -34,8 +34,8 @@ from concurrent.futures import Future
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
-from urllib.error import HTTPError, URLError
+from typing import Any, Final, NamedTuple
+from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
@@ -70,12 +70,33 @@ class Token(NamedTuple):
         return f"Token(expires_s={self.expires_s:.0f})"
 
 
-class TokenSource(Protocol):
+class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types here
+    """A source of tokens, as both clients ask it."""
+
     def current(self) -> Token:
-        """One that has not expired. TokenUnavailable. Blocks, for `ANSWER_S` at most."""
+        """Return one that has not expired. TokenUnavailable. Blocks, for `ANSWER_S` at most."""
+        raise NotImplementedError
+
+    async def token(self) -> str:
+        """Return one to aiokafka. What is unavailable counts as a broker that cannot be reached: it
+        is tried again."""
+        try:
+            return (await asyncio.to_thread(self.current)).text
+        except TokenUnavailable as error:
+            log.warning("%s", error)
+            raise KafkaConnectionError(str(error)) from error
+
+    def refreshed(self, _: str) -> tuple[str, float]:
+        """Return one to librdkafka, which asks again some seconds after a failure and reports the
+        reason to nobody."""
+        try:
+            return self.current()
+        except TokenUnavailable as error:
+            log.warning("%s", error)
+            raise
 
 
-class TokenFile:
+class TokenFile(Bearer):
     """A file that holds the token and nothing else."""
 
     def __init__(self, path: Path) -> None:
@@ -108,7 +129,7 @@ class _NoRedirection(HTTPRedirectHandler):
         return None
 
 
-class TokenEndpoint:
+class TokenEndpoint(Bearer):
     """A token endpoint, `url`. `context`: by which its certificate is judged."""
 
     def __init__(
@@ -184,17 +205,13 @@ class TokenEndpoint:
                 content = answer.read(MAX_BYTES + 1)
         except HTTPError as error:
             with error:
-                why = _why(error.read(MAX_BYTES))
-            remedy = (
-                "; check the client's id and secret"
-                if error.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED}
-                else ""
-            )
-            raise TokenUnavailable(f"{where} answers {error.code}{why}{remedy}") from error
-        except URLError as error:
-            raise TokenUnavailable(f"{where} does not answer: {error.reason}") from error
+                said = _why(error.read(MAX_BYTES))
+            if error.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED}:
+                said += "; check the client's id and secret"
+            raise TokenUnavailable(f"{where} answers {error.code}{said}") from error
         except (OSError, HTTPException) as error:
-            raise TokenUnavailable(f"{where} does not answer: {error}") from error
+            why = getattr(error, "reason", error)  # urllib wraps what it meets
+            raise TokenUnavailable(f"{where} does not answer: {why}") from error
         found = _object(content)
         text = found.get("access_token")
         if len(content) > MAX_BYTES or not isinstance(text, str) or len(text.split()) != 1:
@@ -240,32 +257,3 @@ def _why(content: bytes) -> str:
     """What an endpoint says of its refusal (RFC 6749, 5.2)."""
     error = _object(content).get("error")
     return f" ({error[:SHOWN_CHARACTERS]!r})" if isinstance(error, str) else ""
-
-
-class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types here
-    """A source of tokens, as the clients want to ask it."""
-
-    def __init__(self, source: TokenSource) -> None:
-        self._source = source
-
-    def current(self) -> Token:
-        """TokenUnavailable. Blocks."""
-        return self._source.current()
-
-    async def token(self) -> str:
-        """For aiokafka. What is unavailable counts as a broker that cannot be reached: it is tried
-        again."""
-        try:
-            return (await asyncio.to_thread(self.current)).text
-        except TokenUnavailable as error:
-            log.warning("%s", error)
-            raise KafkaConnectionError(str(error)) from error
-
-    def refreshed(self, _: str) -> tuple[str, float]:
-        """For librdkafka, which asks again some seconds after a failure and reports the reason to
-        nobody."""
-        try:
-            return self.current()
-        except TokenUnavailable as error:
-            log.warning("%s", error)
-            raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.bearer import TokenUnavailable
@@ -37,7 +37,7 @@ EMBEDDED_CLUSTER: Final = "mockCluster"
 
 
 class BrokersUnavailable(Exception):
-    """No broker answers; the message says where, and what the client met last."""
+    """No broker answers, or they did not do as asked; the message says where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,15 @@ class Brokers:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has, 0 where there is none. Blocks."""
-        with _Asking(self.servers, self.security, may_create=self.is_embedded) as ask:
-            found = {topic: ask.describe(topic, TIMEOUT_S).topics[topic] for topic in topics}
-        return {topic: len(described.partitions) for topic, described in found.items()}
+        if self.is_embedded:  # asked for a topic by its name it makes it
+            asking = _Asking(self.servers, self.security)
+            return {topic: asking.partitions(topic)[topic] for topic in topics}
+        known = self.topics()
+        return {topic: known.get(topic, 0) for topic in topics}
 
     def topics(self) -> dict[str, int]:
         """Return all topics that may be seen, with their partitions. Blocks."""
-        with _Asking(self.servers, self.security, may_create=False) as ask:
-            known = ask.describe(None, TIMEOUT_S).topics
-        return {topic: len(described.partitions) for topic, described in known.items()}
+        return _Asking(self.servers, self.security).partitions()
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The ids that distinguish a topic from one of the same name made later; of the embedded
@@ -108,9 +108,10 @@ class Brokers:
         return {topic: topic_id for topic, topic_id in found.items() if topic_id}
 
 
-def admin_client(servers: str, security: Security) -> AdminClient:
-    """Return a client that describes topics and alters them."""
-    return AdminClient({**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0})
+def admin_client(servers: str, security: Security, **more: Any) -> AdminClient:
+    """Return a client that describes topics and alters them; `more` settings of librdkafka."""
+    settings = {**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0}
+    return AdminClient(settings | more)
 
 
 def known_id(topic_id: object) -> str:
@@ -140,13 +141,13 @@ def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
     """Try once, for so long, or for `TRY_S`; then for a short time, where every server is known to
     be down."""
     short_s = wait_s or min(REFUSED_S, TRY_S)
-    with _Asking(servers, security, may_create=False) as ask:
-        try:
-            found = ask.describe(None, short_s)
-        except BrokersUnavailable:
-            if ask.all_are_down or short_s >= TRY_S:
-                raise
-            found = ask.describe(None, TRY_S - short_s)
+    asking = _Asking(servers, security)
+    try:
+        found = asking.describe(short_s)
+    except BrokersUnavailable:
+        if asking.all_are_down or short_s >= TRY_S:
+            raise
+        found = asking.describe(TRY_S - short_s)
     return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
 
 
@@ -166,10 +167,9 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
 
 
 class _Asking:
-    """A client for metadata. A consumer's request makes no topics, a producer's may.
-    `all_are_down` is known when an answer has failed to come."""
+    """A client for metadata. `all_are_down` is known when an answer has failed to come."""
 
-    def __init__(self, servers: str, security: Security, may_create: bool) -> None:
+    def __init__(self, servers: str, security: Security) -> None:
         if security.bearer is not None:
             try:
                 security.bearer.current()
@@ -178,24 +178,15 @@ class _Asking:
         self._servers = servers
         self._trouble = ""
         self.all_are_down = False
-        common = {
-            **security.librdkafka(),
-            "bootstrap.servers": servers,
-            "log_level": 0,
-            "error_cb": self._note,
-        }
-        self._client: Any = (
-            Producer(common) if may_create else Consumer({**common, "group.id": "inorder-asking"})
-        )
+        self._client = admin_client(servers, security, error_cb=self._note)
 
-    def __enter__(self) -> _Asking:
-        return self
+    def partitions(self, topic: str | None = None) -> dict[str, int]:
+        """Return the partitions of all topics, or of one."""
+        found = self.describe(TIMEOUT_S, topic).topics
+        return {name: len(described.partitions) for name, described in found.items()}
 
-    def __exit__(self, *_: object) -> None:
-        if isinstance(self._client, Consumer):
-            self._client.close()
-
-    def describe(self, topic: str | None, timeout_s: float) -> Any:
+    def describe(self, timeout_s: float, topic: str | None = None) -> Any:
+        """BrokersUnavailable where no answer comes in time."""
         try:
             return self._client.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:

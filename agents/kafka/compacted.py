@@ -29,7 +29,7 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
         return
     names = [*inputs]
     admin = admin_client(brokers.servers, brokers.security)
-    answers = asked_configs(admin, ResourceType.TOPIC, names)
+    answers = asked_configs(admin, names)
     for name in names:
         if (fault := compaction(name, config_of(answers[name]))) is not None:
             raise CompactedInput(f"{name} {'; '.join(fault)}")
@@ -48,7 +48,7 @@ def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def asked_configs(
-    admin: AdminClient, kind: ResourceType, names: Sequence[str]
+    admin: AdminClient, names: Sequence[str], kind: ResourceType = ResourceType.TOPIC
 ) -> dict[str, Future[Any]]:
     """Ask for the settings of all of these, and return the answers to come, by name."""
     if not names:

@@ -112,9 +112,6 @@ class FetchTimes:
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
 
-    def forget(self, partition: TopicPartition) -> None:
-        self.asked_at_ns.pop(partition, None)
-
     async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
         asked_at_ns = time.time_ns()
         states = {
@@ -135,10 +132,6 @@ class FetchTimes:
         if has_records:
             self._on_records()
         return has_records
-
-
-class _Hurried(Meant):
-    """Partitions are about to come and go."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -181,7 +174,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         for node_id, wait_ms in self._times.waits_ms.items():
             connection = connections.get((node_id, ConnectionGroup.DEFAULT))
             if wait_ms > BRISK.fetch_wait_ms and connection is not None:
-                connection.close(exc=_Hurried())
+                connection.close(exc=Meant("partitions are about to come and go"))
 
     async def _keepalive2(self) -> None:
         """Nothing to do; see the module's docstring."""
@@ -260,7 +253,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         unnamed = [partition for partition, offset in offsets.items() if offset is None]
         first = await consumer.beginning_offsets(unnamed) if unnamed else {}
         for partition, offset in offsets.items():
-            self._times.forget(partition)
+            self._times.asked_at_ns.pop(partition, None)
             consumer.seek(partition, first[partition] if offset is None else offset)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:

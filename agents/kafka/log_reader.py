@@ -15,7 +15,7 @@ has been; so it is asked after `LOOK_S`, and while nothing moves ever more seldo
 
 The group's offset distinguishes a lost changelog from a first start, so a refusal must not be
 taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
-(`Committed`).
+(`_Committed`).
 
 Bounds: an answer is waited for `ANSWER_S`, refusals that pass included, and `STALLED_S` while
 nothing comes of a stretch; then TimeoutError, which names the place. In memory are a fetch of each
@@ -32,12 +32,19 @@ from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.committed import Committed
 from agents.kafka.whole_batches import WholeBatches
 
 ANSWER_S: Final = 60.0
@@ -59,7 +66,7 @@ class LogReader:
         self._group = group
         self._topics = topics
         self._client: AIOKafkaClient | None = None
-        self._coordinator: Committed | None = None
+        self._coordinator: _Committed | None = None
         self._offsets: Fetcher | None = None
 
     @property
@@ -73,7 +80,7 @@ class LogReader:
         await client.bootstrap()
         await client.set_topics(frozenset(self._topics))
         self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
-        self._coordinator = Committed(client, self._group)
+        self._coordinator = _Committed(client, self._group)
 
     async def stop(self) -> None:
         """Also one that has not been started, or not to the end."""
@@ -169,6 +176,28 @@ class LogReader:
             check_crcs=self._brokers.check_crcs,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
+
+
+class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no types here
+    """What a group has committed, asked by a client that joins no group. librdkafka aborts its
+    process where a broker ends amid this question, so it is asked by aiokafka.
+
+    `fetch_committed_offsets` asks. From version 3 of that question on a broker refuses with an
+    error at the top and no topics, which the client takes for an answer without offsets; here it
+    is raised. Where it will pass the client asks again, of whoever coordinates the group then."""
+
+    def __init__(self, client: AIOKafkaClient, group: str) -> None:
+        # without a subscription, so it joins nothing
+        super().__init__(client, SubscriptionState(), group_id=group, enable_auto_commit=False)
+
+    async def _send_req(self, request: Any) -> Any:
+        answer = await super()._send_req(request)
+        refusal = for_code(vars(answer).get("error_code", 0))
+        if refusal is NoError:
+            return answer
+        if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+            self.coordinator_dead()
+        raise refusal(self.group_id)
 
 
 def _named(partition: TopicPartition) -> str:

@@ -57,18 +57,6 @@ class Meant(KafkaError):  # type: ignore[misc]
     """Why a request or a connection of the client's was ended by us, which is no news."""
 
 
-class _JoinsNoMore(Meant):
-    """To the client: do not join again."""
-
-
-class _Replaced(_JoinsNoMore):
-    """Another lives under its name."""
-
-
-class _Leaving(_JoinsNoMore):
-    """It is about to stop."""
-
-
 def is_news(record: logging.LogRecord) -> bool:
     """The client's log says it will try again, when `InstanceFenced` has said why not, or it
     leaves, or a request was ended that was in the way."""
@@ -121,7 +109,7 @@ class Membership:
                 await client.ready(place[0], group=COORDINATION)
                 connection = client._conns.get(place)
                 if connection is not None:
-                    connection.close(exc=_Leaving())
+                    connection.close(exc=Meant("this worker leaves the group"))
                 await client.send(place[0], request, group=COORDINATION)
         except (KafkaError, TimeoutError) as failed:
             log.warning(
@@ -135,7 +123,7 @@ class Membership:
         if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
             return await self._judged(request)
         if self._is_leaving:
-            raise _Leaving
+            raise Meant("this worker leaves the group")
         self._is_joining = True
         try:
             return await self._judged(request)
@@ -160,7 +148,7 @@ class Membership:
                     " an --instance of its own, or none"
                 )
             )
-            raise _Replaced(self._name)
+            raise Meant(f"another process has the place of {self._name}")
         return response
 
     def _was_known(self, now: tuple[float, float]) -> bool:

@@ -16,25 +16,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from aiokafka.client import AIOKafkaClient
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     KafkaError,
-    LeaderNotAvailableError,
     PolicyViolationError,
     TopicAuthorizationFailedError,
-    for_code,
 )
-from aiokafka.protocol.admin import DeleteRecordsRequest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.committed import Committed
 
 log = logging.getLogger(__name__)
 
@@ -122,17 +117,14 @@ class KafkaTopic:
     def __init__(self, brokers: Brokers, name: str) -> None:
         self._brokers = brokers
         self.name = name
-        self._client: AIOKafkaClient | None = None
-        self._groups: dict[str, Committed] = {}
+        self._client: AIOKafkaAdminClient | None = None
 
     async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
         """Return by partition the first offset that the group would read again; none where it has
         not committed that yet."""
         client = await self._connected()
-        if group not in self._groups:
-            self._groups[group] = Committed(client, group)
         places = [TopicPartition(self.name, number) for number in numbers]
-        found = await self._groups[group].fetch_committed_offsets(places)
+        found = await client.list_consumer_group_offsets(group, partitions=places)
         return {
             place.partition: int(offset.metadata)
             for place, offset in found.items()
@@ -142,35 +134,16 @@ class KafkaTopic:
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
         """Delete what lies before these offsets, and return by partition where it begins now."""
         client = await self._connected()
-        by_leader: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for number, offset in before.items():
-            leader = client.cluster.leader_for_partition(TopicPartition(self.name, number))
-            if leader is None or leader == -1:
-                client.force_metadata_update()
-                raise LeaderNotAvailableError(f"{self.name}/{number}")
-            by_leader[leader].append((number, offset))
-        begins_at: dict[int, int] = {}
-        for leader, places in by_leader.items():
-            request = DeleteRecordsRequest([(self.name, places)], DELETE_TIMEOUT_MS)
-            answer = await client.send(leader, request)
-            for _, partitions, *_ in answer.topics:
-                for number, low_watermark, code, *_ in partitions:
-                    if code:
-                        client.force_metadata_update()  # another may lead it now
-                        raise for_code(code)(f"{self.name}/{number}")
-                    begins_at[number] = low_watermark
-        return begins_at
+        asked = {TopicPartition(self.name, n): RecordsToDelete(at) for n, at in before.items()}
+        begins_at = await client.delete_records(asked, DELETE_TIMEOUT_MS)
+        return {place.partition: offset for place, offset in begins_at.items()}
 
     async def close(self) -> None:
-        for group in self._groups.values():
-            await group.close()
         if self._client is not None:
             await self._client.close()
 
-    async def _connected(self) -> AIOKafkaClient:
+    async def _connected(self) -> AIOKafkaAdminClient:
         if self._client is None:
-            client = AIOKafkaClient(**self._brokers.client)
-            await client.bootstrap()
-            await client.set_topics(frozenset({self.name}))
-            self._client = client
+            self._client = AIOKafkaAdminClient(**self._brokers.client)
+        await self._client.start()
         return self._client

@@ -111,23 +111,14 @@ class Security(BaseModel):
         return settings
 
     def librdkafka(self) -> dict[str, Any]:
-        """Settings of confluent-kafka's clients."""
-        settings: dict[str, Any] = {"security.protocol": self.protocol}
-        if self.encrypts:
-            settings["ssl.endpoint.identification.algorithm"] = self.identification
-            files = (self.ca_file, self.certificate_file, self.key_file)
-            for name, file in zip(("ca", "certificate", "key"), files, strict=True):
-                if file is not None:
-                    settings[f"ssl.{name}.location"] = str(file)
-            if self.key_password is not None:
-                settings["ssl.key.password"] = _revealed(self.key_password)
-        if self.authenticates:
-            settings["sasl.mechanism"] = str(self.mechanism)
+        """Settings of confluent-kafka's clients, which have the names of ours."""
+        unused = {"token_url", "client_id", "client_secret", "scope"}
+        if not self.encrypts:
+            unused |= {"ca_file", "key_password", "identification"}
+        named = self.model_dump(by_alias=True, exclude_none=True, exclude=unused)
+        settings: dict[str, Any] = {name: _revealed(value) for name, value in named.items()}
         if self.bearer is not None:
             settings["oauth_cb"] = self.bearer.refreshed
-        elif self.authenticates:
-            settings["sasl.username"] = str(self.username)
-            settings["sasl.password"] = _revealed(self.password)
         return settings
 
     @cached_property
@@ -136,12 +127,10 @@ class Security(BaseModel):
         if self.mechanism != OAUTHBEARER or self.token_url is None:
             return None
         if self.token_url.startswith(FILE_URL):
-            return Bearer(TokenFile(Path(unquote(urlsplit(self.token_url).path))))
+            return TokenFile(Path(unquote(urlsplit(self.token_url).path)))
         context = ssl.create_default_context(cafile=self.ca_file)
         secret = _revealed(self.client_secret)
-        return Bearer(
-            TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
-        )
+        return TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
@@ -232,12 +221,16 @@ OWN_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values())
 SECRETS: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
+SECRET_FILES: Final = tuple(secret + FILE for secret in SECRETS)
 SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
 """librdkafka's own spelling."""
 
 
-def _revealed(secret: SecretStr | None) -> str:
-    return "" if secret is None else secret.get_secret_value()
+def _revealed(value: object) -> str:
+    """Return a secret's text, and any other value's; nothing for None."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return "" if value is None else str(value)
 
 
 def variable(name: str) -> str:
@@ -248,7 +241,7 @@ def variable(name: str) -> str:
 def read_security(text: str, environ: Mapping[str, str]) -> Security:
     """From the file's text ("" without one) and the environment. SecurityRefused."""
     values = _properties(text)
-    for name in (*NAMES, *(secret + FILE for secret in SECRETS)):
+    for name in (*NAMES, *SECRET_FILES):
         if environ.get(variable(name)):
             other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
             values.pop(other, None)  # a secret by name and by file are one setting
@@ -268,8 +261,8 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
 
 def without_security(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that speaks to a broker of our own."""
-    ours = {variable(name) for name in (*NAMES, *(secret + FILE for secret in SECRETS))}
-    return {name: value for name, value in environ.items() if name not in {*ours, "INORDER_KAFKA"}}
+    ours = {"INORDER_KAFKA", *map(variable, (*NAMES, *SECRET_FILES))}
+    return {name: value for name, value in environ.items() if name not in ours}
 
 
 def _properties(text: str) -> dict[str, str]:

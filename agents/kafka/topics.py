@@ -12,20 +12,19 @@ part it from its state.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
-    ConfigResource,
     NewPartitions,
     NewTopic,
 )
 
-from agents.kafka.brokers import admin_client
+from agents.kafka.brokers import BrokersUnavailable, admin_client
+from agents.kafka.compacted import asked_configs, config_of
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import changelogs_of
@@ -37,12 +36,7 @@ BROKERS_DEFAULT: Final = -1
 """In place of a number of copies."""
 
 
-class TopicsUnavailable(Exception):
-    """The brokers did not do as asked; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What `create` did to a topic: `differences` are reported, not mended. `copies`: on as many of
     the `brokers` it lies."""
 
@@ -60,7 +54,7 @@ def create(
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
     """Make those that are not there. `replication` None: as many copies as the brokers' own
-    setting says. TopicsUnavailable names the first that failed."""
+    setting says. BrokersUnavailable names the first that failed."""
     admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
@@ -68,16 +62,17 @@ def create(
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
     await_leaders(admin, created)
     known = admin.list_topics(timeout=TIMEOUT_S)
-    return [
-        Outcome(
-            spec.name,
-            created[spec.name],
-            () if created[spec.name] else _differences(admin, spec),
-            min(len(part.replicas) for part in known.topics[spec.name].partitions.values()),
-            len(known.brokers),
-        )
-        for spec in specs
-    ]
+    old = [name for name, is_new in created.items() if not is_new]
+    configs = {name: config_of(answer) for name, answer in asked_configs(admin, old).items()}
+    outcomes = []
+    for spec in specs:
+        found = known.topics[spec.name].partitions
+        config = configs.get(spec.name)
+        differs = () if config is None else _differences(spec, len(found), config)
+        least = min(len(partition.replicas) for partition in found.values())
+        is_new = created[spec.name]
+        outcomes.append(Outcome(spec.name, is_new, tuple(differs), least, len(known.brokers)))
+    return outcomes
 
 
 def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
@@ -86,7 +81,7 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
     except KafkaException as refused:
         error: KafkaError = refused.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise TopicsUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
+            raise BrokersUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
         return False
     return True
 
@@ -96,7 +91,7 @@ def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):
         if time.monotonic() > deadline_s:
-            raise TopicsUnavailable(
+            raise BrokersUnavailable(
                 f"{', '.join(absent)}: no leader within {TIMEOUT_S:.0f} s; are all brokers up?"
             )
         time.sleep(POLL_S)
@@ -125,66 +120,42 @@ def _refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
     return f"{spec.name}: {error.str()}"
 
 
-def _differences(admin: AdminClient, spec: TopicSpec) -> tuple[str, ...]:
-    """What an existing topic has otherwise than declared."""
-    found = []
-    partitions = admin.list_topics(spec.name, timeout=TIMEOUT_S).topics[spec.name].partitions
-    if len(partitions) != spec.partitions:
-        found.append(f"{len(partitions)} partitions, declared {spec.partitions}")
-    resource = ConfigResource(ConfigResource.Type.TOPIC, spec.name)
-    config = admin.describe_configs([resource])[resource].result(timeout=TIMEOUT_S)
+def _differences(spec: TopicSpec, partitions: int, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield what an existing topic has otherwise than declared."""
+    if partitions != spec.partitions:
+        yield f"{partitions} partitions, declared {spec.partitions}"
     for key, wanted in spec.config.items():
-        entry = config.get(key)
-        if entry is not None and entry.value != wanted:
-            found.append(f"{key}={entry.value}, declared {wanted}")
-    return tuple(found)
+        if config.get(key, wanted) != wanted:
+            yield f"{key}={config[key]}, declared {wanted}"
 
 
 # -- changelogs -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """A changelog that has `partitions` now, or that has to have so many."""
-
-    name: str
-    partitions: int
-
-
-def narrow_changelogs(
-    topology: Topology, bootstrap_servers: str, security: Security = PLAINTEXT
-) -> list[Grown]:
-    """The changelogs that have fewer partitions than their inputs, and how many these have.
-    TopicsUnavailable if no broker answers."""
-    try:
-        known = admin_client(bootstrap_servers, security).list_topics(timeout=TIMEOUT_S).topics
-    except KafkaException as failed:
-        raise TopicsUnavailable(
-            f"no broker answered at {bootstrap_servers}; check --brokers"
-        ) from failed
-    counts = {name: len(topic.partitions) for name, topic in known.items()}
-    return [
-        Grown(changelog, counts[topic])
+def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
+    """Return the changelogs that have fewer partitions than their inputs, with how many these have.
+    `known`: the partitions of every topic."""
+    return {
+        changelog: known[topic]
         for changelog, (_, topic) in changelogs_of(topology).items()
-        if counts.get(changelog, 0) < counts.get(topic, 0)
-    ]
+        if known.get(changelog, 0) < known.get(topic, 0)
+    }
 
 
 def grow_changelogs(
-    topology: Topology, bootstrap_servers: str, security: Security = PLAINTEXT
-) -> list[Grown]:
-    """Make every changelog as wide as its input; those that were not. Idempotent.
-    TopicsUnavailable names the first that failed."""
-    grown = narrow_changelogs(topology, bootstrap_servers, security)
-    if not grown:
-        return []
+    narrow: dict[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
+) -> dict[str, int]:
+    """Give each of these changelogs so many partitions, and return them. BrokersUnavailable names
+    the first that failed."""
+    if not narrow:
+        return narrow
     admin = admin_client(bootstrap_servers, security)
-    asked = admin.create_partitions([NewPartitions(each.name, each.partitions) for each in grown])
+    asked = admin.create_partitions([NewPartitions(*each) for each in narrow.items()])
     for name, answer in asked.items():
         try:
             answer.result(TIMEOUT_S)
         except KafkaException as refused:
             text = refused.args[0].str()
-            raise TopicsUnavailable(f"{name} was not grown: {text}") from refused
-    await_leaders(admin, [each.name for each in grown])
-    return grown
+            raise BrokersUnavailable(f"{name} was not grown: {text}") from refused
+    await_leaders(admin, narrow)
+    return narrow

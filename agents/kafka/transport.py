@@ -171,24 +171,21 @@ class BatchConsumer(driver.Consumer):
     async def _give_up(self) -> None:
         """End the work on all partitions, in order, and let the handler finish them."""
         async with self._letting_go:
-            await self._let_go()
-
-    async def _let_go(self) -> None:
-        self.stop_flow()
-        for task in list(self._openings):
-            task.cancel()
-        if self._openings:
-            await asyncio.wait(self._openings, timeout=REVOKE_TIMEOUT_S)
-        queues, self._queues = self._queues, {}
-        self._room.set()
-        ended = await asyncio.gather(*(queue.close(REVOKE_TIMEOUT_S) for queue in queues.values()))
-        if not all(ended):
-            log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
-        owned, self._owned = self._owned, frozenset()
-        if owned:
+            self.stop_flow()
+            for task in list(self._openings):
+                task.cancel()
+            if self._openings:
+                await asyncio.wait(self._openings, timeout=REVOKE_TIMEOUT_S)
+            queues, self._queues = self._queues, {}
+            self._room.set()
+            closing = (queue.close(REVOKE_TIMEOUT_S) for queue in queues.values())
+            if not all(await asyncio.gather(*closing)):
+                log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
+            owned, self._owned = self._owned, frozenset()
             try:
                 async with asyncio.timeout(REVOKE_TIMEOUT_S):
-                    await self.handler.on_revoked(owned)
+                    if owned:
+                        await self.handler.on_revoked(owned)
             except TimeoutError as exc:
                 raise RevokeTimeout(f"on_revoked took over {REVOKE_TIMEOUT_S:.0f} s") from exc
 
@@ -207,17 +204,15 @@ class BatchConsumer(driver.Consumer):
             self.failure.set(InputLost(f"the topic {', '.join(deleted)} is gone"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
-            self._owned = frozenset(p for p in given if p.partition < self._known_of(p.topic))
+            self._owned = frozenset(  # one that was added since the start has no state
+                p for p in given if p.partition < self._known.get(p.topic, math.inf)
+            )
             if given - self._owned:
                 log.error(
                     "%s: added since this stage started, and not read by it; restart all workers",
                     ", ".join(f"{p.topic}/{p.partition}" for p in sorted(given - self._owned)),
                 )
             self._start_opening(self._begin(self._owned))
-
-    def _known_of(self, topic: str) -> float:
-        """How many partitions the topic had at the start; those added since have no state."""
-        return self._known.get(topic, math.inf)
 
     # Opening partitions.
 
@@ -233,17 +228,14 @@ class BatchConsumer(driver.Consumer):
         async with self._polling:
             await self._thread.seek_all({p: offsets.get(p) for p in partitions})
         for partition in partitions:
-            self._note_progress(partition, offsets.get(partition, 0))
+            if (begin := offsets.get(partition, 0)) > self._began_at.get(partition, 0):
+                self._began_at[partition] = begin
+                self._resets.pop(partition, None)
             self._queues[partition] = PartitionQueue(
                 partition, self.handler.on_batch, self._room.set, self._on_queue_error
             )
         self.handler.on_reading(partitions)
         self._room.set()
-
-    def _note_progress(self, partition: TopicPartition, offset: int) -> None:
-        if offset > self._began_at.get(partition, 0):
-            self._began_at[partition] = offset
-            self._resets.pop(partition, None)
 
     async def _reset(self, partition: TopicPartition) -> None:
         only = frozenset({partition})
@@ -303,7 +295,9 @@ class BatchConsumer(driver.Consumer):
             await self.wait(self.can_resume_flow.wait())
         queues = {partition: queue for partition, queue in self._queues.items() if queue.has_room()}
         if self._queues and not queues:
-            await self._wait_for_room(timeout)
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout)
             return
         async with self._polling:
             poll = await self._thread.poll(frozenset(queues), rests=self.handler.rests)
@@ -315,11 +309,6 @@ class BatchConsumer(driver.Consumer):
                 batch.queue = queue
                 yield TP(*batch.partition), self._message(batch)
 
-    async def _wait_for_room(self, timeout_s: float) -> None:
-        self._room.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._room.wait(), timeout_s)
-
     def _batches(
         self, queues: Mapping[TopicPartition, PartitionQueue], poll: Poll
     ) -> Iterable[PolledBatch]:
@@ -329,8 +318,7 @@ class BatchConsumer(driver.Consumer):
                 continue
             records = poll.records.get(partition)
             if not records:
-                is_tick = self._is_tick_due(queue, end, poll.pace.tick_ns)
-                if not (is_tick or self._is_life_due(queue, end)):
+                if queue.expected or not self._is_due(queue, end, poll.pace.tick_ns):
                     continue
                 queue.ticked_at_ns = end.asked_at_ns
             queue.last_batch_ns = end.asked_at_ns
@@ -343,16 +331,12 @@ class BatchConsumer(driver.Consumer):
                 asked_at_ns=end.asked_at_ns,
             )
 
-    def _is_tick_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
-        return (
-            self.handler.wants_ticks
-            and not queue.expected
-            and end.caught_up_at_ns() is not None
-            and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
-        )
-
-    def _is_life_due(self, queue: PartitionQueue, end: End) -> bool:
-        return not queue.expected and end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS
+    def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
+        """Whether an empty batch is due: a tick, or a sign of life."""
+        if end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
+            return True
+        is_tick = self.handler.wants_ticks and end.caught_up_at_ns() is not None
+        return is_tick and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
         skips = []

@@ -105,10 +105,22 @@ class Child:
     """What its process had of the memory at the last look; 0: nobody knows."""
     lines: LastLines = field(default_factory=LastLines)
     """Those of its processes, the ended ones too."""
+    health: dict[str, Any] = field(default_factory=lambda: {"fault": "starting"})
+    """What its process last answered to `/health`, or why it did not."""
 
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.returncode is None
+
+    def reasons(self, path: str) -> Sequence[str]:
+        """Return why this stage is not live or not ready, as `path` asks; none where it is."""
+        if self.hung:
+            return [self.hung]
+        if "fault" in self.health:
+            # A stage that is being started anew is alive; whether it gets ready is seen.
+            return [self.health["fault"]] if path == "ready" else []
+        found: Sequence[str] = self.health[path]["reasons"]
+        return [] if self.health[path]["ok"] else found
 
 
 class Supervisor:
@@ -140,8 +152,6 @@ class Supervisor:
         ]
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
-        self._health_of: dict[str, dict[str, Any]] = {}
-        self._explained: list[Any] = []
         self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
@@ -152,11 +162,10 @@ class Supervisor:
             live=lambda: self._answer("live"),
             ready=lambda: self._answer("ready"),
             about=self._about,
-            explain=lambda: self._explained,
+            explain=self._explain,
             host=host,
             port=port,
             scrape=self._scrape,
-            prepare=self._ask_to_explain,
             page=Page(self._look, settings),
             token=token,
             event=self._located,
@@ -256,7 +265,7 @@ class Supervisor:
             code = Exit.DONE  # stopped before it had begun: it owned nothing yet
         child.address = None
         self._scrapes.forget(child.stage)
-        self._health_of[child.stage] = {"fault": "not running"}
+        child.health = {"fault": "not running"}
         return code
 
     async def _read_address(self, child: Child, process: Process) -> None:
@@ -287,7 +296,7 @@ class Supervisor:
 
     async def _end(self, child: Child) -> None:
         process = child.process
-        if process is None or process.returncode is not None:
+        if process is None or not child.runs:
             return
         process.terminate()
         try:
@@ -320,19 +329,15 @@ class Supervisor:
 
     async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
         if not child.runs or child.address is None:
-            fault = "starting" if child.runs else "not running"
-            self._health_of[child.stage] = {"fault": fault}
+            child.health = {"fault": "starting" if child.runs else "not running"}
             return
         try:
             async with session.get(f"http://{child.address}/health") as response:
-                self._health_of[child.stage] = (
-                    await response.json()
-                    if response.ok
-                    else {"fault": f"answers {response.status}"}
-                )
-            child.lines.add(self._health_of[child.stage].get(LOG, []))
+                said = await response.json() if response.ok else None
+            child.health = said or {"fault": f"answers {response.status}"}
+            child.lines.add(child.health.get(LOG, []))
         except (TimeoutError, aiohttp.ClientError) as error:
-            self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
+            child.health = {"fault": f"does not answer: {type(error).__name__}"}
 
     async def _scrape(self) -> None:
         """Ask each stage for its metrics; of one that does not answer the last ones stay."""
@@ -340,10 +345,11 @@ class Supervisor:
             if text is not None:
                 self._scrapes.note(child.stage, text.decode())
 
-    async def _ask_to_explain(self) -> None:
+    async def _explain(self) -> list[Any]:
         """Ask each stage for what it holds; one that does not answer is left out."""
-        found = await self._asked("/explain")
-        self._explained = [part for body in found for part in orjson.loads(body or b"[]")]
+        return [
+            part for body in await self._asked("/explain") for part in orjson.loads(body or b"[]")
+        ]
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
         """Ask each stage; None where one does not answer."""
@@ -358,9 +364,8 @@ class Supervisor:
         path: str,
         query: Mapping[str, str] | None,
     ) -> bytes | None:
-        health = self._health_of.get(child.stage, {"fault": ""})
         process = child.process
-        if process is None or child.address is None or "fault" in health:
+        if process is None or child.address is None or "fault" in child.health:
             return None
         try:
             async with session.get(f"http://{child.address}{path}", params=query) as response:
@@ -383,11 +388,11 @@ class Supervisor:
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
         """Kill the child where it has not answered for too long."""
-        if not self._reasons(child, "ready"):
+        if not child.reasons("ready"):
             child.ready_s += elapsed_s
         if child.process is not None and child.runs:
             child.resident_bytes = resident_bytes(child.process.pid) or child.resident_bytes
-        if not child.runs or "fault" not in self._health_of[child.stage]:
+        if not child.runs or "fault" not in child.health:
             child.silent_s = 0.0
             return
         child.silent_s += elapsed_s
@@ -406,51 +411,34 @@ class Supervisor:
 
     def _about(self) -> dict[str, Any]:
         """How each stage runs, by its own account."""
-        health = ((child.stage, self._health_of.get(child.stage, {})) for child in self._children)
         return {
             "stages": {
-                stage: {name: word for name, word in answer.items() if name not in JUDGED}
-                for stage, answer in health
+                child.stage: {n: word for n, word in child.health.items() if n not in JUDGED}
+                for child in self._children
             }
         }
 
     def _health(self, path: str) -> Health:
-        reasons = [
-            f"{child.stage}: {reason}"
-            for child in self._children
-            for reason in self._reasons(child, path)
-        ]
-        notes = [
-            f"{child.stage}: {note}"
-            for child in self._children
-            for note in self._health_of.get(child.stage, {}).get(path, {}).get("notes", ())
-        ]
+        reasons, notes = [], []
+        for child in self._children:
+            said = child.health.get(path, {}).get("notes", ())
+            reasons += [f"{child.stage}: {reason}" for reason in child.reasons(path)]
+            notes += [f"{child.stage}: {note}" for note in said]
         return Health(not reasons, tuple(reasons), tuple(notes))
 
-    def _reasons(self, child: Child, path: str) -> Sequence[str]:
-        """Why this stage is not live or not ready, as `path` asks; none where it is."""
-        answer = self._health_of.get(child.stage, {"fault": "starting"})
-        if child.hung:
-            return [child.hung]
-        if "fault" in answer:
-            # A stage that is being started anew is alive; whether it gets ready is seen.
-            return [answer["fault"]] if path == "ready" else []
-        found: Sequence[str] = answer[path]["reasons"]
-        return [] if answer[path]["ok"] else found
-
     def _are_ready(self) -> dict[str, bool]:
-        return {child.stage: not self._reasons(child, "ready") for child in self._children}
+        return {child.stage: not child.reasons("ready") for child in self._children}
 
     def _pids(self) -> dict[str, int]:
         running = ((each.stage, each.process) for each in self._children if each.runs)
         return {stage: process.pid for stage, process in running if process is not None}
 
     async def _look(self) -> View:
-        await asyncio.gather(self._scrape(), self._ask_to_explain())
+        _, explained = await asyncio.gather(self._scrape(), self._explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
         lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
         log = {name: each.plain() for name, each in lines.items()}
-        return view(health, self._explained, self._scrapes.texts(), log)
+        return view(health, explained, self._scrapes.texts(), log)
 
 
 def _why(child: Child) -> str:

@@ -22,7 +22,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from agents.registry.client import (
     ExcessiveSchema,
@@ -51,19 +51,19 @@ MAX_KEPT: Final = 2_000
 SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 LOG_AFTER_S: Final = 10.0
-V = TypeVar("V")
-A = TypeVar("A", FoundSchema, ValueFault)
 
 
 class _Answer(NamedTuple):
-    """What a registry has of an id, or why there is none; `at_s`: when it was asked."""
+    """How values of an id are decoded, or why they are not; the subjects that have it, None for an
+    id without a schema; and when the registry was asked."""
 
-    found: FoundSchema | ValueFault
+    decoder: Decode | ValueFault
+    subjects: frozenset[str] | None
     at_s: float
 
     def holds(self, table: RegisteredSchemas) -> bool:
         """Whether the table need not ask again."""
-        if isinstance(self.found, FoundSchema) and table.takes(self.found.subjects):
+        if self.subjects is not None and table.takes(self.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
 
@@ -74,7 +74,6 @@ class SchemaFeed:
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._answers: dict[tuple[str, int], _Answer] = {}
-        self._decoders: dict[tuple[str, int], Decode | ValueFault] = {}
         self._turn = asyncio.Lock()
         self._most_patience_s = self._patience_s = patience_s
         self._patience_at_s = time.monotonic()
@@ -89,16 +88,15 @@ class SchemaFeed:
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
         """Return when `table` knows what can be known of the schemas of these values."""
         for number in table.unresolved(values):
-            place = (table.registry, number)
-            found = await self._look_up(place, table)
-            if isinstance(found, ValueFault):
-                table.refuse(number, found)
-            elif not table.takes(found.subjects):
-                others = ", ".join(sorted(found.subjects)[:3]) or "no subject"
+            answer = await self._look_up((table.registry, number), table)
+            if answer.subjects is not None and not table.takes(answer.subjects):
+                others = ", ".join(sorted(answer.subjects)[:3]) or "no subject"
                 detail = f"schema {number} is of {others}; name it in `subjects` to read by it"
                 table.refuse(number, ValueFault(SCHEMA_UNKNOWN, detail))
+            elif isinstance(answer.decoder, ValueFault):
+                table.refuse(number, answer.decoder)
             else:
-                self._hand_over(table, place, found)
+                table.learn(number, answer.decoder)
 
     async def reach_for(
         self, tables: Iterable[RegisteredSchemas], records: Collection[Any]
@@ -109,26 +107,7 @@ class SchemaFeed:
                 table, (part for each in records for part in table.parts(each.value, each.key))
             )
 
-    def _hand_over(
-        self, table: RegisteredSchemas, place: tuple[str, int], found: FoundSchema
-    ) -> None:
-        decoder = self._decoders.get(place)
-        if decoder is None:
-            try:
-                decoder = registered_decoder(found.kind, found.schema, found.referred)
-            except SchemaFault as fault:
-                detail = f"schema {place[1]} of {place[0]} {fault}"
-                log.warning("%s", detail)
-                decoder = ValueFault(SCHEMA_REFUSED, detail)
-            _keep(self._decoders, place, decoder)
-        if isinstance(decoder, ValueFault):
-            table.refuse(place[1], decoder)
-        else:
-            table.learn(place[1], decoder)
-
-    async def _look_up(
-        self, place: tuple[str, int], table: RegisteredSchemas
-    ) -> FoundSchema | ValueFault:
+    async def _look_up(self, place: tuple[str, int], table: RegisteredSchemas) -> _Answer:
         """What is known of the id, or becomes known by asking."""
         registry, number = place
         pause_s, logged_s = SHORTEST_PAUSE_S, 0.0
@@ -138,11 +117,13 @@ class SchemaFeed:
                 async with self._turn:
                     known = self._answers.get(place)
                     if known is not None and known.holds(table):
-                        return known.found
+                        return known
                     try:
-                        return self._answered(place, await schema_of(registry, number))
+                        found = await schema_of(registry, number)
+                        return self._answered(place, _decoder(place, found), found.subjects)
                     except ExcessiveSchema as excessive:
-                        return self._refused(place, SCHEMA_REFUSED, f"schema {number} {excessive}")
+                        fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
+                        return self._refused(place, fault)
                     except RegistryAway as away:
                         self._away[registry] = f"waits for the schema registry: {away}"
                         if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
@@ -151,8 +132,7 @@ class SchemaFeed:
                     except NoSuchSchema:
                         self._away.pop(registry, None)
                         if not self._is_patient(pause_s):
-                            fault = unknown(number, registry)
-                            return self._refused(place, fault.reason, fault.detail)
+                            return self._refused(place, unknown(number, registry))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         finally:
@@ -161,14 +141,22 @@ class SchemaFeed:
                 del self._waiting[registry]
                 self._away.pop(registry, None)
 
-    def _refused(self, place: tuple[str, int], reason: str, detail: str) -> ValueFault:
-        log.warning("%s: %s; values of it are dead", place[0], detail)
-        return self._answered(place, ValueFault(reason, detail))
+    def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
+        log.warning("%s: %s; values of it are dead", place[0], fault.detail)
+        return self._answered(place, fault, None)
 
-    def _answered(self, place: tuple[str, int], found: A) -> A:
+    def _answered(
+        self,
+        place: tuple[str, int],
+        decoder: Decode | ValueFault,
+        subjects: frozenset[str] | None,
+    ) -> _Answer:
+        """Keep the answer; the oldest one is forgotten at the bound."""
         self._away.pop(place[0], None)
-        _keep(self._answers, place, _Answer(found, time.monotonic()))
-        return found
+        if len(self._answers) >= MAX_KEPT:
+            del self._answers[next(iter(self._answers))]
+        answer = self._answers[place] = _Answer(decoder, subjects, time.monotonic())
+        return answer
 
     def _is_patient(self, pause_s: float) -> bool:
         """Whether there is patience for this pause, which it takes."""
@@ -182,8 +170,11 @@ class SchemaFeed:
         return True
 
 
-def _keep(table: dict[tuple[str, int], V], place: tuple[str, int], value: V) -> None:
-    """Forgets the oldest at the bound."""
-    if len(table) >= MAX_KEPT:
-        del table[next(iter(table))]
-    table[place] = value
+def _decoder(place: tuple[str, int], found: FoundSchema) -> Decode | ValueFault:
+    """Return what decodes values by the schema, or why nothing can."""
+    try:
+        return registered_decoder(found.kind, found.schema, found.referred)
+    except SchemaFault as fault:
+        detail = f"schema {place[1]} of {place[0]} {fault}"
+        log.warning("%s", detail)
+        return ValueFault(SCHEMA_REFUSED, detail)

@@ -10,7 +10,7 @@ Memory: `MAX_REASONS` reasons; further ones count as `OTHER`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
 from topology.model.outcome import Malformed
@@ -34,20 +34,20 @@ class DeadReason:
     log: str = ""
 
 
+@dataclass(slots=True)
 class Deaths:
-    """`read`: how many records came in, dead ones too."""
+    """Counts the dead records of a log. `read`: how many records came in, dead ones too."""
 
-    def __init__(self, log: str = "") -> None:
-        self.read = 0
-        self._log = log
-        self._reasons: dict[str, DeadReason] = {}
+    log: str = ""
+    read: int = 0
+    _reasons: dict[str, DeadReason] = field(default_factory=dict)
 
     def add(self, report: Malformed) -> None:
-        first = DeadReason(report.at_ns, report.offset, report.detail, log=self._log)
+        first = DeadReason(report.at_ns, report.offset, report.detail, log=self.log)
         self._of(report.reason, first).count += 1
 
     def join(self, other: Deaths) -> None:
-        """More of them, from elsewhere."""
+        """Add those that were counted elsewhere."""
         self.read += other.read
         for reason, dead in other._reasons.items():
             ours = self._of(reason, dead)
@@ -57,21 +57,22 @@ class Deaths:
                 ours.log = dead.log
 
     def since(self, before: Deaths) -> Deaths:
-        """What has come since it was as it was `before`; the first of each is that of all."""
-        found = Deaths(self._log)
-        found.read = self.read - before.read
+        """Return what has come since `before`; the first of each reason is that of all."""
+        found = Deaths(self.log, self.read - before.read)
         for reason, dead in self._reasons.items():
             known = before._reasons.get(reason)
             count = dead.count - (0 if known is None else known.count)
             if count > 0:
-                found._of(reason, dead).count = count
+                found._reasons[reason] = replace(dead, count=count)
         return found
 
     def _of(self, reason: str, first: DeadReason) -> DeadReason:
-        if reason not in self._reasons:
-            reason = reason if len(self._reasons) < MAX_REASONS else OTHER
-            self._reasons.setdefault(reason, replace(first, count=0))
-        return self._reasons[reason]
+        if reason not in self._reasons and len(self._reasons) >= MAX_REASONS:
+            reason = OTHER
+        known = self._reasons.get(reason)
+        if known is None:
+            known = self._reasons[reason] = replace(first, count=0)
+        return known
 
     def __bool__(self) -> bool:
         return bool(self._reasons)
@@ -88,7 +89,7 @@ class Deaths:
         """In one sentence, with the remedy, where more than MOST_DEAD of what was read is dead.
         `each`: what one of them is called."""
         verdict = self.verdict(each)
-        return None if verdict is None else f"{verdict[0]}: {verdict[1]}"
+        return None if verdict is None else ": ".join(verdict)
 
     def verdict(self, each: str = "record") -> tuple[str, str] | None:
         """As `alarm`: what is so, and of the first what was wrong and what to do."""
@@ -118,8 +119,6 @@ def joined(parts: Iterable[Mapping[str, Any]]) -> Deaths:
     """Add up the values of several `plain`."""
     whole = Deaths()
     for part in parts:
-        one = Deaths()
-        one.read = part["read"]
-        one._reasons = {reason: DeadReason(*values) for reason, values in part["reasons"].items()}
-        whole.join(one)
+        reasons = {reason: DeadReason(*values) for reason, values in part["reasons"].items()}
+        whole.join(Deaths("", part["read"], reasons))
     return whole

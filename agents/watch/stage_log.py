@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
@@ -125,10 +125,9 @@ class StageLog:
         if elapsed_s < MINUTE_S:
             return
         self._since_s = now_s
-        counted, current = self._counted(), self._current()
-        grown = counted - self._before
-        self._before = counted
-        last_s = checkpoint_s()
+        counted = self._counted()
+        grown, self._before = counted - self._before, counted
+        metrics, last_s = self._metrics, checkpoint_s()
         fields: dict[str, Any] = {
             "in": grown["in", ""],
             "per_second": round(grown["in", ""] / elapsed_s, 1),
@@ -136,8 +135,9 @@ class StageLog:
             "late": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "late"},
             "duplicate": grown["duplicate", ""],
             "dead": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "dead"},
-            **current,
-            "lag_s": self._lag_s(),
+            "lag": int(sum(_values(metrics.input_lag))),
+            "held": int(sum(_values(metrics.held))),
+            "lag_s": round(max(_values(metrics.input_lag_seconds), default=0.0), 1),
             "checkpoint_age_s": None if last_s is None else round(now_s - last_s, 1),
         }
         _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
@@ -155,24 +155,16 @@ class StageLog:
         found: Counter[tuple[str, str]] = Counter()
         for kind, family in families.items():
             for sample in _samples(family):
-                if sample.name.endswith("_total"):
-                    found[kind, sample.labels.get("reason", "")] += int(sample.value)
+                found[kind, sample.labels.get("reason", "")] += int(sample.value)
         return found
 
-    def _current(self) -> dict[str, int]:
-        gauges = {"lag": self._metrics.input_lag, "held": self._metrics.held}
-        return {
-            name: int(sum(each.value for each in _samples(gauge))) for name, gauge in gauges.items()
-        }
 
-    def _lag_s(self) -> float:
-        """The lag of the partition that is farthest behind."""
-        seconds = (sample.value for sample in _samples(self._metrics.input_lag_seconds))
-        return round(max(seconds, default=0.0), 1)
+def _samples(family: Counted | Gauge) -> list[Sample]:
+    return [sample for metric in family.collect() for sample in metric.samples]
 
 
-def _samples(family: Counted | Gauge) -> Iterable[Sample]:
-    return (sample for metric in family.collect() for sample in metric.samples)
+def _values(gauge: Gauge) -> list[float]:
+    return [sample.value for sample in _samples(gauge)]
 
 
 def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:

@@ -115,9 +115,9 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
         if names
         else {}
     )
-    configs = asked_configs(admin, ResourceType.TOPIC, names)
+    configs = asked_configs(admin, names)
     asked = [str(min(known.brokers))] if known.brokers else []
-    broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
+    broker_configs = asked_configs(admin, asked, ResourceType.BROKER)
     groups = admin.describe_consumer_groups(
         [
             stage_topics.group_of(topology, stage)

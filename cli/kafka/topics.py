@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict
 from typing import Final
 
 import click
 
 from agents.kafka import topics
+from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
-from agents.kafka.topics import Grown, Outcome, TopicsUnavailable
+from agents.kafka.topics import Outcome
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
@@ -45,23 +45,24 @@ def create_command(
     """Create every topic that the topology needs, and leave existing ones as they are."""
     topology = load(topology_path)
     servers, access = kafka.servers, kafka.access
+    brokers = kafka.brokers(brokers_wait_s)
     with refusing(CompactedInput):
-        refuse_compacted(kafka.brokers(brokers_wait_s), upstream_inputs(topology))
-    with failing(TopicsUnavailable):
+        refuse_compacted(brokers, upstream_inputs(topology))
+    with failing(BrokersUnavailable):
         outcomes = topics.create(declared(topology), servers, topology.topics.replication, access)
-        grown = topics.grow_changelogs(topology, servers, access) if grow else []
-        narrow = topics.narrow_changelogs(topology, servers, access)
+        narrow = topics.narrow_changelogs(topology, brokers.topics())
+        grown = topics.grow_changelogs(narrow, servers, access) if grow else {}
     if as_json:
         answer = {
-            "topics": [*map(asdict, outcomes)],
-            "grown": [*map(asdict, grown)],
+            "topics": [outcome._asdict() for outcome in outcomes],
+            "grown": [{"name": name, "partitions": count} for name, count in grown.items()],
             "cut": topology.cut.why,
         }
         click.echo(json.dumps(answer))
     else:
         _report(topology, outcomes, grown)
-    if narrow:
-        lacking = ", ".join(f"{each.name} ({each.partitions} wanted)" for each in narrow)
+    if narrow and not grow:
+        lacking = ", ".join(f"{name} ({count} wanted)" for name, count in narrow.items())
         raise Refused(
             "changelogs have fewer partitions than their inputs, and no worker starts so:"
             f" {lacking}; run `inorder topics create --grow`, then restart all workers"
@@ -69,13 +70,13 @@ def create_command(
         )
 
 
-def _report(topology: Topology, outcomes: list[Outcome], grown: list[Grown]) -> None:
+def _report(topology: Topology, outcomes: list[Outcome], grown: dict[str, int]) -> None:
     for outcome in outcomes:
         click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
         for difference in outcome.differences:
             click.echo(f"         differs: {difference}", err=True)
-    for each in grown:
-        click.echo(f"grown    {each.name} to {each.partitions} partitions")
+    for name, count in grown.items():
+        click.echo(f"grown    {name} to {count} partitions")
     click.echo(topology.cut.why, err=True)
     if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
         click.echo(thin, err=True)

@@ -20,8 +20,9 @@ from typing import Final
 
 import click
 
+from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.declared import declared
-from agents.kafka.topics import TopicsUnavailable, create
+from agents.kafka.topics import create
 from cli.http_token import answered
 from cli.kafka_options import forget_security
 from cli.local import kafka
@@ -96,7 +97,7 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
         raise Refused(f"--broker {KAFKA}: {missing}; or leave it out for one inside the process")
     click.echo("starting Kafka; the first time its jars (55 MB) are brought", err=True)
     with (
-        failing(JarsUnavailable, NotReady, TopicsUnavailable),
+        failing(JarsUnavailable, NotReady, BrokersUnavailable),
         KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
     ):
         create(declared(topology), real.bootstrap, replication=1)

@@ -10,8 +10,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.watch.deaths import Deaths
 from agents.watch.decisions import Decisions
-from agents.watch.metrics.operators import together
-from agents.watch.metrics.worker import Metrics, PlaceMetrics
+from agents.watch.metrics.worker import TIME, Metrics, PlaceMetrics
 from agents.watch.unhealthy import Read, UnhealthySources, no_reading
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
@@ -204,3 +203,14 @@ def stream_of(report: Report) -> str:
     if isinstance(report, Gap | Malformed):
         return report.stream or NO_STREAM
     return report.event.stream
+
+
+def together(parts: Iterable[Figures]) -> Figures:
+    """Return the figures of several streams as one: counts are summed, times are left out."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return parts[0]
+    summed: Counter[str] = Counter()
+    for part in parts:
+        summed.update({name: value for name, value in part.items() if not name.endswith(TIME)})
+    return dict(summed)

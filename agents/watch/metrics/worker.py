@@ -11,6 +11,10 @@ The balance of each stage, stream and partition, at any time between two batches
 
     records_in = emitted + late + duplicate + dead + held
 
+A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
+`inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
+`_ns` is given in seconds, an instant as seconds since 1970.
+
 Control records (heartbeat, bye, what stages send to each other) are counted apart. An
 event that comes late and is passed on counts as late, not as emitted.
 
@@ -22,6 +26,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -34,9 +39,9 @@ from prometheus_client import (
 )
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
-from agents.watch.metrics.operators import NS_PER_S, OperatorMetrics
 from agents.watch.metrics.wait_histogram import WaitHistogram
 from agents.watch.unhealthy import LateSources, Place
+from topology.flow.registry import figures as figures_of_all
 from topology.flow.unmet import Unmet
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
@@ -44,6 +49,10 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Finding, Overflow
 
 log = logging.getLogger(__name__)
+
+NS_PER_S: Final = 1_000_000_000
+TIME: Final = "_ns"
+"""How the name of an operator's figure ends that is a time."""
 
 MAX_STREAMS: Final = 256
 MAX_QUERIES: Final = 1_000
@@ -54,6 +63,7 @@ RESTORE_BUCKETS_S: Final = (0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 _PLACE: Final = ("stage", "stream", "partition")
 _PARTITION: Final = ("stage", "partition")
+_STAGE: Final = ("stage",)
 
 
 class Metrics:
@@ -63,7 +73,6 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry, operators: Sequence[str] | None = None) -> None:
         # Else each counter has a second series: when it began.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._registry = registry
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
         self._lags: dict[tuple[str, int], dict[str, _Lag]] = {}  # of each topic
         self.deaths: dict[Place, Deaths] = {}
@@ -77,37 +86,38 @@ class Metrics:
             Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
         )
 
+        counter = partial(Counter, namespace="inorder", registry=registry)
+        gauge = partial(Gauge, namespace="inorder", registry=registry)
+        histogram = partial(Histogram, namespace="inorder", registry=registry)
+
         # Per stage, stream and partition: the balance.
-        self.records_in = self._counter("records_in", "Events received", *_PLACE)
-        self.emitted = self._counter("records_emitted", "Events emitted in order", *_PLACE)
-        self.late = self._counter("records_late", "Late events, by reason", *_PLACE, "reason")
-        self.duplicate = self._counter("records_duplicate", "Events seen before", *_PLACE)
-        self.conflict = self._counter(
-            "records_conflict", "Duplicates that differ from the first event", *_PLACE
+        self.records_in = counter("records_in", "Events received", _PLACE)
+        self.emitted = counter("records_emitted", "Events emitted in order", _PLACE)
+        self.late = counter("records_late", "Late events, by reason", (*_PLACE, "reason"))
+        self.duplicate = counter("records_duplicate", "Events seen before", _PLACE)
+        self.conflict = counter(
+            "records_conflict", "Duplicates that differ from the first event", _PLACE
         )
-        self.dead = self._counter(
+        self.dead = counter(
             "records_dead",
             "Dead letters: records that break the record format, by reason",
-            *_PLACE,
-            "reason",
+            (*_PLACE, "reason"),
         )
-        self.held = self._gauge("records_held", "Events buffered", *_PLACE)
-        self.held_oldest = self._gauge(
-            "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", *_PLACE
+        self.held = gauge("records_held", "Events buffered", _PLACE)
+        self.held_oldest = gauge(
+            "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", _PLACE
         )
         self.late_sources = LateSources(registry)
-        self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
+        self.control = counter("records_control", "Control records", (*_PLACE, "kind"))
 
         # Operators.
-        self.gaps = self._counter("reorder_gaps", "Gaps declared, by reason", *_PLACE, "reason")
-        self.missing = self._counter(
-            "reorder_missing", "Sequence numbers declared missing", *_PLACE
-        )
-        self.gap_age = self._histogram(
+        self.gaps = counter("reorder_gaps", "Gaps declared, by reason", (*_PLACE, "reason"))
+        self.missing = counter("reorder_missing", "Sequence numbers declared missing", _PLACE)
+        self.gap_age = histogram(
             "reorder_gap_age_seconds",
             "Time from the discovery of a gap to its declaration, in seconds",
-            GAP_BUCKETS_S,
-            *_PLACE,
+            _PLACE,
+            buckets=GAP_BUCKETS_S,
         )
         self.wait = WaitHistogram(
             "inorder_wait_seconds",
@@ -115,91 +125,91 @@ class Metrics:
             ("stage", "stream"),
             registry,
         )
-        self.operators = OperatorMetrics(registry, _PLACE, operators)
+        self.figures: dict[str, Counter | Gauge] = {
+            figure: (counter if is_total else gauge)(figure.replace(TIME, "_seconds"), text, _PLACE)
+            for figure, (text, is_total) in figures_of_all(operators).items()
+        }
 
         # Queries.
-        self.results = self._counter("results", "Results emitted", "stage", "query", "op", "final")
-        self.query_overflows = self._counter(
-            "query_overflows", "Events with more matches than the limit", "stage", "query"
+        self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
+        self.query_overflows = counter(
+            "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
         # Per stage and input partition: the shell.
-        self.overtaken = self._counter(
+        self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.append_time_off = self._gauge(
+        self.append_time_off = gauge(
             "append_time_off_seconds",
             "Seconds by which a broker's clock is ahead, or has stepped back",
-            "stage",
+            _STAGE,
         )
-        self.overdue = self._gauge(
+        self.overdue = gauge(
             "overdue_seconds",
             "Time by which the oldest buffered event exceeds all waits of the topology file, in"
             " seconds; absent if none does",
-            *("stage", "topic", "partition", "waits_for"),
+            ("stage", "topic", "partition", "waits_for"),
         )
-        self.waived_partitions = self._counter(
+        self.waived_partitions = counter(
             "upstream_partitions_skipped",
             "Times that a stage stopped waiting for an upstream partition at a bound",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.input_lag = self._gauge(
-            "input_lag_records", "Input records that are not processed yet", *_PARTITION
+        self.input_lag = gauge(
+            "input_lag_records", "Input records that are not processed yet", _PARTITION
         )
-        self.input_lag_seconds = self._gauge(
+        self.input_lag_seconds = gauge(
             "input_lag_seconds",
             "Age of the next input record, in seconds; 0 if all records are read",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.input_partitions = self._gauge(
-            "input_partitions", "Partitions of the stage's largest input", "stage"
+        self.input_partitions = gauge(
+            "input_partitions", "Partitions of the stage's largest input", _STAGE
         )
-        self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
-        self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
-        self.offsets_passed_over = self._counter(
+        self.commits = counter("checkpoint_commits", "Transactions committed", _PARTITION)
+        self.aborts = counter("checkpoint_aborts", "Transactions aborted", _PARTITION)
+        self.offsets_passed_over = counter(
             "aborted_offsets",
             "Restores for which the brokers returned the offset of an aborted transaction",
-            *_PARTITION,
+            _PARTITION,
         )
-        self.unanswered = self._counter(
+        self.unanswered = counter(
             "checkpoint_unanswered",
             "Transactions whose end the brokers did not confirm, by outcome",
-            *_PARTITION,
-            "outcome",
+            (*_PARTITION, "outcome"),
         )
-        self.checkpoint_bytes = self._counter(
-            "checkpoint_bytes", "Bytes of state written to the changelog", *_PARTITION
+        self.checkpoint_bytes = counter(
+            "checkpoint_bytes", "Bytes of state written to the changelog", _PARTITION
         )
-        self.commit_seconds = self._histogram(
+        self.commit_seconds = histogram(
             "checkpoint_commit_seconds",
             "Duration of a transaction, in seconds",
-            COMMIT_BUCKETS_S,
-            *_PARTITION,
+            _PARTITION,
+            buckets=COMMIT_BUCKETS_S,
         )
-        self.restore_seconds = self._histogram(
+        self.restore_seconds = histogram(
             "checkpoint_restore_seconds",
             "Duration of the restore of a partition, in seconds",
-            RESTORE_BUCKETS_S,
-            "stage",
+            _STAGE,
+            buckets=RESTORE_BUCKETS_S,
         )
-        self.store_errors = self._counter(
-            "state_store_errors", "Failures of the local state store, by reason", "stage", "reason"
+        self.store_errors = counter(
+            "state_store_errors",
+            "Failures of the local state store, by reason",
+            ("stage", "reason"),
         )
-        self.purged = self._counter(
-            "purged_offsets", "Offsets deleted because no stage needs their records", "stage"
+        self.purged = counter(
+            "purged_offsets", "Offsets deleted because no stage needs their records", _STAGE
         )
-        self.rebalances = self._counter(
-            "rebalances", "Changes of the assignment of partitions", "stage"
-        )
-        self.partitions = self._gauge(
-            "partitions_assigned", "Partitions assigned to this worker", "stage"
-        )
-        self.held_limit = self._gauge(
+        self.rebalances = counter("rebalances", "Changes of the assignment of partitions", _STAGE)
+        self.partitions = gauge("partitions_assigned", "Partitions assigned to this worker", _STAGE)
+        self.held_limit = gauge(
             "held_limit_bytes",
             "Payload that the partitions of this worker may buffer, in bytes",
-            "stage",
+            _STAGE,
         )
 
     def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
@@ -249,15 +259,13 @@ class Metrics:
     def _set_lags(self, stage: str, partition: int) -> None:
         lags = self._lags.get((stage, partition), {}).values()
         place = (stage, str(partition))
+        known_ns = [lag.ns for lag in lags if lag.ns is not None]
+        self.input_lag.remove(*place)
+        self.input_lag_seconds.remove(*place)
         if lags:
             self.input_lag.labels(*place).set(sum(lag.records for lag in lags))
-        else:
-            self.input_lag.remove(*place)
-        known_ns = [lag.ns for lag in lags if lag.ns is not None]
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
-        else:
-            self.input_lag_seconds.remove(*place)
 
     def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
         """The partition has been given up, and these streams in it: its gauges go, its counters
@@ -270,17 +278,6 @@ class Metrics:
                 place.forget()
         self._lags.get((stage, source.partition), {}).pop(source.topic, None)
         self._set_lags(stage, source.partition)
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"inorder_{name}", text, labels, registry=self._registry)
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"inorder_{name}", text, labels, registry=self._registry)
-
-    def _histogram(
-        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
-    ) -> Histogram:
-        return Histogram(f"inorder_{name}", text, labels, buckets=buckets, registry=self._registry)
 
 
 class _Lag(NamedTuple):
@@ -312,16 +309,23 @@ class PlaceMetrics:
         has waited that came first."""
         self._metrics.held.labels(*self._place).set(held)
         self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
-        self._metrics.operators.set(self._place, figures)
+        for figure, gauge in self._metrics.figures.items():
+            if isinstance(gauge, Gauge) and figure in figures:
+                gauge.labels(*self._place).set(_in_unit(figure, figures[figure]))
 
     def grew(self, before: Figures, now: Figures) -> None:
-        self._metrics.operators.grew(self._place, before, now)
+        """Count how far the operators' totals have grown."""
+        for figure, counter in self._metrics.figures.items():
+            if isinstance(counter, Counter) and figure in now:
+                grown = max(0, now[figure] - before.get(figure, 0))
+                counter.labels(*self._place).inc(_in_unit(figure, grown))
 
     def forget(self) -> None:
         """Its gauges go."""
-        self._metrics.held.remove(*self._place)
-        self._metrics.held_oldest.remove(*self._place)
-        self._metrics.operators.forget(self._place)
+        metrics = self._metrics
+        for family in (metrics.held, metrics.held_oldest, *metrics.figures.values()):
+            if isinstance(family, Gauge):
+                family.remove(*self._place)
 
     def observe(self, step: Step) -> list[Event]:
         """Count what one step released and reported, and its late events that went on.
@@ -364,6 +368,10 @@ class PlaceMetrics:
 
     def _count(self, counter: Counter, reason: str) -> None:
         counter.labels(*self._place, self._reasons.of(reason)).inc()
+
+
+def _in_unit(figure: str, value: int) -> float:
+    return value / NS_PER_S if figure.endswith(TIME) else value
 
 
 class Bounded:

@@ -56,17 +56,17 @@ def named_sources(
         source_of(each)
         for chosen in (
             nsmallest(MAX_WAITING, waiting, longest),
-            nsmallest(MAX_HOLDING, waiting, fullest),
-            nsmallest(MAX_LATE, (each for each in summed if each["late"]), latest),
-            nsmallest(MAX_LOST, (each for each in summed if each["lost"]), with_gaps),
-            nsmallest(MAX_UNSURE, clocks, least_sure),
+            nsmallest(MAX_HOLDING, waiting, most("held")),
+            nsmallest(MAX_LATE, (each for each in summed if each["late"]), most("late")),
+            nsmallest(MAX_LOST, (each for each in summed if each["lost"]), most("lost")),
+            nsmallest(MAX_UNSURE, clocks, most("error_ns")),
         )
         for each in chosen
     }
     return {
         "waiting": _of(named, waiting, longest),
-        "unhealthy": _of(named, summed, latest),
-        "clocks": _of(named, clocks, least_sure),
+        "unhealthy": _of(named, summed, most("late")),
+        "clocks": _of(named, clocks, most("error_ns")),
     }
 
 
@@ -103,17 +103,6 @@ def longest(each: Entry) -> tuple[int, str]:
     return (each.get("since") or each["now"]) - each["now"], each["source"]
 
 
-def fullest(each: Entry) -> tuple[int, str]:
-    return -each["held"], each["source"]
-
-
-def latest(each: Entry) -> tuple[int, str]:
-    return -each["late"], each["source"]
-
-
-def with_gaps(each: Entry) -> tuple[int, str]:
-    return -each["lost"], each["source"]
-
-
-def least_sure(each: Entry) -> tuple[int, str]:
-    return -(each["error_ns"] or 0), each["source"]
+def most(count: str) -> Rank:
+    """Return the rank by which the source with the greatest count comes first."""
+    return lambda each: (-(each[count] or 0), each["source"])

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -38,27 +37,26 @@ class Connections:
     """Those of one server. `middleware` is to be the first of its application."""
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+        self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}
         """They wait for a request, the oldest first."""
-        self._asking: dict[asyncio.BaseTransport, None] = {}
-        self._servers: list[asyncio.Server] = []
+        self._asking: dict[asyncio.Transport, None] = {}
         self._closed = 0
         self._logged_s = float("-inf")
 
-    async def serve(self, make: Callable[[], asyncio.Protocol], sock: socket.socket) -> None:
-        """Listen there until `stop`; `make` gives what speaks with a peer."""
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _Connection(make(), self), sock=sock, backlog=ACCEPTED
-        )
-        self._servers.append(server)
-        sock.listen(BACKLOG)
+    def watch(self, server: web.Server) -> None:
+        """Learn of each connection that the server gets and loses."""
+        made, lost = server.connection_made, server.connection_lost
 
-    def stop(self) -> None:
-        """Take no more."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        def connection_made(handler: Any, transport: asyncio.Transport) -> None:
+            self._opened(transport)
+            made(handler, transport)
+
+        def connection_lost(handler: Any, exc: BaseException | None = None) -> None:
+            self._lost(handler.transport)
+            lost(handler, exc)
+
+        server.connection_made = connection_made  # type: ignore[method-assign]
+        server.connection_lost = connection_lost  # type: ignore[method-assign]
 
     @property
     def middleware(self) -> Middleware:
@@ -78,24 +76,23 @@ class Connections:
 
         return timed
 
-    def opened(self, peer: asyncio.BaseTransport) -> None:
+    def _opened(self, peer: asyncio.Transport) -> None:
         if len(self._waiting) + len(self._asking) >= MOST:
             self._close(next(iter(self._waiting or self._asking)))
         self._wait(peer, HEAD_S)
 
-    def lost(self, peer: asyncio.BaseTransport) -> None:
+    def _lost(self, peer: asyncio.Transport) -> None:
         self._asking.pop(peer, None)
         timer = self._waiting.pop(peer, None)
         if timer is not None:
             timer.cancel()
 
-    def _wait(self, peer: asyncio.BaseTransport, most_s: float) -> None:
+    def _wait(self, peer: asyncio.Transport, most_s: float) -> None:
         loop = asyncio.get_running_loop()
         self._waiting[peer] = loop.call_later(most_s, self._close, peer)
 
-    def _close(self, peer: asyncio.BaseTransport) -> None:
-        self.lost(peer)
-        assert isinstance(peer, asyncio.Transport)
+    def _close(self, peer: asyncio.Transport) -> None:
+        self._lost(peer)
         peer.abort()
         self._closed += 1
         now_s = asyncio.get_running_loop().time()
@@ -106,26 +103,3 @@ class Connections:
                 " time: %d until now",
                 *(MOST, self._closed),
             )
-
-
-class _Connection(asyncio.Protocol):
-    """Passes all on to `inner`, and says when it begins and ends."""
-
-    def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
-        self._inner = inner
-        self._connections = connections
-        self._peer: asyncio.BaseTransport | None = None
-        self.data_received = inner.data_received  # type: ignore[method-assign]
-        self.eof_received = inner.eof_received  # type: ignore[method-assign]
-        self.pause_writing = inner.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._peer = transport
-        self._connections.opened(transport)
-        self._inner.connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._peer is not None:
-            self._connections.lost(self._peer)
-        self._inner.connection_lost(exc)

@@ -28,6 +28,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any, Final
 
 import orjson
@@ -36,7 +37,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from agents.watch.page.serving import Page
-from agents.watch.port.connections import Connections
+from agents.watch.port.connections import ACCEPTED, BACKLOG, Connections
 from agents.watch.port.guard import guards
 from agents.watch.port.question import NoQuestion, Question, question
 
@@ -76,8 +77,8 @@ Locate = Callable[[Question], Awaitable[Any]]
 @dataclass(kw_only=True, eq=False, repr=False)
 class HttpServer:
     """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
-    the loop and must be quick; `explain` gives what orjson can write. `scrape`, if any, is awaited
-    before `/metrics`, `prepare` before `/explain`."""
+    the loop and must be quick; `explain` gives what orjson can write, or is awaited for it.
+    `scrape`, if any, is awaited before `/metrics`."""
 
     registry: CollectorRegistry
     live: Callable[[], Health]
@@ -86,7 +87,6 @@ class HttpServer:
     host: str = LOOPBACK
     port: int = FREE_PORT
     scrape: Callable[[], Awaitable[None]] | None = None
-    prepare: Callable[[], Awaitable[None]] | None = None
     page: Page | None = None
     token: str | None = None
     about: Callable[[], Mapping[str, Any]] = dict
@@ -120,15 +120,16 @@ class HttpServer:
         )
         await runner.setup()
         assert runner.server is not None
+        self._connections.watch(runner.server)
         for listening in sockets:
-            await self._connections.serve(runner.server, listening)
+            await web.SockSite(runner, listening, backlog=ACCEPTED).start()
+            listening.listen(BACKLOG)
         return host, port
 
     async def stop(self) -> None:
         """Close all connections, the busy ones after STOP_TIMEOUT_S; may be called again."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            self._connections.stop()
             await runner.cleanup()
 
     async def _health_of_both(self, _: web.Request) -> web.Response:
@@ -143,9 +144,8 @@ class HttpServer:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _explained(self, _: web.Request) -> web.Response:
-        if self.prepare is not None:
-            await self.prepare()
-        return _json(self.explain())
+        found = self.explain()
+        return _json(await found if isawaitable(found) else found)
 
     async def _located(self, request: web.Request) -> web.Response:
         assert self.event is not None
@@ -204,15 +204,11 @@ def bound(host: str, port: int) -> list[socket.socket]:
     except (OSError, OverflowError) as error:
         for listening in found:
             listening.close()
-        raise _unavailable(host, port, error) from error
+        raise HttpUnavailable(
+            f"cannot listen on {host}:{port}: {error}; give --http another HOST:PORT, or none for a"
+            " free port"
+        ) from error
     return found
-
-
-def _unavailable(host: str, port: int, error: Exception) -> HttpUnavailable:
-    return HttpUnavailable(
-        f"cannot listen on {host}:{port}: {error}; give --http another HOST:PORT, or none for a"
-        " free port"
-    )
 
 
 def address(text: str) -> tuple[str, int]:

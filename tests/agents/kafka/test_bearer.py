@@ -25,7 +25,6 @@ from agents.kafka import bearer as bearing
 from agents.kafka.bearer import (
     MAX_BYTES,
     REREAD_S,
-    Bearer,
     TokenEndpoint,
     TokenFile,
     TokenUnavailable,
@@ -85,9 +84,8 @@ def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
         assert found.text not in repr(found)
     path.write_text("opaque")
     assert source.current().text == "opaque"
-    bearer_ = Bearer(source)
-    assert asyncio.run(bearer_.token()) == "opaque"
-    assert bearer_.refreshed("")[0] == "opaque"
+    assert asyncio.run(source.token()) == "opaque"
+    assert source.refreshed("")[0] == "opaque"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_a_file_without_a_token_is_told(content: bytes | None, says: str, tmp_pa
     if content:
         assert content.decode("latin-1") not in str(told.value)
     with pytest.raises(KafkaConnectionError, match=says):
-        asyncio.run(Bearer(TokenFile(path)).token())
+        asyncio.run(TokenFile(path).token())
     with pytest.raises(SecurityRefused, match=says):
         read_security(f"{OAUTH}{URL}=file://{path}\n", {})
 

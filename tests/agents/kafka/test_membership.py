@@ -19,6 +19,7 @@ from agents.kafka.membership import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     InstanceFenced,
+    Meant,
     Membership,
     is_news,
 )
@@ -83,7 +84,7 @@ class Group:
         self.answers.append(code)
         try:
             asyncio.run(self.coordinator._send_req(request))
-        except membership._Replaced:
+        except Meant:
             return False
         return True
 
@@ -164,10 +165,10 @@ def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back
 ) -> None:
     asyncio.run(leave_amid(group, JOIN))
     closed, left, reset = group.said
-    assert isinstance(closed, membership._Leaving)
+    assert isinstance(closed, Meant)
     assert isinstance(left, LeaveGroupRequest)
     assert (left._group, left._member_id, reset) == ("group", "member", "reset")
-    with pytest.raises(membership._Leaving):
+    with pytest.raises(Meant):
         asyncio.run(group.coordinator._send_req(JOIN))
 
 
@@ -178,7 +179,7 @@ def test_who_leaves_while_it_connects_anew_waits_for_that_and_leaves_by_another_
     group.connections.clear()
     asyncio.run(leave_amid(group, JOIN))
     closed, left, reset = group.said
-    assert isinstance(closed, membership._Leaving)
+    assert isinstance(closed, Meant)
     assert isinstance(left, LeaveGroupRequest)
     assert reset == "reset"
 
@@ -222,7 +223,7 @@ def test_who_leaves_amid_its_very_first_join_joins_first(group: Group) -> None:
 def test_who_leaves_outside_of_a_rebalance_joins_no_more(group: Group) -> None:
     asyncio.run(leave_amid(group, BEAT))
     assert group.said == [], "the stop that follows leaves"
-    with pytest.raises(membership._Leaving):
+    with pytest.raises(Meant):
         asyncio.run(group.coordinator._send_req(JOIN))
 
 
@@ -231,8 +232,8 @@ def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None
         text = "Heartbeat send request failed: %s. Will retry."
         return logging.LogRecord("client", logging.ERROR, "", 0, text, (error,), None)
 
-    assert not is_news(said(membership._Replaced("one-merge")))
+    assert not is_news(said(Meant("one-merge")))
     closed = ConnectionError()
-    closed.__cause__ = membership._Leaving()
+    closed.__cause__ = Meant()
     assert not is_news(said(closed))
     assert is_news(said(TimeoutError()))

@@ -15,8 +15,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-import agents.kafka.application
-from agents.kafka.application import Application, StartFailed, build_app, run
+from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
@@ -44,10 +43,10 @@ async def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_s
         await handler.until(lambda: handler.has("assigning"))
         produce(embedded_broker.bootstrap, topic, 1)  # a round trip to the broker
         assert not handler.batches
-        assert app.open_partitions == frozenset()
+        assert app.batches.open_partitions == frozenset()
         may_go_on.set()
         await handler.until(lambda: handler.read() == PARTITIONS * 51 - 20)
-        assert len(app.open_partitions) == PARTITIONS
+        assert len(app.batches.open_partitions) == PARTITIONS
     assert handler.values(0) == [*numbers(20, 50), b"0"]
     for partition in range(1, PARTITIONS):  # 1 by its offset, the others unnamed
         assert handler.values(partition) == [*numbers(0, 50), b"0"]
@@ -336,21 +335,6 @@ async def test_stop_while_restoring_cancels_the_restore_and_revokes(
     async with asyncio.timeout(PATIENCE_S):
         await running
     assert [what for what, _ in handler.calls] == ["assigning", "revoked"]
-
-
-def test_brokers_and_topics_that_are_not_there_are_reported(
-    embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agents.kafka.application, "START_TIMEOUT_S", 0.0)
-
-    async def scenario(bootstrap: str) -> None:
-        app = build_app("nobody", Brokers(bootstrap, is_embedded=False), ["never-made"], Recorder())
-        await run(app, asyncio.Event())
-
-    with pytest.raises(StartFailed, match=r"no Kafka broker answers at 127\.0\.0\.1:1:"):
-        asyncio.run(scenario("127.0.0.1:1"))
-    with pytest.raises(StartFailed, match=r"no topic never-made: run `inorder topics create`"):
-        asyncio.run(scenario(embedded_broker.bootstrap))
 
 
 async def test_a_fetch_counts_from_when_it_was_asked_for() -> None:

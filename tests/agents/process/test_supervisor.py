@@ -130,7 +130,7 @@ async def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
 def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
     supervisor = Supervisor({"reorder": ["false"], "merge": ["false"]}, "127.0.0.1", 0, 60.0)
     well = {"ok": True, "reasons": []}
-    supervisor._health_of["merge"] = {"live": well, "ready": well}
+    supervisor._children[1].health = {"live": well, "ready": well}
     told = generate_latest(supervisor._http.registry).decode()
     assert f'{READY}{{stage="reorder"}} 0.0' in told
     assert f'{READY}{{stage="merge"}} 1.0' in told

@@ -114,9 +114,8 @@ def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: Collector
     names = [(family.name, family) for family in registry.collect()]
     assert len(names) > 20
     metrics = Metrics(CollectorRegistry())
-    operators = {**metrics.operators._gauges, **metrics.operators._counters}
     assert set(unhealthy.LABELS) - allowed == {"source"}
-    for name, collector in {**vars(metrics), **operators}.items():
+    for name, collector in {**vars(metrics), **metrics.figures}.items():
         labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
         assert labels <= allowed | ({"topic", "waits_for"} if name == "overdue" else set()), name
     assert all(name.startswith("inorder_") for name, _ in names)
