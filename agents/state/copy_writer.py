@@ -19,7 +19,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from agents.state.local_copy import Changes, LocalCopy
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.store import Changes
 
 log = logging.getLogger(__name__)
 

@@ -32,12 +32,10 @@ class SlowStore(MemoryStore):
         self.applied: list[int] = []
         self.held: dict[bytes, bytes] = {}
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         self.entered.set()
         assert self.goes_on.wait(PATIENCE_S)
-        super().apply(changes, base, position, written_at_ns=written_at_ns)
+        super().apply(changes, base, position)
         self.applied.append(position)
 
     def close(self) -> None:
