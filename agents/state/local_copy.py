@@ -71,7 +71,7 @@ class LocalCopy:
     ) -> None:
         self.name = name
         self._new_store = new_store
-        self._failed = failed
+        self.failed = failed
         self._log_id = log_id
         self._store: StateStore | None = None
         self._tally = StateTally()
@@ -99,7 +99,7 @@ class LocalCopy:
         try:
             return self._read(store)
         except StoreDamaged as damage:
-            self._failed(type(damage).__name__)
+            self.failed(type(damage).__name__)
             self._tally = StateTally()
             log.error(
                 "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
@@ -194,7 +194,7 @@ class LocalCopy:
 
     def _warn(self, what: str, why: Exception) -> None:
         log.warning("%s: the local copy %s: %s", self.name, what, why)
-        self._failed(type(why).__name__)
+        self.failed(type(why).__name__)
 
 
 def same_log(one: str, other: str) -> bool:
