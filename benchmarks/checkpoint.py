@@ -1,6 +1,6 @@
 """What a checkpoint costs: how its time and size grow, and with what.
 
-A checkpoint of the fused stage is cut as `agents.stage.partition` cuts it: the operators'
+A checkpoint of the fused stage is cut as `agents.stage.partition_state` cuts it: the operators'
 changes, the pages of held events, encoded, and their digests. Timed is the CPU of the cut; its
 bytes are what goes to the changelog beside the outputs. Three things are turned up, one at a time:
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from agents.stage.cutting import uncollected
 from agents.state import changelog
-from agents.state.held import STAMPED_FROM, HeldPages
+from agents.state.held import HeldPages
 from agents.state.stores.seal import StateTally
 from benchmarks import harness
 from benchmarks.harness import Asked, Figures, Tables, cpu_s, figures
@@ -64,7 +64,7 @@ class Checkpointing:
         config = parse(TOPOLOGY)
         self._stage = Stage(config, [REORDER, MERGE])
         self._stage.keep_moved()
-        self._held = HeldPages(config.spill_after_ns, STAMPED_FROM, self._stage.waiting_places)
+        self._held = HeldPages(config.spill_after_ns, self._stage.waiting_places)
         self._tally = StateTally()
         self._now_ns = 0
         self._offset = 0

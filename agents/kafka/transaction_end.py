@@ -7,7 +7,7 @@ arrives it ends whatever transaction is open then, in the midst, and half of tha
 
 So where no answer comes the producer fails with `Unanswered` and sends nothing more. The producer
 that follows under the same transactional id raises the epoch as it starts; from then on the broker
-refuses the old request. The log shows whether the transaction is there (agents.stage.committing).
+refuses the old request. The log shows whether the transaction is there (agents.stage.checkpoints).
 
 Sent again are a request that has not left, because the coordinator cannot be reached, and one that
 the coordinator has answered by "not now" or "not here": nothing of these is on its way.

@@ -351,7 +351,7 @@ class StageProcess:
     def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
         name, log_id = f"{source.topic}/{source.partition}", self._topic_ids.get(log_topic, "")
         failed = partial(self._metrics.store_error, self._arrangement.stage.name)
-        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id), failed)
+        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id))
 
     def _store(self, source: TopicPartition) -> StateStore | None:
         topology = self._arrangement.topology

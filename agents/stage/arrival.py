@@ -46,11 +46,6 @@ class ArrivalClock:
     a broker's clock may be doubted; else any append time is taken as it is. `arrival`,
     `max_ahead_ns`: as the topology has them for the topic."""
 
-    __slots__ = (
-        "_arrival", "_embedded", "_judges", "_max_ahead_ns", "_tick_lag_ns",
-        "_ticked_ns", "log", "now_ns", "overtaken", "without_append_time",
-    )  # fmt: skip
-
     def __init__(
         self,
         tick_lag_ns: int,

@@ -23,9 +23,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from itertools import accumulate
+from typing import Any, Final
 
 from agents.stage.delivery import COMMIT_TIMEOUT_S
 
@@ -38,6 +40,9 @@ COMMIT: Final = 0.25
 
 MAX_BATCH: Final = 20_000
 """Records of one transaction at most."""
+
+PIECE: Final = 500
+"""Records worked on in one go."""
 
 FEWEST: Final = 1_000
 """Records that may wait at least, as far as cuts are slow; a transaction has a cost of its own."""
@@ -94,6 +99,17 @@ class CutSize:
 
     def is_full(self, records: int, payload_bytes: int) -> bool:
         return records >= self.records or payload_bytes >= self.bytes
+
+    def pieces(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Cut into pieces of `PIECE` records at most, and of no more records or payload than may
+        wait for a checkpoint; a larger record is a piece of its own."""
+        sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
+        first = 0
+        while first < len(records):
+            fits = bisect_right(sizes, sizes[first] + self.bytes) - 1
+            end = max(first + 1, min(first + PIECE, first + self.records, fits))
+            yield records[first:end]
+            first = end
 
     @contextmanager
     def timed(self, records: int) -> Iterator[None]:

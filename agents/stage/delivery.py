@@ -19,13 +19,12 @@ the producer unusable and the state of the partition in doubt: the owner drops b
 With one exception. All has been sent, and the end of the transaction was asked for once
 (agents.kafka.transaction_end) and not answered: `EndUnanswered`. Then `renew` puts another producer
 in the place of this one, which decides the transaction, and the changelog shows how. If it is there
-the state in memory is right (agents.stage.committing).
+the state in memory is right (agents.stage.checkpoints).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,23 +77,6 @@ class Checkpoint:
     source: TopicPartition
     next_offset: int
     needed_from: int | None = None
-
-
-@dataclass(slots=True)
-class CameThrough:
-    """The checkpoints of a partition that are committed: how many since it was opened, and of the
-    last the offsets and when (monotonic; None before the first)."""
-
-    commits: int = 0
-    next_offset: int = 0
-    needed_from: int | None = None
-    at_s: float | None = None
-
-    def note(self, checkpoint: Checkpoint) -> None:
-        self.commits += 1
-        self.next_offset = checkpoint.next_offset
-        self.needed_from = checkpoint.needed_from
-        self.at_s = time.monotonic()
 
 
 class Delivery:

@@ -101,7 +101,7 @@ class StageHandler:
             if source not in self._in_doubt:
                 now_ns = time.monotonic_ns()
                 self.watchdog.assigned(now_ns, source)
-                self.watchdog.reported(now_ns, source, *partition.restored, restoring=True)
+                self.watchdog.reported(now_ns, source, *partition.opening.progress, restoring=True)
         self._unread |= partitions
         self._queued |= partitions
         if not partitions <= self._in_doubt:
@@ -129,9 +129,9 @@ class StageHandler:
         async with self._turns:
             self._queued.discard(source)
             if partition.is_open:
-                if await partition.is_current():
+                if await partition.checkpoints.is_current():
                     log.info("%s/%d: came back, and goes on", *source)
-                    return partition.next_offset
+                    return partition.state.next_offset
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
             return await partition.open()
@@ -223,16 +223,16 @@ class StageHandler:
                 self.watchdog.waits(now_ns, source, "waits for a schema")
                 continue
             if not partition.is_open:
-                self.watchdog.reported(now_ns, source, *partition.restored, restoring=True)
-                self.stage_log.restoring(source, *partition.restored)
+                self.watchdog.reported(now_ns, source, *partition.opening.progress, restoring=True)
+                self.stage_log.restoring(source, *partition.opening.progress)
                 continue
             self.stage_log.restored(source)
-            if partition.through.commits:
+            if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
             if source in self._unread:
                 if others_open:  # else the transport has to begin, and time counts
                     self.watchdog.waits(now_ns, source)
-            elif partition.got_batch or partition.owes or source in self._in_doubt:
+            elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:
                 # Where the broker is silent no batch comes, nor a tick: nothing is reported then.
                 partition.got_batch = False
                 self._report_to_watchdog(now_ns, source)
@@ -244,22 +244,22 @@ class StageHandler:
             now_ns,
             source,
             *partition.position,
-            owes=partition.owes or source in self._in_doubt,
-            commits=partition.through.commits,
+            owes=partition.checkpoints.is_owed or source in self._in_doubt,
+            commits=partition.checkpoints.commits,
         )
 
     def observe(self) -> None:
         for partition in self._partitions.values():
             if partition.is_open:
                 partition.observe()
-        off_ns = max((each.clock.log.off_ns for each in self._partitions.values()), default=0)
+        off_ns = max((each.state.clock.log.off_ns for each in self._partitions.values()), default=0)
         self._metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
         self._apart.look({p: each.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
         """By the number of a partition, where the stage reads one topic: the first offset that a
         restore would read, as of the last checkpoint since it was opened."""
-        found = {s.partition: each.through.needed_from for s, each in self._partitions.items()}
+        found = {s.partition: each.checkpoints.needed_from for s, each in self._partitions.items()}
         return {number: offset for number, offset in found.items() if offset is not None}
 
     def verdict(self) -> Verdict:
@@ -284,7 +284,7 @@ class StageHandler:
 
     def last_checkpoint_s(self) -> float | None:
         """When the newest one came through (monotonic); None before the first."""
-        times = (partition.through.at_s for partition in self._partitions.values())
+        times = (partition.checkpoints.at_s for partition in self._partitions.values())
         return max((at_s for at_s in times if at_s is not None), default=None)
 
     def explain(self) -> list[dict[str, Any]]:

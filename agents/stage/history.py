@@ -46,7 +46,7 @@ from agents.stage.inlet import Inlet, Read
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
-from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of, offset_of
+from agents.state.held import PAGE_BITS, Spilled, notes_of, offset_of
 from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
@@ -164,7 +164,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
     for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
         key = f"{changelog.PAGE}{page}".encode()
-        entries[key] = changelog.encode(notes_of([*events], STAMPED_FROM))
+        entries[key] = changelog.encode(notes_of([*events]))
     read = Read()
     for each in last:
         read.add(each)  # a dead letter may hold a place, and be looked for in a restart

@@ -30,8 +30,6 @@ silent after 6 s without one."""
 class InputLag:
     """The lag of a partition from when it is opened, by the wall clock. O(1), amortized."""
 
-    __slots__ = ("_answers", "_apart_ns", "_arrived_ns")
-
     def __init__(self) -> None:
         self._answers: deque[tuple[int, int]] = deque()
         self._apart_ns = ANSWERS_APART_NS

@@ -233,7 +233,7 @@ class _Looking:
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
         """The state, and the offsets of what waits in it."""
-        read = await read_changelog(self.logs, changelog, None, lambda _, __: None)
+        read = await read_changelog(self.logs, changelog, None)
         parts = StateParts()
         for key, value in read.changes.items():
             if value is not None:

@@ -24,19 +24,17 @@ from itertools import groupby
 from typing import Any, Final
 
 import msgspec
-from aiokafka.structs import TopicPartition
 
-from agents.kafka.log_reader import LogReader
-from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
+from agents.stage.partition_state import PartitionState
 from agents.stage.readings import Readings, Streams
+from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import OnProgress, StateRefused
-from agents.state.held import HeldPages, Note, Spilled, apply_note
+from agents.state.held import Note, Spilled, apply_note, is_stamped
 from agents.state.reread import read_again
 from topology.config.change import begin_anew, read_as
-from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -75,18 +73,17 @@ class StateParts:
 
 @dataclass(eq=False)
 class Rebuilding:
-    """The way from a state to the operators of a partition. `on_progress` is called with how far it
-    is, counted on from `done`; `on_missing` with how many held records the input no longer
-    has. Afterwards `dead` has those that cannot be read."""
+    """The way from a state as a changelog has it to the state in memory, `into`. `on_progress` is
+    called with how far it is, counted on from `done`; `on_missing` with how many held records the
+    input no longer has. Afterwards `dead` has those that cannot be read."""
 
-    logs: LogReader
-    source: TopicPartition
-    inlet: Inlet
+    services: Services
     arrangement: Arrangement
+    into: PartitionState
+    inlet: Inlet
     on_progress: OnProgress
     on_missing: Callable[[int], None]
     done: int
-    schemas: SchemaFeed
     dead: list[Malformed] = field(default_factory=list, init=False)
     _inlets: dict[int, Inlet | None] = field(default_factory=dict, init=False)
 
@@ -94,37 +91,31 @@ class Rebuilding:
         self._end = self.done
         self._logged_s = self._turn_s = time.monotonic()
 
-    async def rebuild(
-        self, state: Mapping[bytes, bytes], stage: Stage, held: HeldPages, readings: Readings
-    ) -> None:
-        """Fill the stage and the book of held events. StateRefused where the state cannot be read.
-        `readings` gets those of the state; some may be noted in it before."""
-        parts = StateParts(readings=readings)
+    async def rebuild(self, state: Mapping[bytes, bytes]) -> None:
+        """Fill operators, readings and the book of held events. StateRefused where the state cannot
+        be read."""
+        parts = StateParts(readings=self.into.readings)
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
             await self._went(1, "state")
-        events = await self._events(parts, stage)
+        events = await self._events(parts)
         self._end += len(events)
-        steps = stage.restoring(parts.operators, events)
-        while (count := self._restored(steps)) is not None:
-            await self._went(count, "operators")
-        held.restore(events, parts.notes, parts.spilled)
-
-    def _restored(self, steps: Iterator[int]) -> int | None:
-        """Go one step; None: that was all."""
         try:
-            return next(steps, None)
+            for steps in self.into.stage.restoring(parts.operators, events):
+                await self._went(steps, "operators")
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
-            anew = begin_anew(self.arrangement.topology)
+            anew, source = begin_anew(self.arrangement.topology), self.into.source
             raise StateRefused(
-                f"the state of {self.source.topic}/{self.source.partition} has another layout"
+                f"the state of {source.topic}/{source.partition} has another layout"
                 f" than this version of inorder reads ({type(wrong).__name__}: {wrong}); go on with"
                 f" the version that wrote it, or {anew}"
             ) from wrong
+        self.into.held.restore(events, parts.notes, parts.spilled)
 
-    async def _events(self, parts: StateParts, stage: Stage) -> list[Event]:
-        """All that are held, in log order."""
+    async def _events(self, parts: StateParts) -> list[Event]:
+        """Return all that are held, in log order."""
+        source, stage = self.into.source, self.into.stage
         found: dict[int, Event] = {}
         spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
         self._end += len(spilled)
@@ -136,7 +127,7 @@ class Rebuilding:
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
-            async with aclosing(read_again(self.logs, self.source, wanted)) as pieces:
+            async with aclosing(read_again(self.services.logs, source, wanted)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
                     await self._went(reached - position, "held events")
@@ -149,7 +140,7 @@ class Rebuilding:
         if strange:
             raise StateRefused(
                 f"events of the stream {', '.join(sorted(strange))} wait in the state of"
-                f" {self.source.topic}/{self.source.partition}, and the topology file has it no"
+                f" {source.topic}/{source.partition}, and the topology file has it no"
                 " more; put it back"
             )
         return [found[offset] for offset in sorted(found)]
@@ -162,7 +153,7 @@ class Rebuilding:
         for inlet, alike in self._by_inlet(noted, parts.readings):
             read: set[int] = set()
             if inlet is not None:
-                await self.schemas.reach_for(inlet.registered, alike)
+                await self.services.schemas.reach_for(inlet.registered, alike)
                 for event in inlet.read_again(alike):
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
@@ -180,10 +171,10 @@ class Rebuilding:
         if id(before) not in self._inlets:
             try:
                 topology = read_as(self.arrangement.topology, before)
-                inlet = replace(self.arrangement, topology=topology).inlet(self.source)
+                inlet = replace(self.arrangement, topology=topology).inlet(self.into.source)
             except (ArrangementError, ValueError) as wrong:  # of a version with other keys
                 log.error(
-                    "%s: the buffered events cannot be read as before: %s", self.source, wrong
+                    "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
                 )
                 inlet = None
             self._inlets[id(before)] = inlet
@@ -196,7 +187,7 @@ class Rebuilding:
             log.error(
                 "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
                 " retention above spill_after",
-                self.source,
+                self.into.source,
                 len(missing),
                 missing[0],
                 missing[-1],
@@ -211,7 +202,7 @@ class Rebuilding:
         self.on_progress(self.done, max(self.done, self._end))
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
-            place = f"{self.source.topic}/{self.source.partition}"
+            place = f"{self.into.source.topic}/{self.into.source.partition}"
             left = max(0, self._end - self.done)
             log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
@@ -223,7 +214,7 @@ def _unreadable(record: Any, note: Note) -> Malformed:
         "the record waited when the topology file was changed, and cannot be read any more as it"
         " was before; put back what read it, as its schema, and send it again"
     )
-    epoch, seq = (note.epoch, note.seq) if note.stamped else (None, None)
+    epoch, seq = (note.epoch, note.seq) if is_stamped(note) else (None, None)
     return Malformed(
         note.at_ns, record.offset, "record_unreadable", detail, epoch=epoch, seq=seq, record=record
     )

@@ -134,7 +134,7 @@ class Restoring:
 
     async def changes_since(self, position: int) -> LogRead:
         """What the changelog holds from there on. No transaction of it is open."""
-        return await read_changelog(self.logs, self._where, position, _nobody)
+        return await read_changelog(self.logs, self._where, position)
 
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
@@ -238,10 +238,6 @@ class Restoring:
     @property
     def _changelog(self) -> str:
         return f"the changelog {self._where.topic}/{self._where.partition}"
-
-
-def _nobody(_: int, __: int) -> None:
-    """Ignores how far a short reading is."""
 
 
 def _joined(

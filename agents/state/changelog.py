@@ -41,7 +41,7 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 READING: Final = "reading/"
-STATE_FORMAT: Final = 2
+STATE_FORMAT: Final = 3
 """The layout of a whole state: operators' snapshots and changes, pages, records, `Progress`. After
 the first release, raise it when any of them changes: a state of another number is refused, never
 guessed at."""
@@ -64,7 +64,7 @@ encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
 
 
-OnProgress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], object]
 """Position in the changelog, and its end."""
 
 
@@ -209,7 +209,7 @@ async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None
 
 async def _claim_behind(logs: LogReader, partition: TopicPartition, begin: int) -> Claim | None:
     """Return what the changelog says of the state from an offset on."""
-    read = await read_changelog(logs, partition, begin, lambda _, __: None)
+    read = await read_changelog(logs, partition, begin)
     return claim_of({key: value for key, value in read.changes.items() if value is not None})
 
 
@@ -221,9 +221,12 @@ async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:
 
 
 async def read_changelog(
-    logs: LogReader, partition: TopicPartition, position: int | None, on_progress: OnProgress
+    logs: LogReader,
+    partition: TopicPartition,
+    position: int | None,
+    on_progress: OnProgress = lambda *_: None,
 ) -> LogRead:
-    """The changes from `position` (None: the beginning) to the end.
+    """Return the changes from `position` (None: the beginning) to the end.
 
     `on_progress` is called with how far it is, as it goes on.
 

@@ -16,10 +16,10 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
 from typing import Final
 
-from agents.state.local_copy import Changes, LocalCopy
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.store import Changes
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +38,11 @@ BEHIND: Final = "behind"
 
 
 class CopyWriter:
-    """Writes `copy`, which is nobody else's after the first `note`; `failed` is called where it
-    is given up. `close` it in any case: the copy is closed with it."""
+    """Writes `copy`, which is nobody else's after the first `note`. `close` it in any case: the
+    copy is closed with it."""
 
-    def __init__(self, copy: LocalCopy, failed: Callable[[str], None]) -> None:
+    def __init__(self, copy: LocalCopy) -> None:
         self.copy = copy
-        self._failed = failed
         self._changed = threading.Condition()  # guards all that follows
         self._waiting: dict[bytes, bytes | None] = {}
         self._waiting_bytes = 0
@@ -92,7 +91,7 @@ class CopyWriter:
             await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
         except TimeoutError:
             log.warning("%s: the local copy hangs; it is left behind", self.copy.name)
-            self._failed(BEHIND)
+            self.copy.failed(BEHIND)
 
     def _leave_behind(self) -> None:
         log.warning(
@@ -101,7 +100,7 @@ class CopyWriter:
             self.copy.name,
             self._waiting_bytes,
         )
-        self._failed(BEHIND)
+        self.copy.failed(BEHIND)
         self._take()
         self._is_over = True
         self._changed.notify()

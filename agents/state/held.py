@@ -33,10 +33,10 @@ PAGE: Final = 1 << PAGE_BITS
 STAMPED_FROM: Final = FIRST_PLACE << 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
-UNSTAMPED: Final = (False, -1, 0, 0, 0, 0)
-"""The fields of a `Note` from `stamped` to `segment`, where nothing was found out."""
-
 offset_of = attrgetter("offset")
+
+ANYWHERE: Final = -1
+"""All places."""
 
 ANY_OFFSET: Final = 1 << 63
 """Above all offsets."""
@@ -45,21 +45,20 @@ ANY_OFFSET: Final = 1 << 63
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
     """Who holds an event (`Event.held_by`), and what is known of it beyond its record.
 
-    Times are 0 where they follow from the record; `epoch` is -1 until it is settled. `late` is the
-    reason why it is late, "" if it is not, whatever its record says.
+    Times are 0 where they follow from the record. `late` is the reason why it is late, "" if it is
+    not, whatever its record says. The fields from `epoch` on were found out if it `is_stamped`.
     """
 
     offset: int
     held_by: int
     arrival_ns: int = 0
     at_ns: int = 0
-    stamped: bool = False
+    late: str = ""
     epoch: int = -1
     seq: int = 0
     ref_time_ns: int = 0
     error_ns: int = 0
     segment: int = 0
-    late: str = ""
 
 
 class Spilled(msgspec.Struct, array_like=True):
@@ -70,31 +69,27 @@ class Spilled(msgspec.Struct, array_like=True):
     timestamp_type: int | None
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
-def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]]:
-    """The fields of a `Note` for each, as msgspec writes them, at a tenth of the cost of making
-    these. Events held at a place from `stamped_from` on bear what was found out about them; so do
-    those from before the log (agents.stage.history), whose place in it is no number of theirs."""
+_stamped = attrgetter(*Note.__struct_fields__)
+_late = attrgetter(*Note.__struct_fields__[:5])
+_plain = attrgetter(*Note.__struct_fields__[:4])
+_of_record = attrgetter(*Spilled.__struct_fields__)
+
+
+def is_stamped(event: Event | Note) -> bool:
+    """Return whether the event bears what was found out about it. Events held at a place from
+    `STAMPED_FROM` on do; so do those from before the log (agents.stage.history), whose place in it
+    is no number of theirs."""
+    return event.held_by >= STAMPED_FROM or event.offset < 0
+
+
+def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """Return the fields of a `Note` for each, as msgspec writes them, at a tenth of the cost of
+    making these."""
     return [
-        (
-            event.offset,
-            event.held_by,
-            event.arrival_ns,
-            event.at_ns,
-            True,
-            event.epoch,
-            event.seq,
-            event.ref_time_ns,
-            event.error_ns,
-            event.segment,
-            event.late,
-        )
-        if event.held_by >= stamped_from or event.offset < 0
-        else (event.offset, event.held_by, event.arrival_ns, event.at_ns, *UNSTAMPED, event.late)
-        if event.late
-        else (event.offset, event.held_by, event.arrival_ns, event.at_ns)
+        _stamped(event) if is_stamped(event) else _late(event) if event.late else _plain(event)
         for event in events
     ]
 
@@ -105,7 +100,7 @@ def apply_note(event: Event, note: Note) -> None:
     event.arrival_ns = note.arrival_ns
     event.at_ns = note.at_ns
     event.late = note.late
-    if note.stamped:
+    if is_stamped(note):
         event.epoch = note.epoch
         event.seq = note.seq
         event.ref_time_ns = note.ref_time_ns
@@ -116,14 +111,12 @@ def apply_note(event: Event, note: Note) -> None:
 class HeldPages:
     """The held events of one partition by page, and which pages changed.
 
-    `stamped_from` is the place in the chain from which events bear a reference time that must not
-    be given anew. Events wait at the places `waiting`; all others keep what has passed for what may
+    Events wait at the places `waiting`; all others keep what has passed for what may
     still come: windows of hours are read from the log again, never spilled.
     """
 
-    def __init__(self, spill_after_ns: int, stamped_from: int, waiting: int) -> None:
+    def __init__(self, spill_after_ns: int, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
-        self._stamped_from = stamped_from
         self._waiting = waiting
         self._looked_at: set[int] = set()  # pages that hold nothing more to spill
         self._pages: dict[int, list[Event]] = {}
@@ -159,38 +152,39 @@ class HeldPages:
         none waits); dead letters that hold a place do not."""
         counts = dict.fromkeys(streams, 0)
         since_ns: dict[str, int] = {}
-        for events in self._pages.values():
-            for event in events:
-                stream = event.stream
-                if event.held_by & self._waiting and event.kind == DATA and stream in counts:
-                    counts[stream] += 1
-                    if event.arrival_ns < since_ns.get(stream, NEVER):
-                        since_ns[stream] = event.arrival_ns
+        for event in self._held(self._waiting):
+            stream = event.stream
+            if event.kind == DATA and stream in counts:
+                counts[stream] += 1
+                if event.arrival_ns < since_ns.get(stream, NEVER):
+                    since_ns[stream] = event.arrival_ns
         return {stream: (held, since_ns.get(stream)) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
         """Return the first in the log that waits here, be it only for its number."""
-        held = (event for events in self._pages.values() for event in events)
-        return min((e for e in held if e.held_by & self._waiting), key=offset_of, default=None)
+        return min(self._held(self._waiting), key=offset_of, default=None)
+
+    def _held(self, places: int = ANYWHERE) -> Iterator[Event]:
+        """Yield the events that are held at these places."""
+        for events in self._pages.values():
+            for event in events:
+                if event.held_by & places:
+                    yield event
 
     def __len__(self) -> int:
-        return sum(1 for events in self._pages.values() for event in events if event.held_by)
+        return sum(1 for _ in self._held())
 
     def needed_from(self, next_offset: int) -> int:
         """The first offset that a restore from the last changes reads again."""
-        pages, spilled = self._pages, self._spilled
-        while pages:
-            first = min(pages)
-            waiting = [e.offset for e in pages[first] if e.offset not in spilled and e.held_by]
-            if waiting:
+        for page in sorted(self._pages):
+            held = [e.offset for e in self._pages[page] if e.held_by]
+            if waiting := [offset for offset in held if offset not in self._spilled]:
                 return max(0, min(waiting))
-            pages = {page: events for page, events in pages.items() if page > first}
         return next_offset
 
     def first_offset(self) -> int | None:
         """Return the first offset that is held, in the state whole or not."""
-        offsets = [e.offset for events in self._pages.values() for e in events if e.held_by]
-        return min(offsets, default=None)
+        return min(map(offset_of, self._held()), default=None)
 
     def touch_all(self) -> bool:
         """The next changes are of all pages; False where events are in the state whole, which is
@@ -211,7 +205,7 @@ class HeldPages:
             if kept:
                 self._pages[page] = kept
                 self._written.add(page)
-                yield f"page/{page}", notes_of(kept, self._stamped_from)
+                yield f"page/{page}", notes_of(kept)
             else:
                 del self._pages[page]
                 self._looked_at.discard(page)
@@ -234,7 +228,7 @@ class HeldPages:
                     continue  # only its number waits; it may be too large to be written
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
-                    yield f"record/{event.offset}", spilled(event)
+                    yield f"record/{event.offset}", Spilled(*_of_record(event.record))
 
     def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
         if not self._spilled:
@@ -264,15 +258,3 @@ class HeldPages:
             if event.held_by != notes[event.offset].held_by:
                 self.touched.add(page)  # noted by mistake: an operator did not take it
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled_offsets}
-
-
-def spilled(event: Event) -> Spilled:
-    record = event.record
-    return Spilled(
-        record.offset,
-        record.timestamp,
-        record.timestamp_type,
-        record.key,
-        record.value,
-        list(record.headers),
-    )

@@ -7,6 +7,9 @@ gets out of here.
 What is read is held against its seal (`agents.state.stores.seal`). On any doubt the copy is
 damaged: it is put aside, logged with its place, counted, and made anew from the changelog.
 
+A copy that lags further than the changelog keeps tombstones would bring deleted keys back, and one
+ahead of the changelog's end belongs to another log (`why_unfit`).
+
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
 one waits for the other.
 """
@@ -16,29 +19,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from agents.state.stores import seal as sealing
 from agents.state.stores.rocksdb import RocksdbStore
-from agents.state.stores.seal import StateTally
-from agents.state.stores.store import StateStore, StoreDamaged, StoreName, why_discard
+from agents.state.stores.seal import Seal, StateTally
+from agents.state.stores.store import Changes, StateStore, StoreDamaged, StoreName
 
 log = logging.getLogger(__name__)
 
-Changes = Mapping[bytes, bytes | None]
+TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
+"""Kafka's default `delete.retention.ms` of a changelog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy holds, and its position in which log; nothing, if it cannot be used."""
+    """What a copy holds, and its position in the log; nothing, if it cannot be used."""
 
     state: dict[bytes, bytes] = field(default_factory=dict)
     position: int | None = None
-    log_id: str = ""
 
 
 def open_store(
@@ -68,11 +71,11 @@ class LocalCopy:
     ) -> None:
         self.name = name
         self._new_store = new_store
-        self._failed = failed
+        self.failed = failed
         self._log_id = log_id
         self._store: StateStore | None = None
         self._tally = StateTally()
-        self._found_log_id = ""
+        self._found: Seal | None = None
         self._position: int | None = None
         self._lock = threading.RLock()  # a cancelled await leaves its thread at work
 
@@ -90,14 +93,13 @@ class LocalCopy:
                 if self._store is not None:
                     copied = self._read_or_set_aside(self._store)
             self._position = copied.position
-            self._found_log_id = copied.log_id
             return copied
 
     def _read_or_set_aside(self, store: StateStore) -> Copied:
         try:
             return self._read(store)
         except StoreDamaged as damage:
-            self._failed(type(damage).__name__)
+            self.failed(type(damage).__name__)
             self._tally = StateTally()
             log.error(
                 "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
@@ -111,33 +113,40 @@ class LocalCopy:
         position = store.position()
         if position is None:
             return Copied()
-        store.written_at_ns()  # has to be readable as well
         state = dict(store.items())
         seal = sealing.unpacked(state.pop(sealing.KEY, None))
         self._tally.change(state)
         if seal is None:
             raise StoreDamaged("it has no seal that can be read")
-        found = self._tally.seal(position, seal.log_id)
-        if found != seal:
+        entries, digest = self._tally.entries, self._tally.digest
+        if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
             raise StoreDamaged(
-                f"it holds {found.entries} entries at position {position}, its seal says"
+                f"it holds {entries} entries at position {position}, its seal says"
                 f" {seal.entries} at {seal.position}"
-                + (", with other content" if found.entries == seal.entries else "")
+                + (", with other content" if entries == seal.entries else "")
             )
-        return Copied(state, position, seal.log_id)
+        self._found = seal
+        return Copied(state, position)
 
     def why_unfit(self, end: int) -> str | None:
-        """Why it must not be built on, the log having this end; None where it may, and where
-        there is none."""
+        """Return why what was found must not be built on, the log having this end, read committed;
+        None where it may, and where there is none. One from the future is distrusted like an old
+        one."""
         with self._lock:
-            if self._store is None or self._position is None:
+            found = self._found
+            if self._store is None or self._position is None or found is None:
                 return None
-            if not same_log(self._found_log_id, self._log_id):
-                return f"was made from another topic of the same name (id {self._found_log_id})"
-            why = None
-            with self._giving_up():
-                why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
-            return why if self.is_used else "cannot be used"
+            if not same_log(found.log_id, self._log_id):
+                return f"was made from another topic of the same name (id {found.log_id})"
+            if found.position > end:
+                return f"is at {found.position}, ahead of the changelog's end {end}"
+            age_ns = time.time_ns() - found.written_at_ns
+            if abs(age_ns) < TOMBSTONE_RETENTION_NS:
+                return None
+            return (
+                f"was written {age_ns / 1e9:.0f} s ago; the changelog keeps tombstones for"
+                f" {TOMBSTONE_RETENTION_NS / 1e9:.0f} s"
+            )
 
     def discard(self, why: str) -> None:
         """Begin anew with an empty one."""
@@ -156,14 +165,11 @@ class LocalCopy:
             if self._store is None or (self._position == position and not changes):
                 return
             with self._giving_up():
-                self._tally.change(changes)
-                seal = sealing.packed(self._tally.seal(position, self._log_id))
-                self._store.apply(
-                    {**changes, sealing.KEY: seal},
-                    self._position,
-                    position,
-                    written_at_ns=time.time_ns(),
-                )
+                tally = self._tally
+                tally.change(changes)
+                seal = Seal(position, tally.entries, tally.digest, self._log_id, time.time_ns())
+                sealed = {**changes, sealing.KEY: sealing.packed(seal)}
+                self._store.apply(sealed, self._position, position)
                 self._position = position
 
     def close(self) -> None:
@@ -188,7 +194,7 @@ class LocalCopy:
 
     def _warn(self, what: str, why: Exception) -> None:
         log.warning("%s: the local copy %s: %s", self.name, what, why)
-        self._failed(type(why).__name__)
+        self.failed(type(why).__name__)
 
 
 def same_log(one: str, other: str) -> bool:

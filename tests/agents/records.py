@@ -77,10 +77,7 @@ def put_into(batches: Sequence[Any]) -> list[Put]:
 def no_copy(_: TopicPartition, __: str) -> CopyWriter:
     """The local copy of a partition that has none."""
 
-    def failed(_: str) -> None:
-        return
-
-    return CopyWriter(LocalCopy("none", lambda: None, failed), failed)
+    return CopyWriter(LocalCopy("none", lambda: None, lambda _: None))
 
 
 async def close(partition: Partition) -> None:

@@ -56,7 +56,7 @@ def test_copies_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
     url = redis_url(encrypted.url())
     let_in(url)
     store = RedisStore(connect(url), StoreName("shop", "reorder", "raw", 0))
-    store.apply({b"k": b"v"}, None, 7, written_at_ns=1)
+    store.apply({b"k": b"v"}, None, 7)
     assert (store.position(), list(store.items())) == (7, [(b"k", b"v")])
     store.close()
     sink = RedisSink(connect_sink(url), "results")

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from agents.stage.committing import ABORTED, COMMITTED
+from agents.stage.checkpoints import ABORTED, COMMITTED
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
 from cli.local.kafka import jars

@@ -2,8 +2,8 @@
 
 One hash holds the whole copy, its position with it: whatever Redis does to a key
 (expiry, eviction, a fail-over to a replica that lags) it does to all of it, so the
-copy is never half of one commit and half of another. Fields: `p` the position, `w`
-the time of writing, `e` + key an entry.
+copy is never half of one commit and half of another. Fields: `p` the position, `e` + key an
+entry.
 
 Redis is shared, so a worker that was paused and has lost its partition may still
 write. Every change is a Lua script that looks at the position first: it applies only
@@ -62,7 +62,6 @@ CHANGES_PER_CALL: Final = 10_000
 BYTES_PER_CALL: Final = 8 << 20
 
 _POSITION: Final = b"p"
-_WRITTEN_AT: Final = b"w"
 _ENTRY: Final = b"e"
 _TORN: Final = b"torn:"
 _NOWHERE: Final = b""
@@ -70,7 +69,7 @@ _NOWHERE: Final = b""
 
 _APPLY: Final = """
 local current = redis.call('HGET', KEYS[1], 'p') or ''
-local base, target, written, sets = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local base, target, sets = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if base == '' then
   if current ~= '' and string.sub(current, 1, 5) ~= 'torn:' then return current end
   if string.sub(current, 1, 5) == 'torn:' and current == target then return current end
@@ -78,9 +77,9 @@ if base == '' then
 elseif current ~= base then
   return current
 end
-for i = 5, 4 + 2 * sets, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-for i = 5 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
-redis.call('HSET', KEYS[1], 'p', target, 'w', written)
+for i = 4, 3 + 2 * sets, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 4 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+redis.call('HSET', KEYS[1], 'p', target)
 return false
 """
 """From `base` to `target`; answers nil, or the position at which the copy is instead."""
@@ -133,21 +132,11 @@ class RedisStore:
         self._closed = False
 
     def position(self) -> int | None:
-        current, _ = self._read_position()
+        current = self._read_position()
         return int(current) if current.isdigit() else None
 
-    def written_at_ns(self) -> int | None:
-        current, written_at = self._read_position()
-        if not current.isdigit():
-            return None
-        if not written_at.isdigit():
-            raise self._damaged(
-                f"does not have the time at which it was written, but {written_at!r}"
-            )
-        return int(written_at)
-
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        started_at, _ = self._read_position()
+        started_at = self._read_position()
         if not started_at.isdigit():
             return
         cursor = 0
@@ -158,20 +147,18 @@ class RedisStore:
                     yield field[1:], value
             if int(cursor) == 0:
                 break
-        if self._read_position()[0] != started_at:
+        if self._read_position() != started_at:
             raise StaleStore(f"state copy {self._name} moved while it was read")
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         check_change(changes, base, position)
         pieces = _pieces(changes)
         torn = _TORN + secrets.token_hex(8).encode()
         current = _NOWHERE if base is None else str(base).encode()
         for piece in pieces[:-1]:
-            self._apply(piece, current, torn, written_at_ns)
+            self._apply(piece, current, torn)
             current = torn
-        self._apply(pieces[-1], current, str(position).encode(), written_at_ns)
+        self._apply(pieces[-1], current, str(position).encode())
 
     def clear(self) -> None:
         if self._seen is None:
@@ -192,16 +179,15 @@ class RedisStore:
             self._closed = True
             self._client.close()
 
-    def _read_position(self) -> tuple[bytes, bytes]:
-        current, written_at = self._ask("HMGET", self._key, _POSITION, _WRITTEN_AT)
-        self._seen = current or _NOWHERE
+    def _read_position(self) -> bytes:
+        self._seen = self._ask("HGET", self._key, _POSITION) or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
             raise self._damaged(f"does not have its position, but {self._seen!r}")
-        return self._seen, written_at or b""
+        return self._seen
 
-    def _apply(self, piece: Piece, base: bytes, target: bytes, written_at_ns: int) -> None:
+    def _apply(self, piece: Piece, base: bytes, target: bytes) -> None:
         sets, deletes = piece
-        arguments = (base, target, written_at_ns, len(sets) // 2, *sets, *deletes)
+        arguments = (base, target, len(sets) // 2, *sets, *deletes)
         current, attempts = self._try("EVAL", _APPLY, 1, self._key, *arguments)
         # The answer to an earlier attempt may have been lost after the change was made.
         if current is not None and not (attempts > 1 and current == target):

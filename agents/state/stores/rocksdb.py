@@ -13,9 +13,8 @@ the folder, which is atomic, and removes it afterwards; what a kill leaves behin
 that is removed by the next open. A folder that is locked, not permitted or on a full disk
 is an error: there the copy may be fine.
 
-Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
-`cache_bytes` and what `max_open_files` and one page of `items` need; see
-`RocksdbLimits`. Cost of `apply`: O(changes).
+Memory per open partition is at most `WRITE_BUFFER_BYTES` * `WRITE_BUFFERS` + `CACHE_BYTES` and what
+`MAX_OPEN_FILES` and one page of `items` need: 8 to 12 MiB. Cost of `apply`: O(changes).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -50,8 +48,8 @@ from agents.state.stores.store import (
     check_change,
 )
 
-FORMAT: Final = 1
-_HEADER: Final = struct.Struct(">Bqq")  # format, position, written_at_ns
+FORMAT: Final = 2
+_HEADER: Final = struct.Struct(">Bq")  # format, position
 _HEADER_KEY: Final = b"p"
 _ENTRY: Final = b"e"  # sorts before _HEADER_KEY, so entries are one range
 _AFTER_ENTRIES: Final = b"f"
@@ -59,6 +57,20 @@ _DISCARDED: Final = ".discarded-"
 _DAMAGED: Final = ".damaged-"
 DAMAGED_KEPT: Final = 2
 """Damaged folders of one partition that stay for a look."""
+
+WRITE_BUFFER_BYTES: Final = 1 << 20
+WRITE_BUFFERS: Final = 2
+LEVEL0_FILES: Final = 16
+"""So many flushed buffers are compacted at once: four times as many as RocksDB's default, of a
+quarter of the size, so about as much is written anew (a quarter more where few keys are written
+often) and less memory is taken."""
+
+CACHE_BYTES: Final = 4 << 20
+MAX_OPEN_FILES: Final = 64
+MAX_WAL_BYTES: Final = 16 << 20
+MAX_LOG_BYTES: Final = 1 << 20
+LOG_FILES: Final = 2
+ITEMS_PER_PAGE: Final = 1024
 
 _WORLD_FAILURES: Final = (
     "Permission denied",
@@ -71,49 +83,32 @@ _WORLD_FAILURES: Final = (
 """Texts of errors that are not about the copy itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class RocksdbLimits:
-    """What one open partition may take; the defaults came to 8 to 12 MiB of memory."""
-
-    write_buffer_bytes: int = 1 << 20
-    write_buffers: int = 2
-    level0_files: int = 16
-    """So many flushed buffers are compacted at once: four times as many as RocksDB's default, of a
-    quarter of the size, so about as much is written anew (a quarter more where few keys are
-    written often) and less memory is taken."""
-    cache_bytes: int = 4 << 20
-    max_open_files: int = 64
-    max_background_jobs: int = 1
-    max_wal_bytes: int = 16 << 20
-    max_log_bytes: int = 1 << 20
-    log_files: int = 2
-    items_per_page: int = 1024
-
-
 class RocksdbStore:
     """See `agents.state.stores.store`; opening may raise StoreLocked or StoreUnavailable."""
 
-    def __init__(
-        self, directory: Path, name: StoreName, limits: RocksdbLimits | None = None
-    ) -> None:
+    def __init__(self, directory: Path, name: StoreName) -> None:
         self._name = name
-        self._limits = limits or RocksdbLimits()
         self._folder = folder_of(directory, name)
         self._db: Rdict | None = None
         self._damage: StoreDamaged | None = None
         try:
-            self._db = _open(self._folder, name, self._limits)
+            self._db = _open(self._folder, name)
         except StoreDamaged as damage:
             self._damage = damage
         _remove(self._folder, _DISCARDED)
 
     def position(self) -> int | None:
-        header = self._header()
-        return None if header is None else header[0]
-
-    def written_at_ns(self) -> int | None:
-        header = self._header()
-        return None if header is None else header[1]
+        with _typed_errors(self._name, self._folder):
+            packed = self._open_db().get(_HEADER_KEY)
+        if packed is None:
+            return None
+        if len(packed) != _HEADER.size or packed[0] != FORMAT:
+            raise StoreDamaged(
+                f"state copy {self._name} in {self._folder} does not have its position:"
+                f" {packed!r} is not of format {FORMAT}"
+            )
+        position: int = _HEADER.unpack(packed)[1]
+        return position
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         started_at = self.position()
@@ -125,9 +120,7 @@ class RocksdbStore:
                 raise StaleStore(f"state copy {self._name} moved while it was read")
             after = page[-1][0] + b"\0"
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         check_change(changes, base, position)
         current = self.position()
         if current != base:
@@ -142,7 +135,7 @@ class RocksdbStore:
                 batch.delete(_ENTRY + key)
             else:
                 batch.put(_ENTRY + key, value)
-        batch.put(_HEADER_KEY, _HEADER.pack(FORMAT, position, written_at_ns))
+        batch.put(_HEADER_KEY, _HEADER.pack(FORMAT, position))
         with _typed_errors(self._name, self._folder):
             self._open_db().write(batch)
 
@@ -164,26 +157,13 @@ class RocksdbStore:
         try:
             _put_aside(self._folder, aside)
         finally:
-            self._db = _open(self._folder, self._name, self._limits)
+            self._db = _open(self._folder, self._name)
 
     def close(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             with _typed_errors(self._name, self._folder):
                 db.close()
-
-    def _header(self) -> tuple[int, int] | None:
-        with _typed_errors(self._name, self._folder):
-            packed = self._open_db().get(_HEADER_KEY)
-        if packed is None:
-            return None
-        if len(packed) != _HEADER.size or packed[0] != FORMAT:
-            raise StoreDamaged(
-                f"state copy {self._name} in {self._folder} does not have its position:"
-                f" {packed!r} is not of format {FORMAT}"
-            )
-        _, position, written_at_ns = _HEADER.unpack(packed)
-        return position, written_at_ns
 
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
         """The next entries; StoreDamaged where a block cannot be read. RocksDB's `items` would
@@ -193,7 +173,7 @@ class RocksdbStore:
             rows = self._open_db().iter()
             try:
                 rows.seek(after)
-                while len(page) < self._limits.items_per_page and rows.valid():
+                while len(page) < ITEMS_PER_PAGE and rows.valid():
                     key: bytes = rows.key()  # raw mode: bytes only
                     if key >= _AFTER_ENTRIES:
                         break
@@ -224,10 +204,10 @@ def _file_name(part: str) -> str:
     return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
 
 
-def _open(folder: Path, name: StoreName, limits: RocksdbLimits) -> Rdict:
+def _open(folder: Path, name: StoreName) -> Rdict:
     with _typed_errors(name, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        return Rdict(str(folder), _options(limits))
+        return Rdict(str(folder), _options())
 
 
 @contextmanager
@@ -289,22 +269,22 @@ def _remove(folder: Path, kind: str, kept: int = 0) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _options(limits: RocksdbLimits) -> Options:
+def _options() -> Options:
     table = BlockBasedOptions()
-    table.set_block_cache(Cache(limits.cache_bytes))
+    table.set_block_cache(Cache(CACHE_BYTES))
     table.set_cache_index_and_filter_blocks(True)  # else they grow outside the cache's bound
     options = Options(raw_mode=True)
     options.create_if_missing(create_if_missing=True)
     options.set_block_based_table_factory(table)
-    options.set_write_buffer_size(limits.write_buffer_bytes)
-    options.set_max_write_buffer_number(limits.write_buffers)
-    options.set_level_zero_file_num_compaction_trigger(limits.level0_files)
-    options.set_level_zero_slowdown_writes_trigger(2 * limits.level0_files)
-    options.set_level_zero_stop_writes_trigger(3 * limits.level0_files)
-    options.set_max_open_files(limits.max_open_files)
-    options.set_max_background_jobs(limits.max_background_jobs)
-    options.set_max_total_wal_size(limits.max_wal_bytes)
-    options.set_max_log_file_size(limits.max_log_bytes)
-    options.set_keep_log_file_num(limits.log_files)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(WRITE_BUFFERS)
+    options.set_level_zero_file_num_compaction_trigger(LEVEL0_FILES)
+    options.set_level_zero_slowdown_writes_trigger(2 * LEVEL0_FILES)
+    options.set_level_zero_stop_writes_trigger(3 * LEVEL0_FILES)
+    options.set_max_open_files(MAX_OPEN_FILES)
+    options.set_max_background_jobs(1)
+    options.set_max_total_wal_size(MAX_WAL_BYTES)
+    options.set_max_log_file_size(MAX_LOG_BYTES)
+    options.set_keep_log_file_num(LOG_FILES)
     options.set_compression_type(DBCompressionType.lz4())
     return options

@@ -3,7 +3,7 @@
 A store may lose entries, or hold old ones, without an error: a file that ends early, a field
 that a server evicted, a block that a checksum does not cover. So beside the entries lies a
 seal, written with every change: the position, the number of entries, the sum of their
-digests (BLAKE2b, 64 bits, modulo 2^64), and the id of the log they were taken from. What is
+digests (BLAKE2b, 64 bits, modulo 2^64), the id of the log they were taken from, and when. What is
 read back is counted and summed again, in whatever order it comes.
 
 A change takes the old value's digest out of the sum, so those of all entries are in memory:
@@ -28,12 +28,15 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Seal(msgspec.Struct, array_like=True, frozen=True):
-    """`log_id` is "" where the brokers distinguish topics by name alone."""
+    """What a copy says of itself. `log_id` is "" where the brokers distinguish topics by name
+    alone. `written_at_ns`: when, by the writer's wall clock, the copy was last known to be right.
+    """
 
     position: int
     entries: int
     digest: int
     log_id: str
+    written_at_ns: int
 
 
 class StateTally:
@@ -62,9 +65,6 @@ class StateTally:
     @property
     def digest(self) -> int:
         return self._sum
-
-    def seal(self, position: int, log_id: str) -> Seal:
-        return Seal(position, self.entries, self.digest, log_id)
 
 
 def _digest(key: bytes, value: bytes) -> int:

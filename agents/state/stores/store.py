@@ -9,12 +9,9 @@ be thrown away, and may never be wrong.
   which is excluded. None: it is empty, or cannot be used, which is the same.
 * `apply` writes the changes of one commit, after the commit, and moves the copy on
   from `base` to `position`, whole or not at all. A copy that is elsewhere is
-  left as it is: StaleStore. An `apply` of nothing, with `position` = `base`, only
-  states that the copy was still right at `written_at_ns`.
+  left as it is: StaleStore.
 * `apply` with `base` None takes an empty copy, or what is left of an unusable one.
-* A copy that lags further than the changelog keeps tombstones would bring deleted
-  keys back, and one ahead of the changelog's end belongs to another log. The owner
-  asks `why_discard` before it trusts a copy, and calls `clear`.
+* The owner calls `clear` where a copy must not be built on (agents.state.local_copy).
 
 One object serves one partition and one thread at a time. Keys and values are bytes,
 keys are not empty.
@@ -30,10 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
-
-TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
-"""Kafka's default `delete.retention.ms` of a changelog."""
+from typing import Protocol
 
 Changes = Mapping[bytes, bytes | None]
 """New values by key; None: the key is removed."""
@@ -82,9 +76,6 @@ class StateStore(Protocol):
     def position(self) -> int | None:
         """The changelog offset to read next; None where there is nothing to build on."""
 
-    def written_at_ns(self) -> int | None:
-        """When, by the writer's wall clock, the copy was last known to be right."""
-
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """All keys and values, in no order; a key may come twice, with one value.
 
@@ -92,9 +83,7 @@ class StateStore(Protocol):
         meanwhile; StoreDamaged, if not all of it can be read.
         """
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         """Move the copy from `base` to `position`.
 
         StaleStore if it is not at `base`. After StoreUnavailable it is
@@ -125,31 +114,3 @@ def check_change(changes: Changes, base: int | None, position: int) -> None:
         raise ValueError(f"{len(changes)} changes need a position above their base {base}")
     if b"" in changes:
         raise ValueError("a key of the state is empty; give each a name")
-
-
-def why_discard(
-    store: StateStore,
-    *,
-    changelog_end: int,
-    now_ns: int,
-    tombstone_retention_ns: int = TOMBSTONE_RETENTION_NS,
-) -> str | None:
-    """The reason why this copy must not be built on, or None where it may.
-
-    `changelog_end` is the offset after the changelog's last record, read committed;
-    `now_ns` the wall clock that `written_at_ns` was taken from. A copy from the future
-    is distrusted like an old one.
-    """
-    position = store.position()
-    written_at_ns = store.written_at_ns()
-    if position is None or written_at_ns is None:
-        return None
-    if position > changelog_end:
-        return f"is at {position}, ahead of the changelog's end {changelog_end}"
-    age_ns = now_ns - written_at_ns
-    if abs(age_ns) >= tombstone_retention_ns:
-        return (
-            f"was written {age_ns / 1e9:.0f} s ago; the changelog keeps tombstones for"
-            f" {tombstone_retention_ns / 1e9:.0f} s"
-        )
-    return None

@@ -141,11 +141,11 @@ class Place(Delivery):
                 histories=histories,
             ),
         )
-        patch.setattr(partition._restoring, "find", self._found)
+        patch.setattr(partition.checkpoints.restoring, "find", self._found)
         patch.setattr(LogReader, "bounds", self._bounds)
         patch.setattr(rebuilding, "read_again", self._read_again)
         patch.setattr(history, "first_of", self._first_of)
-        partition._checkpoint_s = 0.0
+        partition.checkpoints.every_s = 0.0
         await partition.open()
         return partition
 
@@ -182,10 +182,10 @@ class Place(Delivery):
                 await self.opened(histories, patch)
         partition = await self.opened(histories, patch)
         log = self.chain.logs[self.source]
-        while (at := partition.next_offset or 0) < len(log):
+        while (at := partition.state.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
             await partition.take(PolledBatch(self.source, taken, at + len(taken), len(log), None))
-            await partition._arrived()
+            await partition.checkpoints.arrived()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
                 await partition.abandon()
@@ -209,8 +209,8 @@ class Place(Delivery):
             return
         until_ms = rest[0].timestamp if rest else self.chain.end_ms + 1_000
         lag_ns = self.chain.topology.tick_lag_ns
-        since_ms = max(partition.clock.now_ns // MS, self.chain.begin_ms)
+        since_ms = max(partition.state.clock.now_ns // MS, self.chain.begin_ms)
         for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
-            at = partition.next_offset or 0
+            at = partition.state.next_offset or 0
             await partition.take(PolledBatch(self.source, [], at, at, ms * MS + lag_ns))
-            await partition._arrived()
+            await partition.checkpoints.arrived()

@@ -46,7 +46,7 @@ def feed_of(
             lambda: None if folder is None else RocksdbStore(folder, name),
             failed,
         )
-        return CopyWriter(copy, failed)
+        return CopyWriter(copy)
 
     return ClockFeed(
         Brokers(bootstrap, is_embedded=is_embedded),

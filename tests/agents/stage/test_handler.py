@@ -18,7 +18,7 @@ from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
 from agents.stage.handler import OPENED_AT_ONCE, StageHandler
-from agents.stage.partition import Partition
+from agents.stage.opening import Opening as Begins
 from agents.stage.restoring import FoundState
 from agents.stage.services import Services
 from agents.state.stores.seal import StateTally
@@ -38,31 +38,36 @@ MANY = OPENED_AT_ONCE + 4
 OFF = "inorder_append_time_off_seconds"
 
 
+class FakeCheckpoints:
+    current = True
+
+    async def is_current(self) -> bool:
+        return self.current
+
+
 class FakePartition:
     def __init__(self, rests: bool, streams_seen: frozenset[str] = frozenset()) -> None:
         self.rests = rests
         self.streams_seen = streams_seen
         self.is_open = True
-        self.clock = ArrivalClock(0)
+        self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7)
+        self.opening = SimpleNamespace(progress=(0, 1))
+        self.checkpoints = FakeCheckpoints()
         self.overdue = ""
         self.lag, self.lag_ns = 0, 0
         self.source = TopicPartition("events.raw", 0)
-        self.current, self.next_offset = True, 7
 
     def observe(self) -> None:
         return
 
     def fault(self) -> str | None:
-        return self.overdue or self.clock.fault()
+        return self.overdue or self.state.clock.fault()
 
     async def take(self, _: PolledBatch) -> None:
         return
 
     async def settle(self) -> None:
         return
-
-    async def is_current(self) -> bool:
-        return self.current
 
     async def abandon(self) -> None:
         self.is_open = False
@@ -161,7 +166,7 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found.services.metrics = Metrics(registry)
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
-        second.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
+        second.state.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
 
     def reported() -> tuple[str, float | None]:
         found.observe()
@@ -171,9 +176,9 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     told, off_s = reported()
     assert told.startswith("events.raw/1: append times have stepped ahead by 360 s,")
     assert off_s == pytest.approx(360, abs=1)
-    second.clock.judge(21_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    second.state.clock.judge(21_000, LOG_APPEND_TIME, 0, 21 * S_NS)
     assert reported() == ("", 0)
-    second.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    second.state.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
     told, off_s = reported()
     assert told.startswith("events.raw/1: append times have stepped back, by 5 s still")
     assert off_s == 5
@@ -189,18 +194,15 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
     metrics = Metrics(CollectorRegistry())
     found.services.metrics, found.stage_log = metrics, StageLog(metrics)
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
-    before.current = is_current
+    before.checkpoints.current = is_current
     new: list[Any] = []
 
     class New(FakePartition):
-        restored = (0, 1)
-
         async def open(self) -> int:
             new.append(self)
             return 9
 
     monkeypatch.setattr(found, "_new", lambda _: New(rests=True))
-    before.restored = (1, 1)
 
     async def scenario() -> Any:
         await found.on_revoked(frozenset({source}))
@@ -244,13 +246,13 @@ class Opening:
         clock = SimpleNamespace(monotonic_ns=lambda: self.now_s * S_NS)
         patch.setattr("agents.stage.handler.time", clock)
 
-        async def find(partition: Partition) -> FoundState:
+        async def find(opening: Begins) -> FoundState:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
-            is_last = partition.source.partition == partitions - 1
+            is_last = opening.state.source.partition == partitions - 1
             try:
                 while self.read < LARGE and not is_last:
-                    partition._note_restored(self.read, LARGE)
+                    opening.progress = self.read, LARGE
                     await asyncio.sleep(0)
             finally:
                 self.at_once -= 1
@@ -258,7 +260,7 @@ class Opening:
                 raise OSError("cannot be had")
             return FoundState({}, None, StateTally(), {}, 0)
 
-        patch.setattr(Partition, "_find", find)
+        patch.setattr(Begins, "_find", find)
         topology = parse("streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n")
         stage = topology.stages[0]
         arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))

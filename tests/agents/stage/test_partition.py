@@ -57,7 +57,7 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, no_copy)
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True
-    partition.next_offset = 0
+    partition.state.next_offset = 0
     return partition
 
 
@@ -70,7 +70,7 @@ def failing(*_: Any) -> Any:
 
 
 def in_work(partition: Partition, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(partition.stage, "on_batch", failing)
+    patch.setattr(partition.state.stage, "on_batch", failing)
 
 
 def in_the_cut(_: Partition, patch: pytest.MonkeyPatch) -> None:
@@ -84,11 +84,11 @@ async def test_nothing_is_committed_after_a_failure(
     delivery = Delivery()
     partition = partition_of(delivery)
     await partition.take(batch(0))
-    await partition._arrived()
+    await partition.checkpoints.arrived()
     assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
     with pytest.MonkeyPatch.context() as patch:
         fails(partition, patch)
-        partition._checkpoint_s = 0.0
+        partition.checkpoints.every_s = 0.0
         with pytest.raises(OverflowError):
             await partition.take(batch(1))
     await close(partition)
@@ -100,10 +100,10 @@ async def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
 
     delivery = Delivery()
     partition = partition_of(delivery)
-    partition._committing.log_end = 7
+    partition.checkpoints.log_end = 7
     await partition.take(batch(0))
     with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application: "):
-        await partition._arrived()
+        await partition.checkpoints.arrived()
 
 
 class Logged(Delivery):
@@ -163,9 +163,9 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         partition = partition_of(Delivery())
         await partition.take(PolledBatch(SOURCE, [FakeRecord(0)], 1, 1, None))
         partition.observe()
-        await partition._arrived()
-        assert len(partition._held)
-        metrics, stage = partition._metrics, partition.stage
+        await partition.checkpoints.arrived()
+        assert len(partition.state.held)
+        metrics, stage = partition.metrics, partition.state.stage
         kept = weakref.ref(partition)
         await how(partition)
         del partition
@@ -185,7 +185,7 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agents.stage.partition.LONG_S", 0.0)
-    monkeypatch.setattr("agents.stage.partition.PIECE", 2)
+    monkeypatch.setattr("agents.stage.cutting.PIECE", 2)
 
     async def scenario() -> None:
         delivery = Delivery()
@@ -239,7 +239,7 @@ async def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
     partition.observe()
     found.append(partition.rests)  # its first event waits for its start to be known
     monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 60.0)
-    partition._waits = False
+    partition.waits = False
     found.append(partition.rests)
     assert found == [False, True, False, False]
     await close(partition)

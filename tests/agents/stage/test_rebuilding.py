@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator, Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from agents.stage.arrival import ArrivalClock
 from agents.stage.readings import Readings
 from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, encoded
-from agents.state.held import STAMPED_FROM, HeldPages
+from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -58,7 +59,7 @@ def records() -> list[FakeRecord]:
 
 
 def pages() -> HeldPages:
-    return HeldPages(1 << 60, STAMPED_FROM, arrangement().operators(SOURCE).waiting_places)
+    return HeldPages(1 << 60, arrangement().operators(SOURCE).waiting_places)
 
 
 def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
@@ -113,17 +114,16 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
         breathing = asyncio.create_task(breathe())
         await asyncio.sleep(0)
         stage, held = arrangement().operators(SOURCE), pages()
-        brokers: Any = None
+        services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
+        into: Any = SimpleNamespace(source=SOURCE, stage=stage, held=held, readings=Readings())
         inlet = arrangement().inlet(SOURCE)
 
         def tell(position: int, end: int) -> None:
             told.append((position, end))
 
-        rebuilding = Rebuilding(
-            brokers, SOURCE, inlet, arrangement(), tell, missing.append, 7, SchemaFeed()
-        )
+        rebuilding = Rebuilding(services, arrangement(), into, inlet, tell, missing.append, 7)
         began_s = time.thread_time()
-        await rebuilding.rebuild(state, stage, held, Readings())
+        await rebuilding.rebuild(state)
         whole_s = time.thread_time() - began_s
         breathing.cancel()
         assert {event.offset for event in stage.held()} == expected - lost

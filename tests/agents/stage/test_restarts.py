@@ -14,7 +14,7 @@ import pytest
 
 from agents.stage.rebuilding import StateParts
 from agents.state import changelog
-from agents.state.held import STAMPED_FROM, HeldPages, apply_note
+from agents.state.held import HeldPages, apply_note
 from inorder.engine import Detector, Found, Seen, parse
 from tests.kit.events import copies, copy_of
 from tests.kit.outputs import Outputs
@@ -91,9 +91,7 @@ class Kept:
     def _begin(self) -> None:
         self._stage = Stage(self._topology, self._operators, lanes_of("raw", self._lanes))
         self._stage.keep_moved()
-        self._held = HeldPages(
-            self._topology.spill_after_ns, STAMPED_FROM, self._stage.waiting_places
-        )
+        self._held = HeldPages(self._topology.spill_after_ns, self._stage.waiting_places)
 
     def take(self, batch: list[Event]) -> Step:
         step = self._stage.on_batch(batch, batch[-1].at_ns)

@@ -222,7 +222,7 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
         no_log: Any = None
         found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
         found._partitions[merge.source] = partition
-        sound_s = int(partition._overdue.allowed_s)
+        sound_s = int(partition.overdue.allowed_s)
         for second in range(sound_s + 3):
             assert second > sound_s or not found.faults()
             now_s[0] += 1.0

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from agents.state.stores.rocksdb import RocksdbLimits, RocksdbStore
+from agents.state.stores import rocksdb
+from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.store import StoreName
 
 NAME = StoreName("kill", "reorder", "changelog", 0)
 SPAN = 20
-LIMITS = RocksdbLimits(write_buffer_bytes=64 << 10)
+WRITE_BUFFER_BYTES = 64 << 10
 """Small, so that flushes and compactions are under way when the kill comes."""
 
 
@@ -36,14 +37,15 @@ def expected(position: int) -> dict[bytes, bytes]:
 
 
 def main(directory: str) -> None:
-    store = RocksdbStore(Path(directory), NAME, LIMITS)
+    vars(rocksdb)["WRITE_BUFFER_BYTES"] = WRITE_BUFFER_BYTES
+    store = RocksdbStore(Path(directory), NAME)
     base = store.position()
     while True:
         position = (base or 0) + 1
         changes: dict[bytes, bytes | None] = {fixed(k): padded(position) for k in range(SPAN)}
         changes[entry(position)] = padded(position)
         changes[entry(position - SPAN)] = None
-        store.apply(changes, base, position, written_at_ns=position)
+        store.apply(changes, base, position)
         sys.stdout.write(f"{position}\n")
         sys.stdout.flush()
         base = position

@@ -45,7 +45,7 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
     "value",
     [
         Note(2**62, 3),
-        Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
+        Note(17, 3, 5, 6, epoch=2**62, seq=9, ref_time_ns=-5),
         Spilled(17, -1, None, None, None, []),
         Spilled(17, 5, 1, b"k", b"\xff\x00", [(name, value) for name, value in SOUND]),
     ],
@@ -63,7 +63,7 @@ def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     ],
 )
 def test_a_state_of_another_format_is_refused(state: Any) -> None:
-    says = r"raw/3 has format \d+, and .* reads format 2; go on with .*, or begin anew"
+    says = r"raw/3 has format \d+, and .* reads format 3; go on with .*, or begin anew"
     with pytest.raises(StateRefused, match=says):
         read_progress(encode(state), "raw/3", "begin anew")
 

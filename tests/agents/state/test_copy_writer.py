@@ -32,12 +32,10 @@ class SlowStore(MemoryStore):
         self.applied: list[int] = []
         self.held: dict[bytes, bytes] = {}
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         self.entered.set()
         assert self.goes_on.wait(PATIENCE_S)
-        super().apply(changes, base, position, written_at_ns=written_at_ns)
+        super().apply(changes, base, position)
         self.applied.append(position)
 
     def close(self) -> None:
@@ -53,7 +51,7 @@ def writer_of(store: SlowStore) -> tuple[CopyWriter, list[str]]:
     failures: list[str] = []
     copy = LocalCopy("raw/7", lambda: store, failures.append)
     copy.load()
-    return CopyWriter(copy, failures.append), failures
+    return CopyWriter(copy), failures
 
 
 async def test_what_changes_often_is_written_once() -> None:
@@ -135,7 +133,7 @@ async def test_a_store_that_hangs_is_not_waited_for_at_the_end(
 
 async def test_without_a_store_nothing_is_kept() -> None:
     failures: list[str] = []
-    writer = CopyWriter(LocalCopy("raw/7", lambda: None, failures.append), failures.append)
+    writer = CopyWriter(LocalCopy("raw/7", lambda: None, failures.append))
     writer.copy.load()
     threads = threading.active_count()
     changes: dict[bytes, Any] = {b"a": b"1"}

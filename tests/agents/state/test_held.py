@@ -71,7 +71,7 @@ class Book:
     ) -> None:
         self.stage = Stage(topology, operators, lanes_of("raw", lanes))
         self.stage.keep_moved()
-        self.pages = HeldPages(spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
+        self.pages = HeldPages(spill_after_ns, self.stage.waiting_places)
         self.log: dict[str, Any] = {}
 
     def take(self, batch: list[Event]) -> None:

@@ -15,16 +15,11 @@ class MemoryStore:
         self._name = name
         self._values: dict[bytes, bytes] = {}
         self._position: int | None = None
-        self._written_at_ns: int | None = None
         self._closed = False
 
     def position(self) -> int | None:
         self._check_open()
         return self._position
-
-    def written_at_ns(self) -> int | None:
-        self._check_open()
-        return self._written_at_ns
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         self._check_open()
@@ -35,9 +30,7 @@ class MemoryStore:
                 raise StaleStore(f"state copy {self._name} moved while it was read")
             yield item
 
-    def apply(
-        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
-    ) -> None:
+    def apply(self, changes: Changes, base: int | None, position: int) -> None:
         self._check_open()
         check_change(changes, base, position)
         if self._position != base:
@@ -52,13 +45,11 @@ class MemoryStore:
             else:
                 self._values[key] = value
         self._position = position
-        self._written_at_ns = written_at_ns
 
     def clear(self) -> None:
         self._check_open()
         self._values.clear()
         self._position = None
-        self._written_at_ns = None
 
     def set_aside(self) -> str:
         self.clear()

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import agents.state.stores.redis as redis_kind
 from agents.state.local_copy import open_store
-from agents.state.stores.store import StaleStore, StateStore, StoreError, StoreName, why_discard
+from agents.state.stores.store import StaleStore, StateStore, StoreError, StoreName
 from tests.agents.state.stores.memory import MemoryStore
 
 Open = Callable[[], StateStore]
@@ -67,47 +67,45 @@ class CopyMachine(RuleBasedStateMachine):
         self.store.clear()
         self.values: dict[bytes, bytes] = {}
         self.position: int | None = None
-        self.written_at_ns: int | None = None
 
-    @rule(changes=CHANGES, further=st.integers(1, 1000), now_ns=st.integers(0, 2**62))
-    def commit(self, changes: Change, further: int, now_ns: int) -> None:
+    @rule(changes=CHANGES, further=st.integers(1, 1000))
+    def commit(self, changes: Change, further: int) -> None:
         position = (self.position or 0) + further
-        self.store.apply(changes, self.position, position, written_at_ns=now_ns)
+        self.store.apply(changes, self.position, position)
         for key, value in changes.items():
             if value is None:
                 self.values.pop(key, None)
             else:
                 self.values[key] = value
-        self.position, self.written_at_ns = position, now_ns
+        self.position = position
 
-    @rule(now_ns=st.integers(0, 2**62))
-    def still_right(self, now_ns: int) -> None:
+    @rule()
+    def nothing_new(self) -> None:
         if self.position is not None:
-            self.store.apply({}, self.position, self.position, written_at_ns=now_ns)
-            self.written_at_ns = now_ns
+            self.store.apply({}, self.position, self.position)
 
     @rule(changes=CHANGES, base=st.none() | st.integers(0, 3000), further=st.integers(1, 9))
     def wrong_base(self, changes: Change, base: int | None, further: int) -> None:
         if base != self.position:
             with pytest.raises(StaleStore):
-                self.store.apply(changes, base, (base or 0) + further, written_at_ns=1)
+                self.store.apply(changes, base, (base or 0) + further)
 
     @rule(changes=CHANGES.map(BreaksOff))
     def breaks_off(self, changes: BreaksOff) -> None:
         with pytest.raises(ConnectionAbortedError):
-            self.store.apply(changes, self.position, (self.position or 0) + 1, written_at_ns=1)
+            self.store.apply(changes, self.position, (self.position or 0) + 1)
 
     @rule()
     def restart(self) -> None:
         self.store.close()
         self.store = self.place.open()
         if not self.place.survives:
-            self.values, self.position, self.written_at_ns = {}, None, None
+            self.values, self.position = {}, None
 
     @rule()
     def clear(self) -> None:
         self.store.clear()
-        self.values, self.position, self.written_at_ns = {}, None, None
+        self.values, self.position = {}, None
 
     @rule()
     def read_half(self) -> None:
@@ -116,7 +114,6 @@ class CopyMachine(RuleBasedStateMachine):
     @invariant()
     def equals_the_model(self) -> None:
         assert self.store.position() == self.position
-        assert self.store.written_at_ns() == self.written_at_ns
         assert dict(self.store.items()) == self.values
 
     def teardown(self) -> None:
@@ -165,17 +162,17 @@ def test_a_closed_copy_says_so(open_copy: Open) -> None:
     with pytest.raises(StoreError, match="closed"):
         store.position()
     with pytest.raises(StoreError, match="closed"):
-        store.apply({b"a": b"1"}, None, 1, written_at_ns=0)
+        store.apply({b"a": b"1"}, None, 1)
     with pytest.raises(StoreError, match="closed"):
         list(store.items())
 
 
 def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
     store = open_copy()
-    store.apply({b"a": b"1", b"b": b"2"}, None, 1, written_at_ns=0)
+    store.apply({b"a": b"1", b"b": b"2"}, None, 1)
     rows = store.items()
     next(rows)
-    store.apply({b"a": b"3"}, 1, 2, written_at_ns=0)
+    store.apply({b"a": b"3"}, 1, 2)
     with pytest.raises(StaleStore, match="moved"):
         list(rows)
     store.close()
@@ -195,36 +192,8 @@ def test_mixed_up_arguments_are_refused(
 ) -> None:
     store = open_copy()
     with pytest.raises(ValueError, match=says):
-        store.apply(changes, base, position, written_at_ns=0)
+        store.apply(changes, base, position)
     assert store.position() is None
-    store.close()
-
-
-@pytest.mark.parametrize(
-    ("stands_at", "written_at_s", "says"),
-    [
-        pytest.param(None, 0, None, id="empty: nothing to discard"),
-        pytest.param(70, 5_000, None, id="fresh, behind the end"),
-        pytest.param(100, 5_000, None, id="fresh, at the end"),
-        pytest.param(101, 5_000, "ahead of the changelog's end 100", id="ahead"),
-        pytest.param(70, 4_001, None, id="just younger than the tombstones"),
-        pytest.param(70, 4_000, "tombstones", id="as old as the tombstones"),
-        pytest.param(70, 7_000, "tombstones", id="from the future"),
-    ],
-)
-def test_which_copies_are_discarded(
-    open_copy: Open, stands_at: int | None, written_at_s: int, says: str | None
-) -> None:
-    store = open_copy()
-    if stands_at is not None:
-        store.apply({b"a": b"1"}, None, stands_at, written_at_ns=written_at_s * 10**9)
-    reason = why_discard(
-        store,
-        changelog_end=100,
-        now_ns=5_000 * 10**9,
-        tombstone_retention_ns=1_000 * 10**9,
-    )
-    assert (reason is None) if says is None else (reason is not None and says in reason)
     store.close()
 
 

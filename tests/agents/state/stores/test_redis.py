@@ -82,14 +82,14 @@ def behind_cut(
 
 def test_a_paused_worker_does_not_overwrite_its_successor(opened: OpenStore) -> None:
     paused, successor = opened(), opened()
-    paused.apply({b"a": b"old"}, None, 10, written_at_ns=1)
+    paused.apply({b"a": b"old"}, None, 10)
     assert successor.position() == 10
-    successor.apply({b"a": b"new"}, 10, 20, written_at_ns=2)
+    successor.apply({b"a": b"new"}, 10, 20)
 
     with pytest.raises(StaleStore, match="is at 20"):
-        paused.apply({b"a": b"older"}, 10, 15, written_at_ns=3)
+        paused.apply({b"a": b"older"}, 10, 15)
     with pytest.raises(StaleStore):
-        paused.apply({b"a": b"older"}, None, 30, written_at_ns=3)
+        paused.apply({b"a": b"older"}, None, 30)
     with pytest.raises(StaleStore):
         paused.clear()
     assert dict(successor.items()) == {b"a": b"new"}
@@ -100,11 +100,11 @@ def test_an_evicted_copy_is_not_built_on(
     opened: OpenStore, redis_server: Any, name: StoreName
 ) -> None:
     store = opened()
-    store.apply({b"a": b"1"}, None, 10, written_at_ns=1)
+    store.apply({b"a": b"1"}, None, 10)
     with connect(redis_server.url) as client:
         client.delete(key_of(name))
     with pytest.raises(StaleStore, match="is at nothing"):
-        store.apply({b"b": b"1"}, 10, 11, written_at_ns=1)
+        store.apply({b"b": b"1"}, 10, 11)
     assert store.position() is None
     assert list(store.items()) == []
 
@@ -122,7 +122,7 @@ def test_one_cut_at_any_command_is_not_noticed(
     values = {b"%d" % k: b"v" for k in range(10 if pieces == 1 else 9)}
     for at in range(1, pieces + 1):
         store, cut = behind_cut(redis_server, name, **{attempt: {at}})
-        store.apply(values, None, 5, written_at_ns=1)
+        store.apply(values, None, 5)
         assert cut.commands == pieces + 1
         assert (store.position(), dict(store.items())) == (5, values)
         store.clear()
@@ -133,19 +133,18 @@ def test_a_change_cut_off_between_pieces_leaves_an_unusable_copy(
     opened: OpenStore, redis_server: Any, name: StoreName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "CHANGES_PER_CALL", 2)
-    opened().apply({b"kept": b"1", b"0": b"old"}, None, 5, written_at_ns=1)
+    opened().apply({b"kept": b"1", b"0": b"old"}, None, 5)
     values: dict[bytes, bytes | None] = {b"%d" % k: b"new" for k in range(6)}
     store, cut = behind_cut(redis_server, name, before=set(range(2, 9)))
     with pytest.raises(StoreUnavailable, match="after 3 attempt"):
-        store.apply(values, 5, 6, written_at_ns=2)
+        store.apply(values, 5, 6)
     assert cut.commands == 1 + kind.ATTEMPTS
     store.close()
 
     store = opened()
     assert store.position() is None
-    assert store.written_at_ns() is None
     assert list(store.items()) == []
-    store.apply({b"a": b"1"}, None, 9, written_at_ns=3)
+    store.apply({b"a": b"1"}, None, 9)
     assert dict(store.items()) == {b"a": b"1"}
 
 
@@ -160,13 +159,13 @@ def test_two_writers_of_one_empty_copy_do_not_mix(
         def execute_command(self, *command: Any) -> Any:
             answer = super().execute_command(*command)
             if self.commands == 1:
-                second.apply({b"b": b"2"}, None, 7, written_at_ns=1)
+                second.apply({b"b": b"2"}, None, 7)
             return answer
 
     client = TakenOver(connect(redis_server.url), before=set(), after=set())
     first = RedisStore(client, name)  # type: ignore[arg-type]
     with pytest.raises(StaleStore):
-        first.apply({b"a": b"1", b"c": b"3"}, None, 7, written_at_ns=1)
+        first.apply({b"a": b"1", b"c": b"3"}, None, 7)
     assert (second.position(), dict(second.items())) == (7, {b"b": b"2"})
     first.close()
 
@@ -174,9 +173,9 @@ def test_two_writers_of_one_empty_copy_do_not_mix(
 def test_large_changes_and_many_pages(opened: OpenStore) -> None:
     store = opened()
     values: dict[bytes, bytes | None] = {b"%d" % k: b"v%d" % k for k in range(25_000)}
-    store.apply(values, None, 1, written_at_ns=1)
+    store.apply(values, None, 1)
     half: dict[bytes, bytes | None] = {b"%d" % k: None for k in range(0, 25_000, 2)}
-    store.apply(half | {b"big": bytes(9 << 20)}, 1, 2, written_at_ns=1)
+    store.apply(half | {b"big": bytes(9 << 20)}, 1, 2)
     held = dict(store.items())
     assert len(held) == 12_501
     assert held[b"24999"] == b"v24999"
@@ -280,7 +279,7 @@ def test_a_server_killed_between_changes_is_gone_on_with(
     base = None
     for position in range(1, 31):
         values = {b"%d" % k: b"%d" % position for k in range(position)}
-        store.apply(values, base, position, written_at_ns=position)
+        store.apply(values, base, position)
         base = position
         if position % 10 == 0:
             own_redis.kill()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.state.stores.rocksdb import RocksdbLimits, RocksdbStore, folder_of
+import agents.state.stores.rocksdb as kind
+from agents.state.stores.rocksdb import RocksdbStore, folder_of
 from agents.state.stores.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
 from tests import ROOT
 from tests.agents.state import rocksdb_writer as writer
@@ -42,12 +43,11 @@ def test_a_writer_killed_at_random_leaves_a_whole_batch(tmp_path: Path) -> None:
             for line in child.stdout:
                 done = int(line) if line.endswith("\n") else done
             child.wait(ANSWER_TIMEOUT_S)
-        store = RocksdbStore(tmp_path, writer.NAME, writer.LIMITS)
+        store = RocksdbStore(tmp_path, writer.NAME)
         position = store.position()
         assert position is not None
         assert position >= done > reached
         assert dict(store.items()) == writer.expected(position)
-        assert store.written_at_ns() == position
         store.close()
         reached = position
 
@@ -76,7 +76,7 @@ def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
     """And usable either way."""
     store = RocksdbStore(tmp_path, NAME)
     values = {b"%d" % k: bytes(100) for k in range(1000)}
-    store.apply(values, None, 10, written_at_ns=1)
+    store.apply(values, None, 10)
     store.close()  # flushes into an .sst
     victims = list(folder_of(tmp_path, NAME).glob(hurt))
     assert victims
@@ -87,14 +87,14 @@ def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
     if not reads(store, values):
         assert str(tmp_path) in store.set_aside()
     base = store.position()
-    store.apply({b"a": b"1"}, base, 11, written_at_ns=2)
+    store.apply({b"a": b"1"}, base, 11)
     assert store.position() == 11
     store.close()
 
 
 def test_clear_gives_the_disk_back(tmp_path: Path) -> None:
     store = RocksdbStore(tmp_path, NAME)
-    store.apply({b"%d" % k: os.urandom(1000) for k in range(3000)}, None, 1, written_at_ns=1)
+    store.apply({b"%d" % k: os.urandom(1000) for k in range(3000)}, None, 1)
     assert disk_bytes(tmp_path) > 3_000_000
     store.clear()
     assert store.position() is None
@@ -105,7 +105,7 @@ def test_clear_gives_the_disk_back(tmp_path: Path) -> None:
 
 def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store = RocksdbStore(tmp_path, NAME)
-    store.apply({b"a": b"1"}, None, 1, written_at_ns=1)
+    store.apply({b"a": b"1"}, None, 1)
     store.close()
     folder = folder_of(tmp_path, NAME)
     folder.rename(folder.with_name(f"{folder.name}.discarded-0"))
@@ -115,25 +115,29 @@ def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
-def test_items_come_in_pages_and_only_once(tmp_path: Path) -> None:
-    store = RocksdbStore(tmp_path, NAME, RocksdbLimits(items_per_page=7))
+def test_items_come_in_pages_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "ITEMS_PER_PAGE", 7)
+    store = RocksdbStore(tmp_path, NAME)
     values = {
         stem + b"\0" * zeros: b"v" for stem in (b"a", b"7", b"\xff", b"") for zeros in range(1, 9)
     }
-    store.apply(values, None, 1, written_at_ns=1)
+    store.apply(values, None, 1)
     rows = list(store.items())
     assert len(rows) == len(values)
     assert dict(rows) == values
     store.close()
 
 
-def test_the_disk_stays_bounded_under_overwriting(tmp_path: Path) -> None:
-    limits = RocksdbLimits(write_buffer_bytes=256 << 10, max_wal_bytes=1 << 20)
-    store = RocksdbStore(tmp_path, NAME, limits)
+def test_the_disk_stays_bounded_under_overwriting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "WRITE_BUFFER_BYTES", 256 << 10)
+    monkeypatch.setattr(kind, "MAX_WAL_BYTES", 1 << 20)
+    store = RocksdbStore(tmp_path, NAME)
     base = None
     for position in range(1, 201):  # 20 MB written over 100 kB
         changes = {b"%d" % k: os.urandom(1000) for k in range(100)}
-        store.apply(changes, base, position, written_at_ns=1)
+        store.apply(changes, base, position)
         base = position
     assert disk_bytes(tmp_path) < 6_000_000
     store.close()

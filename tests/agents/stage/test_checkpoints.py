@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.committing import Committing
+from agents.stage.checkpoints import Checkpoints
 from agents.stage.cutting import FEWEST, CutSize
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
 from agents.state.changelog import LogRead
@@ -50,7 +50,7 @@ class Unanswered(Delivery):
 
 
 class World:
-    """What a `Committing` works with, and what it counted."""
+    """What a `Checkpoints` works with, and what it counted."""
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
@@ -63,8 +63,12 @@ class World:
             unanswered=self.count,
         )
         delivery: Any = self.delivery
-        self.committing = Committing(delivery, restoring, self.cutting, metrics)
-        self.committing.log_end = log_end
+        copying: Any = SimpleNamespace(note=lambda *_: None)
+        nothing: Any = None
+        self.checkpoints = Checkpoints(
+            *(nothing, nothing, delivery, restoring, copying, self.cutting, metrics), every_s=0.0
+        )
+        self.checkpoints.log_end = log_end
         self._found = LogRead(dict(changes), 17)
 
     def count(self, what: str) -> None:
@@ -75,7 +79,7 @@ class World:
         return self._found
 
     def commit(self) -> None:
-        asyncio.run(self.committing.commit(CHECKPOINT, 10, 10))
+        asyncio.run(self.checkpoints._commit(CHECKPOINT, 10, 10))
 
 
 def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> None:
@@ -83,7 +87,7 @@ def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING):
         world.commit()
     assert world.delivery.steps == ["commit", "renew", "read from 12"]
-    assert world.committing.log_end == 17
+    assert world.checkpoints.log_end == 17
     assert world.counted == {"committed": 1, "commits": 1}
     assert "raw/3: the brokers did not answer" in caplog.text
 
@@ -121,9 +125,9 @@ def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         async def there(_: int) -> LogRead:
             return LogRead(dict(delivery.committed[0].changes), 5)
 
-        monkeypatch.setattr(partition._restoring, "changes_since", there)
+        monkeypatch.setattr(partition.checkpoints.restoring, "changes_since", there)
         await partition.take(batch(0))
-        await partition._arrived()
+        await partition.checkpoints.arrived()
         await partition.take(batch(1))
         await close(partition)
         assert [each.next_offset for each in delivery.committed] == [1, 2]

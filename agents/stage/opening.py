@@ -1,0 +1,116 @@
+"""How a partition begins: it fences the former owner, finds its state, and restores or writes one.
+
+1. The delivery starts, which fences the former owner. Then the changelog is read to its end
+   (agents.stage.restoring), behind the local copy.
+2. The operators take the state, and the buffered events are read from the input again
+   (agents.stage.rebuilding).
+3. Reading begins at the offset in the state, not at the group's.
+
+A partition without a state begins with its part of a history (agents.stage.history), or with the
+first record that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agents.stage.arrangement import Arrangement
+from agents.stage.checkpoints import Checkpoints
+from agents.stage.history import Histories, begun, refuse_other
+from agents.stage.partition_state import PartitionState
+from agents.stage.rebuilding import Rebuilding
+from agents.stage.restoring import FoundState
+from agents.stage.services import Services
+from agents.stage.working import Work
+from agents.state.changelog import Progress
+from topology.config.change import Contract
+from topology.flow.stage import QUERIES, SOURCES
+
+
+@dataclass(eq=False)
+class Opening:
+    """The beginning of one partition. `progress`: steps done and steps known, as it goes on."""
+
+    arrangement: Arrangement
+    services: Services
+    state: PartitionState
+    work: Work
+    checkpoints: Checkpoints
+    progress: tuple[int, int] = field(default=(0, 1), init=False)
+
+    async def open(self) -> None:
+        """Fill the state, or begin one. StateRefused where what is found is not sound."""
+        found = await self._find()
+        histories, source = self.services.histories, self.state.source
+        if found.progress is not None:
+            refuse_other(found.progress, histories, source, self.arrangement.topology)
+            await self._restore(found.state, found.progress, found.before)
+            if found.before is not None:
+                # Whoever still runs the old file sees it, and does not take the state over.
+                await self.checkpoints.write()
+        elif histories is not None:
+            await self._begin_with(histories)
+        else:
+            await self._begin_empty()
+
+    async def _find(self) -> FoundState:
+        """Read the state, from the local copy as far as it goes, then from the changelog."""
+        to = self.checkpoints
+        found = await to.restoring.find(to.copying.copy, to.delivery.start(), self._note)
+        if found.passed_over:
+            to.metrics.offset_passed_over()
+        to.copying.note(found.changes, found.position)
+        self.state.tally, to.log_end = found.tally, found.position
+        return found
+
+    def _note(self, position: int, end: int) -> None:
+        self.progress = position, end
+
+    async def _restore(
+        self, state: Mapping[bytes, bytes], progress: Progress, before: Contract | None = None
+    ) -> None:
+        self.state.resume(progress, before)
+        self.checkpoints.next_offset = progress.next_offset
+        rebuilding = Rebuilding(
+            self.services,
+            self.arrangement,
+            self.state,
+            self.work.inlet,
+            self._note,
+            self.checkpoints.metrics.held_missing,
+            self.progress[0],
+        )
+        await rebuilding.rebuild(state)
+        self.work.dead_letters(rebuilding.dead)
+
+    async def _begin_with(self, histories: Histories) -> None:
+        """Commit the state of a history, and what follows from its last instant, in one
+        transaction."""
+        origin = await begun(histories, self.arrangement, self.state.source, self.services.logs)
+        self.state.tally.change(origin.entries)
+        await self._restore(origin.entries, origin.progress)
+        if self.services.clock_feed is not None:
+            now_ns = self.state.clock.now_ns
+            await self.services.clock_feed.reach(self.state.source, now_ns, now_ns)
+        read = origin.read(self.work.inlet)
+        self.work.events(read)
+        self.state.held.let_go(read.events)
+        await self.checkpoints.write(origin.entries)
+
+    async def _begin_empty(self) -> None:
+        """Begin with the first record that is there. One whose outputs are seen before its state
+        claims them, so that a start after a crash knows whose they are."""
+        state, logs = self.state, self.services.logs
+        claims = self.arrangement.topology.delivery == "at_least_once"
+        is_first = self.arrangement.is_first
+        if state.source.topic in self.services.amid:
+            state.stage.begins_amid = SOURCES
+        if logs.is_embedded or (is_first and not claims):
+            return
+        first = (await logs.bounds(state.source))[0]
+        if first and not is_first:
+            state.stage.begins_amid = QUERIES
+        if claims:
+            state.next_offset = self.checkpoints.next_offset = first
+            await self.checkpoints.write()

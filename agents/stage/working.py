@@ -1,0 +1,151 @@
+"""One partition at work: records to events, through the operators, to encoded outputs.
+
+Whatever fails here leaves memory ahead of the log, so the partition is closed and its next owner
+restores (agents.stage.partition).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import thread_time_ns
+from typing import Any
+
+from agents.kafka.stage_topics import SEQUENCED
+from agents.stage.arrangement import Arrangement, ArrangementError
+from agents.stage.arrival import no_arrival
+from agents.stage.hang import HangGuard
+from agents.stage.inlet import Read
+from agents.stage.input_lag import InputLag
+from agents.stage.item_price import ItemPrice
+from agents.stage.outbox import Outbox
+from agents.stage.partition_state import PartitionState
+from agents.state.changelog import StateRefused
+from agents.state.held import ANY_OFFSET
+from agents.watch.metrics.partition import PartitionMetrics
+from topology.model.event import DATA
+from topology.model.outcome import Malformed, Step
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Work:
+    """The way of a partition's records through its operators into the outbox.
+
+    Attributes:
+        inlet: What makes events of the records.
+        lag: How long the next record has waited.
+        event_came_s: When the last event came (monotonic).
+    """
+
+    arrangement: Arrangement
+    state: PartitionState
+    outbox: Outbox
+    metrics: PartitionMetrics
+    is_embedded: bool
+
+    def __post_init__(self) -> None:
+        arrangement, topology = self.arrangement, self.arrangement.topology
+        self.inlet = arrangement.inlet(self.state.source)
+        self._outlet = arrangement.outlet(self.state.source)
+        self._side = arrangement.side_outlet(self.state.source)
+        self._results = arrangement.result_outlet()
+        self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
+        self._price = ItemPrice(self.state.stage.reading_ahead())
+        self._progress_ns = 0
+        self._warned = False
+        self.lag = InputLag()
+        self.event_came_s = time.monotonic()
+
+    def records(self, records: Sequence[Any]) -> None:
+        """Work on a stretch of the log."""
+        read = self.inlet.read(records, self.state.clock)
+        self.events(read)
+        self.state.next_offset = records[-1].offset + 1
+        self.lag.read(self._arrived_ns(read))
+
+    def _arrived_ns(self, read: Read) -> int:
+        """Return when the last record of a stretch arrived; 0 where only its reading is known."""
+        if not self.arrangement.is_first:
+            return read.events[-1].at_ns if read.events else 0
+        clock = self.state.clock
+        return 0 if clock.is_of_reading else clock.now_ns
+
+    def events(self, read: Read) -> None:
+        """Give events to the operators, and write what they let go and report."""
+        events, state = read.events, self.state
+        if any(event.kind == DATA for event in events):
+            self.event_came_s = time.monotonic()
+        begun_ns = thread_time_ns() if self._price else 0
+        with self._guard:
+            step = state.stage.on_batch(events, state.clock.now_ns)
+        if self._price:
+            self._price.spent(thread_time_ns() - begun_ns)
+        if not self.arrangement.is_first:
+            state.clock.now_ns = max(state.clock.now_ns, step.now_ns)
+        if self.arrangement.reads == SEQUENCED:
+            _refuse_strange(step)
+        state.held.took(events)
+        self.dead_letters(read.dead, events)
+        self._put(step, events[0].offset if events else ANY_OFFSET)
+        if state.clock.without_append_time and not self._warned:
+            self._warned = True
+            self._warn_of_arrival()
+
+    def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
+        """Count what was received, and write the dead letters among it."""
+        self.metrics.received(events, dead)
+        for letter in dead:
+            self._side.put(letter, self.outbox)
+
+    def _warn_of_arrival(self) -> None:
+        """Log that the topic bears no append time; ArrangementError where the file has to say
+        what takes its place."""
+        without = no_arrival(self.arrangement.topology, self.state.source.topic)
+        if without is not None and not self.is_embedded:
+            raise ArrangementError(without)
+        log.warning(
+            "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
+            " time of %s, and two runs over one log may differ",
+            self.state.source.topic,
+            "sending" if self.is_embedded else "reading",
+        )
+
+    def tick(self, caught_up_at_ns: int) -> None:
+        """Let time go on where no record comes."""
+        if self.state.clock.tick(caught_up_at_ns):
+            with self._guard:
+                step = self.state.stage.on_time(self.state.clock.now_ns)
+            self._put(step, ANY_OFFSET)
+
+    def _put(self, step: Step, before: int) -> None:
+        """Write what a step brought. `before`: the first offset of the batch at hand."""
+        outbox, state = self.outbox, self.state
+        self._outlet.put_all(step.released, outbox)
+        for report in step.reports:
+            self._side.put(report, outbox)
+        for finding in step.results:
+            self._results.put(finding, outbox)
+        state.held.let_go(step.released, step.reports, before=before)
+        state.held.let_go(state.stage.take_moved(), before=before)
+        self.metrics.emitted(step)
+
+    def beat(self) -> None:
+        """Tell the next stage how far time is, once in a heartbeat."""
+        now_ns, beat_ns = self.state.clock.now_ns, self.arrangement.topology.heartbeat_ns
+        if now_ns // beat_ns > self._progress_ns // beat_ns:
+            self._progress_ns = now_ns
+            self._outlet.progress(now_ns, self.outbox)
+
+
+def _refuse_strange(step: Step) -> None:
+    """StateRefused where the stage before writes of a stream that this topology file has not."""
+    for report in step.reports:
+        if isinstance(report, Malformed) and report.reason == "unknown_stream":
+            raise StateRefused(
+                f"{report.detail}; the stage before runs another topology file: start this one anew"
+                " with that file"
+            )
