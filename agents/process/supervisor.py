@@ -226,9 +226,7 @@ class Supervisor:
                 log.error("stage %s cannot be started: %s", child.stage, refused)
                 code = None
             if self._stopping.is_set():
-                if code is None:
-                    return
-                if code != Exit.DONE and not child.hung:  # else we have killed it, and logged why
+                if code not in {None, Exit.DONE} and not child.hung:  # hung: killed, and logged
                     log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
@@ -430,8 +428,8 @@ class Supervisor:
         return {child.stage: not child.reasons("ready") for child in self._children}
 
     def _pids(self) -> dict[str, int]:
-        running = ((each.stage, each.process) for each in self._children if each.runs)
-        return {stage: process.pid for stage, process in running if process is not None}
+        children = self._children
+        return {each.stage: each.process.pid for each in children if each.process and each.runs}
 
     async def _look(self) -> View:
         _, explained = await asyncio.gather(self._scrape(), self._explain())
