@@ -39,12 +39,7 @@ from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
-from agents.stage.arrangement import (
-    Arrangement,
-    ArrangementError,
-    arrange,
-    topics_of,
-)
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler
