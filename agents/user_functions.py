@@ -15,6 +15,7 @@ from topology.config.written_functions import texts_of
 from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
+KINDS: Final = ("aggregates", "functions", "detectors")
 
 
 def bringing(folder: Path) -> Callable[[str], UserFunctions]:
@@ -31,18 +32,15 @@ def bring(path: Path) -> UserFunctions:
             f"there is no Python file {path}", "name one, by its path from the topology file"
         ) from wrong
     module = _run(path, text)
-    aggregates = _mapping(path, module, "aggregates")
-    functions = _mapping(path, module, "functions")
-    detectors = _mapping(path, module, "detectors")
-    if not aggregates and not functions and not detectors:
+    names = {name: _mapping(path, module, name) for name in KINDS}
+    if not any(names.values()):
         raise BadFunctions(
             f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
             "write functions = {'distance': distance}",
         )
-    brought = UserFunctions(aggregates, functions, detectors)
+    brought = UserFunctions(**names)
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)
-    names = {"aggregates": aggregates, "functions": functions, "detectors": detectors}
     return brought._replace(texts=texts_of(text, names))
 
 

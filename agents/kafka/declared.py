@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,36 +63,32 @@ def declared(topology: Topology) -> list[TopicSpec]:
     largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
     read = {"max.message.bytes": str(largest_read_bytes)}
     written = {"max.message.bytes": str(largest_read_bytes + STAMPS_BYTES)}
-    streams = topology.streams.values()
-    specs = [
-        TopicSpec(name, topics.partitions, {**_arrival(topology, name), **read})
-        for name in sorted({stream.input for stream in streams})
-    ]
-    specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
-    if not topology.fused:
-        specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **written}))
-    outputs, side = {stream.output for stream in streams}, (topics.late, topics.gaps, topics.dead)
-    specs += [TopicSpec(n, topics.partitions, {**DERIVED, **written}) for n in sorted(outputs)]
-    specs += [TopicSpec(n, topics.partitions, {**DERIVED, **SIDE, **written}) for n in side]
-    specs += [
-        TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
-        for topic in dict.fromkeys(topology.result_topics.values())  # patterns and detectors share
-    ]
-    specs += [
-        TopicSpec(topic, topics.partitions, {**DERIVED, **TABLE, **written})
-        for topic in topology.result_tables.values()
-    ]
-    if topics.resend is not None:
-        specs.append(TopicSpec(topics.resend, topics.partitions, {}))
-    largest_batch_bytes = largest_read_bytes + STAMPS_BYTES
-    changelog = {
-        **COMPACTED,
-        "segment.bytes": str(max(SEGMENT_BYTES, largest_batch_bytes)),
+    segments = {
+        "segment.bytes": str(max(SEGMENT_BYTES, largest_read_bytes + STAMPS_BYTES)),
         "segment.ms": str(SEGMENT_MS),
         "max.compaction.lag.ms": str(SEGMENT_MS),
     }
-    changelog |= written
-    return [*specs, *(TopicSpec(n, topics.partitions, changelog) for n in changelogs_of(topology))]
+    specs: list[TopicSpec] = []
+
+    def add(names: Iterable[str], *configs: Mapping[str, str]) -> None:
+        config = {key: value for each in configs for key, value in each.items()}
+        specs.extend(TopicSpec(name, topics.partitions, config) for name in names)
+
+    streams = topology.streams.values()
+    for name in sorted({stream.input for stream in streams}):
+        add([name], _arrival(topology, name), read)
+    add([topics.clock], CLOCK)
+    if not topology.fused:
+        add([topics.sequenced], DERIVED, written)
+    add(sorted({stream.output for stream in streams}), DERIVED, written)
+    add([topics.late, topics.gaps, topics.dead], DERIVED, SIDE, written)
+    # Patterns and detectors share a topic.
+    add(dict.fromkeys(topology.result_topics.values()), DERIVED, COMPACTED, written)
+    add(topology.result_tables.values(), DERIVED, TABLE, written)
+    if topics.resend is not None:
+        add([topics.resend])
+    add(changelogs_of(topology), COMPACTED, segments, written)
+    return specs
 
 
 def _arrival(topology: Topology, topic: str) -> dict[str, str]:

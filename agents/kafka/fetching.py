@@ -25,11 +25,7 @@ import aiokafka
 from aiokafka.client import ConnectionGroup
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.errors import (
-    ConsumerStoppedError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-)
+from aiokafka.errors import ConsumerStoppedError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
 from faust import Service
 from faust.transport.drivers import aiokafka as driver

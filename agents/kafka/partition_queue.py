@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,9 +71,8 @@ class PartitionQueue:
     ticked_at_ns: int = 0
     last_batch_ns: int = field(default_factory=time.time_ns)
     """When its last batch came, of whichever kind."""
-    _waiting: deque[PolledBatch] = field(default_factory=deque, init=False)
+    _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _is_closing: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -85,16 +83,13 @@ class PartitionQueue:
 
     def put(self, batch: PolledBatch) -> None:
         """Take a batch that `expected` counts already."""
-        self._waiting.append(batch)
-        self._wake.set()
+        self._waiting.put_nowait(batch)
 
     async def close(self, timeout_s: float) -> bool:
         """Drop what waits and let the batch under work end. False: it did not in time, and
         was cancelled."""
         self._is_closing = True
-        self._waiting.clear()
-        self._wake.set()
-        if self._under_work is not None and self._under_work.is_waiting:
+        if self._under_work is None or self._under_work.is_waiting:
             self._task.cancel()
         done, _ = await asyncio.wait([self._task], timeout=timeout_s)
         if not done:
@@ -105,11 +100,7 @@ class PartitionQueue:
     async def _run(self) -> None:
         try:
             while not self._is_closing:
-                if not self._waiting:
-                    self._wake.clear()
-                    await self._wake.wait()
-                    continue
-                self._under_work = self._waiting.popleft()
+                self._under_work = await self._waiting.get()
                 await self.work(self._under_work)
                 self._under_work = None
                 self.expected -= 1

@@ -12,25 +12,29 @@ part it from its state.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
+    ConfigResource,
     NewPartitions,
     NewTopic,
+    ResourceType,
 )
 
-from agents.kafka.brokers import BrokersUnavailable, admin_client
-from agents.kafka.compacted import asked_configs, config_of
+from agents.kafka.brokers import Brokers, BrokersUnavailable, admin_client
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
+ANSWER_S: Final = 5.0
+"""For the settings of topics."""
+
 POLL_S: Final = 0.05
 BROKERS_DEFAULT: Final = -1
 """In place of a number of copies."""
@@ -159,3 +163,55 @@ def grow_changelogs(
             raise BrokersUnavailable(f"{name} was not grown: {text}") from refused
     await_leaders(admin, narrow)
     return narrow
+
+
+# -- settings of topics ---------------------------------------------------------------------------
+
+
+class CompactedInput(Exception):
+    """An input topic is compacted; the message says how to alter it."""
+
+
+def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
+    """Raise CompactedInput for the first of the inputs that is compacted. A topic whose settings
+    the principal may not see is let pass, and so is the embedded broker, which has none. Blocks."""
+    if brokers.is_embedded:
+        return
+    names = [*inputs]
+    admin = admin_client(brokers.servers, brokers.security)
+    answers = asked_configs(admin, names)
+    for name in names:
+        if (fault := compaction(name, config_of(answers[name]))) is not None:
+            raise CompactedInput(f"{name} {'; '.join(fault)}")
+
+
+def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what is wrong with a topic that stages read, and the remedy; None if it is right."""
+    if "compact" not in config.get("cleanup.policy", ""):
+        return None
+    what = (
+        "is compacted: of each key only the newest record stays, and a stage that starts again"
+        " finds no more what it had held"
+    )
+    where = f"--entity-type topics --entity-name {name}"
+    return what, f"kafka-configs.sh --alter {where} --add-config cleanup.policy=delete"
+
+
+def asked_configs(
+    admin: AdminClient, names: Sequence[str], kind: ResourceType = ResourceType.TOPIC
+) -> dict[str, Future[Any]]:
+    """Ask for the settings of all of these, and return the answers to come, by name."""
+    if not names:
+        return {}
+    asked = [ConfigResource(kind, name) for name in names]
+    answers = admin.describe_configs(asked, request_timeout=ANSWER_S)
+    return {resource.name: answer for resource, answer in answers.items()}
+
+
+def config_of(answer: Future[Any] | None) -> dict[str, str]:
+    """Return the settings, once they have come; none where they may not be seen. Blocks."""
+    try:
+        found = {} if answer is None else answer.result(ANSWER_S)
+    except (KafkaException, TimeoutError):
+        return {}
+    return {key: entry.value for key, entry in found.items() if entry.value is not None}

@@ -33,12 +33,16 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from socket import socket
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
+
+from agents.watch.last_lines import LastLines
 
 ANNOUNCE: Final = "--announce-fd"
 """What a stage's command is given the descriptor by."""
@@ -109,6 +113,50 @@ class Process:
     def _signal(self, number: signal.Signals) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
+
+
+@dataclass(slots=True)
+class Child:
+    """One stage's process, as it is now."""
+
+    stage: str
+    command: Sequence[str]
+    forked: Process | None = None
+    """Its first process, where it was forked before the supervisor began."""
+    process: Process | None = None
+    address: str | None = None
+    ready_s: float = 0.0
+    """How long it was ready, in all."""
+    started_s: deque[float] = field(default_factory=deque)
+    """The value of `ready_s` at each of its starts."""
+    silent_s: float = 0.0
+    hung: str = ""
+    """Why it was killed, until it has announced its port anew."""
+    resident_bytes: int = 0
+    """What its process had of the memory at the last look; 0: nobody knows."""
+    lines: LastLines = field(default_factory=LastLines)
+    """Those of its processes, the ended ones too."""
+    health: dict[str, Any] = field(default_factory=lambda: {"fault": "starting"})
+    """What its process last answered to `/health`, or why it did not."""
+
+    metrics: str | None = None
+    """What it last answered to `/metrics`, as text."""
+    metrics_s: float = 0.0
+    """When that came (monotonic)."""
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    def reasons(self, path: str) -> Sequence[str]:
+        """Return why this stage is not live or not ready, as `path` asks; none where it is."""
+        if self.hung:
+            return [self.hung]
+        if "fault" in self.health:
+            # A stage that is being started anew is alive; whether it gets ready is seen.
+            return [self.health["fault"]] if path == "ready" else []
+        found: Sequence[str] = self.health[path]["reasons"]
+        return [] if self.health[path]["ok"] else found
 
 
 def attend(processes: Callable[[], Iterable[Process]]) -> None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import codec
+from agents.process.child_process import Child
 from topology.model import event
 
 AGE: Final = "inorder_scrape_age_seconds"
@@ -76,45 +77,30 @@ def build() -> dict[str, str]:
     }
 
 
-class Scraped(NamedTuple):
-    """Metrics of a stage as text, and when they came (monotonic)."""
-
-    text: str
-    at_s: float
-
-
 @dataclass(eq=False)
 class Scrapes:
-    """A collector. `are_ready`: which stages of this worker are; `pids`: of those that run;
-    `topology_stages`: all stages of its topology file."""
+    """A collector of what the stages of this worker answered. `topology_stages`: all stages of its
+    topology file."""
 
-    are_ready: Callable[[], Mapping[str, bool]]
-    pids: Callable[[], Mapping[str, int]]
+    children: Sequence[Child]
     topology_stages: Sequence[str]
-    _last: dict[str, Scraped] = field(default_factory=dict, init=False)
-
-    def note(self, stage: str, text: str) -> None:
-        self._last[stage] = Scraped(text, time.monotonic())
-
-    def forget(self, stage: str) -> None:
-        """Its process has ended."""
-        self._last.pop(stage, None)
 
     def texts(self) -> list[str]:
-        return [scraped.text for scraped in self._last.values()]
+        return [child.metrics for child in self.children if child.metrics is not None]
 
     def collect(self) -> Iterable[Metric]:
-        yield from _joined(
-            [
-                *(each for text in self.texts() for each in text_string_to_metric_families(text)),
-                *_of_process(SUPERVISOR, os.getpid()),
-                *(each for stage, pid in self.pids().items() for each in _of_process(stage, pid)),
-            ]
-        )
+        families = [each for text in self.texts() for each in text_string_to_metric_families(text)]
+        families += _of_process(SUPERVISOR, os.getpid())
+        for child in self.children:
+            if child.process is not None and child.runs:
+                families += _of_process(child.stage, child.process.pid)
+        yield from _joined(families)
         now_s = time.monotonic()
-        ages = {stage: now_s - scraped.at_s for stage, scraped in self._last.items()}
+        answered = (child for child in self.children if child.metrics is not None)
+        ages = {child.stage: now_s - child.metrics_s for child in answered}
         yield _by_stage(AGE, "Age of the values of a stage, which did not answer since", ages)
-        yield _by_stage(READY, "Whether the stage is ready", self.are_ready())
+        are_ready = {child.stage: not child.reasons("ready") for child in self.children}
+        yield _by_stage(READY, "Whether the stage is ready", are_ready)
         stages = dict.fromkeys(self.topology_stages, 1)
         yield _by_stage(STAGES, "1 for each stage of the worker's topology file", stages)
         built = build()

@@ -29,22 +29,17 @@ from prometheus_client import CollectorRegistry
 import codec
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
-from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import purges, sequenced_readers
+from agents.kafka.topics import CompactedInput, refuse_compacted
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
-from agents.stage.arrangement import (
-    Arrangement,
-    ArrangementError,
-    arrange,
-    topics_of,
-)
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler

@@ -27,10 +27,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, Final
 
@@ -42,6 +40,7 @@ from agents.exits import Exit
 from agents.process.child_process import (
     KILLED_WITHIN_S,
     SIGNALS,
+    Child,
     NotBegun,
     Process,
     address_line,
@@ -84,45 +83,6 @@ START_TIMEOUT_S: Final = 120.0
 """For a stage to announce its port, beyond the time it may wait for brokers."""
 
 
-@dataclass(slots=True)
-class Child:
-    """One stage's process, as it is now."""
-
-    stage: str
-    command: Sequence[str]
-    forked: Process | None = None
-    """Its first process, where it was forked before the supervisor began."""
-    process: Process | None = None
-    address: str | None = None
-    ready_s: float = 0.0
-    """How long it was ready, in all."""
-    started_s: deque[float] = field(default_factory=deque)
-    """The value of `ready_s` at each of its starts."""
-    silent_s: float = 0.0
-    hung: str = ""
-    """Why it was killed, until it has announced its port anew."""
-    resident_bytes: int = 0
-    """What its process had of the memory at the last look; 0: nobody knows."""
-    lines: LastLines = field(default_factory=LastLines)
-    """Those of its processes, the ended ones too."""
-    health: dict[str, Any] = field(default_factory=lambda: {"fault": "starting"})
-    """What its process last answered to `/health`, or why it did not."""
-
-    @property
-    def runs(self) -> bool:
-        return self.process is not None and self.process.returncode is None
-
-    def reasons(self, path: str) -> Sequence[str]:
-        """Return why this stage is not live or not ready, as `path` asks; none where it is."""
-        if self.hung:
-            return [self.hung]
-        if "fault" in self.health:
-            # A stage that is being started anew is alive; whether it gets ready is seen.
-            return [self.health["fault"]] if path == "ready" else []
-        found: Sequence[str] = self.health[path]["reasons"]
-        return [] if self.health[path]["ok"] else found
-
-
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
     `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages. `forked`:
@@ -152,7 +112,7 @@ class Supervisor:
         ]
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
-        self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
+        self._scrapes = Scrapes(self._children, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
         registry = CollectorRegistry()
@@ -226,9 +186,7 @@ class Supervisor:
                 log.error("stage %s cannot be started: %s", child.stage, refused)
                 code = None
             if self._stopping.is_set():
-                if code is None:
-                    return
-                if code != Exit.DONE and not child.hung:  # else we have killed it, and logged why
+                if code not in {None, Exit.DONE} and not child.hung:  # hung: killed, and logged
                     log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
@@ -264,7 +222,7 @@ class Supervisor:
         if code == -signal.SIGTERM and child.address is None:
             code = Exit.DONE  # stopped before it had begun: it owned nothing yet
         child.address = None
-        self._scrapes.forget(child.stage)
+        child.metrics = None
         child.health = {"fault": "not running"}
         return code
 
@@ -343,7 +301,7 @@ class Supervisor:
         """Ask each stage for its metrics; of one that does not answer the last ones stay."""
         for child, text in zip(self._children, await self._asked("/metrics"), strict=True):
             if text is not None:
-                self._scrapes.note(child.stage, text.decode())
+                child.metrics, child.metrics_s = text.decode(), time.monotonic()
 
     async def _explain(self) -> list[Any]:
         """Ask each stage for what it holds; one that does not answer is left out."""
@@ -425,13 +383,6 @@ class Supervisor:
             reasons += [f"{child.stage}: {reason}" for reason in child.reasons(path)]
             notes += [f"{child.stage}: {note}" for note in said]
         return Health(not reasons, tuple(reasons), tuple(notes))
-
-    def _are_ready(self) -> dict[str, bool]:
-        return {child.stage: not child.reasons("ready") for child in self._children}
-
-    def _pids(self) -> dict[str, int]:
-        running = ((each.stage, each.process) for each in self._children if each.runs)
-        return {stage: process.pid for stage, process in running if process is not None}
 
     async def _look(self) -> View:
         _, explained = await asyncio.gather(self._scrape(), self._explain())

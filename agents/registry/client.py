@@ -13,7 +13,6 @@ Redirections are not followed, as they would get the password.
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -65,8 +64,8 @@ async def schema_of(registry: str, number: int) -> FoundSchema:
     ExcessiveSchema, RegistryAway, RegistryRefuses."""
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if user := os.environ.get(USER):
-        pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
-        headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        given = aiohttp.encode_basic_auth(user, os.environ.get(PASSWORD, ""))
+        headers["Authorization"] = given
     limit = aiohttp.ClientTimeout(ANSWER_S)
     try:
         async with (
@@ -115,7 +114,9 @@ class _Asking:
                     content += await answer.content.read(MAX_BYTES + 1)
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise RegistryAway(f"{self.url} gives no answer ({_named(error)})") from None
+            raise RegistryAway(
+                f"{self.url} gives no answer ({str(error) or type(error).__name__})"
+            ) from None
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise RegistryRefuses(
                 f"{self.url} answers {status}; set {USER} and {PASSWORD}, with a right to read"
@@ -130,7 +131,3 @@ class _Asking:
             return orjson.loads(content)
         except orjson.JSONDecodeError:
             raise RegistryAway(f"{self.url} answers no JSON; is it a schema registry?") from None
-
-
-def _named(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -31,12 +31,7 @@ from agents.registry.client import (
     RegistryAway,
     schema_of,
 )
-from codec.values.registered import (
-    SCHEMA_REFUSED,
-    SCHEMA_UNKNOWN,
-    RegisteredSchemas,
-    unknown,
-)
+from codec.values.registered import SCHEMA_REFUSED, SCHEMA_UNKNOWN, RegisteredSchemas, unknown
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoder
 from topology.fields.values import Decode, ValueFault

@@ -29,9 +29,9 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from agents.kafka import stage_topics
 from agents.kafka.brokers import Brokers, admin_client
-from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
+from agents.kafka.topics import asked_configs, compaction, config_of
 from cli.doctor.brokers import (
     TIMEOUT_S,
     SeenBrokers,

@@ -10,11 +10,10 @@ import click
 
 from agents.kafka import topics
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
-from agents.kafka.topics import Outcome
+from agents.kafka.topics import CompactedInput, Outcome, refuse_compacted
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option

@@ -30,13 +30,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
 from agents.watch.metrics.wait_histogram import WaitHistogram

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from agents.kafka import compacted
+from agents.kafka import topics
 from agents.kafka.brokers import Brokers
-from agents.kafka.compacted import CompactedInput, refuse_compacted
+from agents.kafka.topics import CompactedInput, refuse_compacted
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -> None:
@@ -23,7 +23,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -
             answers[name].set_exception(KafkaException(refusal))
         else:
             answers[name].set_result({"cleanup.policy": SimpleNamespace(value=policy)})
-    monkeypatch.setattr(compacted, "asked_configs", lambda *_: answers)
+    monkeypatch.setattr(topics, "asked_configs", lambda *_: answers)
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])

@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.process import scrapes
 from agents.process import supervisor as supervising
+from agents.process.child_process import Child, Process
 from agents.process.scrapes import (
     AGE,
     BUILD,
@@ -166,18 +167,20 @@ def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> 
 
 
 def test_values_go_with_the_process_that_gave_them() -> None:
-    scrapes = Scrapes(lambda: {"reorder": False}, dict, ["reorder"])
-    scrapes.note("reorder", "fake_total 1.0\n")
+    child = Child("reorder", [], metrics="fake_total 1.0\n")
+    scrapes = Scrapes([child], ["reorder"])
     assert scrapes.texts() == ["fake_total 1.0\n"]
-    scrapes.forget("reorder")
+    child.metrics = None
     assert scrapes.texts() == []
     own = {family.name for family in scrapes.collect() if family.name.startswith("inorder_")}
     assert own == {AGE, READY, STAGES, BUILD, MEMORY}
 
 
 def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
-    ended = {"merge": 2**22}  # above the largest id
-    scrapes = Scrapes(dict, lambda: {"reorder": os.getpid(), **ended}, ["reorder"])
+    pids = {"reorder": os.getpid(), "merge": 2**22}  # which is above the largest id
+    with Path(os.devnull).open("rb", 0) as pipe:
+        children = [Child(name, [], process=Process(pid, pipe)) for name, pid in pids.items()]
+    scrapes = Scrapes(children, ["reorder"])
     families = {family.name: family for family in scrapes.collect()}
     samples = families["process_resident_memory_bytes"].samples
     assert [each.labels for each in samples] == [{"stage": SUPERVISOR}, {"stage": "reorder"}]
