@@ -141,16 +141,14 @@ class RocksdbStore:
 
     def clear(self) -> None:
         self._open_db()
-        self._begin_anew(_free(self._folder, _DISCARDED))
-        _remove(self._folder, _DISCARDED)
+        self._begin_anew(_DISCARDED)
 
     def set_aside(self) -> str:
-        aside = _free(self._folder, _DAMAGED)
-        self._begin_anew(aside)
-        _remove(self._folder, _DAMAGED, DAMAGED_KEPT)
-        return f"it lies in {aside}"
+        return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
-    def _begin_anew(self, aside: Path) -> None:
+    def _begin_anew(self, kind: str, kept: int = 0) -> Path:
+        """Put the folder aside under a name of that kind, of which the newest are kept."""
+        aside = _free(self._folder, kind)
         with suppress(StoreError):
             self.close()  # which writes what is not yet in files, and nobody wants that now
         self._damage = None
@@ -158,6 +156,8 @@ class RocksdbStore:
             _put_aside(self._folder, aside)
         finally:
             self._db = _open(self._folder, self._name)
+        _remove(self._folder, kind, kept)
+        return aside
 
     def close(self) -> None:
         db, self._db = self._db, None
