@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -247,11 +247,6 @@ class Partition:
         """The offset below which nothing is left to commit, and the input's end."""
         owed, state = self.checkpoints, self.state
         return (owed.next_offset if owed.is_owed else state.next_offset) or 0, self.high_watermark
-
-    @property
-    def streams_seen(self) -> Collection[str]:
-        """The streams whose events have come since it was opened."""
-        return self.metrics.streams_seen
 
     @property
     def lag(self) -> int:
