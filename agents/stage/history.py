@@ -228,44 +228,36 @@ class RecordWriter:
             time = NO_TIME
         elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
             time = rfc3339.spelled(event.ts_ns).encode()
-        headers: Written = []
-        for name, content in written:
-            as_bytes = content.encode() if isinstance(content, str) else content
-            headers.append(
-                (name, time if name == self._names.ts and time is not None else as_bytes)
-            )
-        return headers
+        headers = {
+            name: content.encode() if isinstance(content, str) else content
+            for name, content in written
+        }
+        if time is not None:
+            headers[self._names.ts] = time
+        return [*headers.items()]
 
 
 def _value(event: Event) -> bytes | None:
     payload: Any = event.value
     if payload is None:
         return None
-    if isinstance(payload, dict) and payload.keys() == {BASE64}:
-        content = _bytes_of(payload[BASE64])
-        if content is not None:
-            return content
-    return orjson.dumps(payload)
+    is_wrapped = isinstance(payload, dict) and payload.keys() == {BASE64}
+    content = _bytes_of(payload[BASE64]) if is_wrapped else None
+    return orjson.dumps(payload) if content is None else content
 
 
 def _bytes_of(text: Any) -> bytes | None:
-    """The bytes that `inorder dump` writes so. None: it writes none so, and a producer sent the
-    text."""
-    if not isinstance(text, str):
-        return None
+    """Return the bytes that `inorder dump` writes so. None: it writes none so, and a producer sent
+    the text."""
     try:
         content = base64.b64decode(text, validate=True)
-    except ValueError:
-        return None
-    return content if base64.b64encode(content).decode() == text and not _is_json(content) else None
-
-
-def _is_json(content: bytes) -> bool:
-    try:
-        orjson.loads(content)
+        if base64.b64encode(content).decode() == text:
+            orjson.loads(content)
     except orjson.JSONDecodeError:
-        return False
-    return True
+        return content
+    except (TypeError, ValueError):
+        return None
+    return None
 
 
 def refuse_other(

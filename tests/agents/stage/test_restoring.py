@@ -11,7 +11,6 @@ import pytest
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
-import agents.stage.restoring as restoring_room
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.restoring import Restoring
 from agents.state import changelog
@@ -118,13 +117,13 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         async def since(_: Any, __: TopicPartition) -> int | None:
             return log.since
 
-        monkeypatch.setattr(restoring_room, "read_changelog", read)
+        monkeypatch.setattr(changelog, "read_changelog", read)
 
         async def was_aborted(_: Any, __: TopicPartition, since: int, next_offset: int) -> bool:
             return next_offset in log.aborted
 
-        monkeypatch.setattr(restoring_room, "whole_since", since)
-        monkeypatch.setattr(restoring_room, "was_aborted", was_aborted)
+        monkeypatch.setattr(changelog, "whole_since", since)
+        monkeypatch.setattr(changelog, "was_aborted", was_aborted)
         brokers: Any = Offsets(committed)
         brokers.is_embedded = embedded
         ids = {"events.raw": "raw-id", LOG: NOW}
