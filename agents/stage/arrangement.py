@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import (
@@ -40,6 +41,7 @@ from agents.stage.outlet import (
     SideOutlet,
     partition_of,
 )
+from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
@@ -187,6 +189,11 @@ class Arrangement:
             queries,
             stretches(self.lane_places),
         )
+
+    def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
+        """Return what the state of a partition says of itself before it has come anywhere."""
+        contract = Raw(encode(self.contract(source)))
+        return Progress(0, [], contract, topic_id, STATE_FORMAT, entries=0, digest=0)
 
     @cached_property
     def _query_digests(self) -> dict[str, str]:

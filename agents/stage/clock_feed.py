@@ -264,9 +264,8 @@ class ClockFeed:
             at = found[share.partition]
             if at is not None:
                 consumer.seek(share.partition, at.offset)
-            elif (
-                self.brokers.is_embedded
-            ):  # which cannot look up times, and has little to read again
+            elif self.brokers.is_embedded:
+                # It cannot look up times, and has little to read again.
                 await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:

@@ -35,7 +35,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
-from msgspec import Raw
 from msgspec.msgpack import decode as decoded
 
 from agents.kafka.log_reader import LogReader
@@ -171,11 +170,9 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     for event in [*kept, *read.events]:
         entries[_record_key(event.offset)] = changelog.encode(record_of(event))
     written = {key: value for key, value in entries.items() if value is not None}
-    arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
-    contract = Raw(changelog.encode(arrangement.contract(source)))
-    progress = Progress(
-        history.next_offset, arrival, contract, "", form, 0, 0, history=histories.name
-    )
+    progress = arrangement.progress(source)
+    progress.next_offset, progress.arrival = history.next_offset, [history.now_ns, 0, 0]
+    progress.history = histories.name
     return Origin(written, last, progress)
 
 

@@ -150,7 +150,10 @@ class Partition:
             batch.next_offset if begin is None else max(begin, batch.next_offset)
         )
         if self.arrangement.is_first and batch.caught_up_at_ns is not None:
-            self._tick(batch.caught_up_at_ns)
+            if self.services.clock_feed is not None:
+                self.services.clock_feed.wants(self.source, batch.caught_up_at_ns)
+            with self._whole_or_nothing():
+                self.work.tick(batch.caught_up_at_ns)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
@@ -191,12 +194,6 @@ class Partition:
                 self._begin_checkpoint()
                 await asyncio.sleep(0)
                 since_s = time.monotonic()
-
-    def _tick(self, caught_up_at_ns: int) -> None:
-        if self.services.clock_feed is not None:
-            self.services.clock_feed.wants(self.source, caught_up_at_ns)
-        with self._whole_or_nothing():
-            self.work.tick(caught_up_at_ns)
 
     def pulse(self) -> None:
         """Begin a checkpoint if one is due and none is on its way."""

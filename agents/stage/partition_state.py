@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 
 from aiokafka.structs import TopicPartition
-from msgspec import Raw
 
 from agents.kafka.stage_topics import SEQUENCED
 from agents.stage.arrangement import Arrangement
@@ -50,11 +49,8 @@ class PartitionState:
         self.tally = StateTally()
         self.restored = (0, 1)
         self.next_offset: int | None = None
-        self.progress = Progress(
-            contract=Raw(changelog.encode(self.arrangement.contract(source))),
-            topic_id=services.topic_ids.get(source.topic, ""),
-            format=changelog.STATE_FORMAT,
-        )
+        topic_id = services.topic_ids.get(source.topic, "")
+        self.progress = self.arrangement.progress(source, topic_id)
         self._tried_at = 0
 
     def note_restored(self, done: int, known: int) -> None:

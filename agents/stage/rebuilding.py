@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -131,7 +131,14 @@ class Rebuilding:
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
-        self._report_missing(parts.notes.keys() - unread, found)
+        missing = sorted(parts.notes.keys() - unread - found.keys())
+        if missing:
+            self.on_missing(len(missing))
+            log.error(
+                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
+                " retention above spill_after",
+                *(source, len(missing), missing[0], missing[-1]),
+            )
         strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
         if strange:
             raise StateRefused(
@@ -167,19 +174,6 @@ class Rebuilding:
                 "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
             )
             return None
-
-    def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
-        missing = sorted(offset for offset in notes if offset not in found)
-        if missing:
-            self.on_missing(len(missing))
-            log.error(
-                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
-                " retention above spill_after",
-                self.into.source,
-                len(missing),
-                missing[0],
-                missing[-1],
-            )
 
     async def _went(self, steps: int, what: str) -> None:
         """Count steps of `what`, and give others their turn where this one is over."""

@@ -72,6 +72,8 @@ class Restoring:
     def __post_init__(self, topic_ids: Mapping[str, str]) -> None:
         self._ways_out = ways_out(self.arrangement.topology)
         self._where = TopicPartition(*self.arrangement.changelog(self.source))
+        self._whose = f"{self.source.topic}/{self.source.partition}"
+        self._changelog = f"the changelog {self._where.topic}/{self._where.partition}"
         self._input_id = topic_ids.get(self.source.topic, "")
 
     async def find(
@@ -218,14 +220,6 @@ class Restoring:
                 f"{self._changelog} went back from offset {before} to {now} while this stage was at"
                 f" work: it was made anew, or has lost its end; {self._ways_out}"
             )
-
-    @property
-    def _whose(self) -> str:
-        return f"{self.source.topic}/{self.source.partition}"
-
-    @property
-    def _changelog(self) -> str:
-        return f"the changelog {self._where.topic}/{self._where.partition}"
 
 
 def _joined(
