@@ -249,7 +249,7 @@ class Arrangement:
         if MERGE in self.operator_names:
             return OrderedOutlet(writer, self._written(source))
         lane = self.lane_places.index((source.topic, source.partition))
-        return SequencedOutlet(writer, lane, self._written(source))
+        return SequencedOutlet(writer, self._written(source), lane)
 
     def _event_topics(self) -> dict[str, str]:
         """Return the topic of each stream whose events are written."""

@@ -52,10 +52,6 @@ class StageHandler:
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     _kept: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     """Revoked, and may come back."""
-    _queued: set[TopicPartition] = field(default_factory=set, init=False)
-    """For a turn."""
-    _unread: set[TopicPartition] = field(default_factory=set, init=False)
-    """Nothing of them can come yet."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
     """A checkpoint failed, and none came since."""
 
@@ -93,12 +89,11 @@ class StageHandler:
         for source in sorted(partitions):
             partition = kept.pop(source, None) or self._new(source)
             self._partitions[source] = partition
+            partition.is_queued, partition.is_read = True, False
             if source not in self._in_doubt:
                 now_ns = time.monotonic_ns()
                 self.watchdog.assigned(now_ns, source)
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
-        self._unread |= partitions
-        self._queued |= partitions
         if not partitions <= self._in_doubt:
             self.stage_log.owns(self._partitions)
         moved = asyncio.create_task(self._release(kept))
@@ -122,7 +117,7 @@ class StageHandler:
     async def _open(self, source: TopicPartition) -> int | None:
         partition = self._partitions[source]
         async with self._turns:
-            self._queued.discard(source)
+            partition.is_queued = False
             if partition.is_open:
                 if await partition.checkpoints.is_current():
                     log.info("%s/%d: came back, and goes on", *source)
@@ -135,8 +130,8 @@ class StageHandler:
         """Report to the watchdog at once: without records and ticks, it takes two seconds until a
         batch comes."""
         now_ns = time.monotonic_ns()
-        self._unread -= partitions
         for source in partitions & self._partitions.keys():
+            self._partitions[source].is_read = True
             self._report_to_watchdog(now_ns, source)
 
     async def on_batch(self, batch: PolledBatch) -> None:
@@ -153,8 +148,6 @@ class StageHandler:
         """Each is kept with its state, as most come back at once: the next owner of one that does
         not fences it. A partition that is reset, and that is one in doubt alone, does not leave the
         watchdog: to it the standstill goes on."""
-        self._unread -= partitions
-        self._queued -= partitions
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
@@ -206,11 +199,11 @@ class StageHandler:
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and report positions to the watchdog."""
         now_ns = time.monotonic_ns()
-        others_open = any(not self._partitions[source].is_open for source in self._unread)
+        others_open = any(not (each.is_read or each.is_open) for each in self._partitions.values())
         for source, partition in self._partitions.items():
             if partition.is_open:
                 partition.pulse()
-            if source in self._queued:
+            if partition.is_queued:
                 self.watchdog.waits(now_ns, source)
                 continue
             is_waiting = partition.waits_for_schemas or not partition.is_open
@@ -224,7 +217,7 @@ class StageHandler:
             self.stage_log.restored(source)
             if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
-            if source in self._unread:
+            if not partition.is_read:
                 if others_open:  # else the transport has to begin, and time counts
                     self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:

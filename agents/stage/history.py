@@ -35,7 +35,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
-from msgspec.msgpack import decode as decoded
 
 from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
@@ -94,9 +93,10 @@ class Histories(Protocol):
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A history as a partition begins with it: `entries` of a state, without its progress, and
-    the inputs of the last instant, whose records are in `entries`, too."""
+    the inputs of the last instant. `records`, by offset, are in `entries`, too."""
 
     entries: Mapping[bytes, bytes]
+    records: Mapping[int, Spilled]
     last: Sequence[Event | Malformed]
     progress: Progress
 
@@ -107,8 +107,7 @@ class Origin:
             if isinstance(last, Malformed):
                 read.add(last)
                 continue
-            spilled = decoded(self.entries[_record_key(last.offset)], type=Spilled)
-            for event in inlet.read_again([spilled]):
+            for event in inlet.read_again([self.records[last.offset]]):
                 event.epoch, event.seq = last.epoch, last.seq
                 event.arrival_ns, event.at_ns = last.arrival_ns, last.at_ns
                 read.events.append(event)
@@ -158,26 +157,23 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         numbers[each.offset] = number
         each.offset = number
     record_of = RecordWriter(arrangement, source)
-    entries: dict[bytes, bytes | None] = {}
+    entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
-        entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
+        kept_by = renumbered(stage.snapshot(), numbers)
+        entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
     for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
-        key = f"{changelog.PAGE}{page}".encode()
-        entries[key] = changelog.encode(notes_of([*events]))
+        entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
         read.add(each)  # a dead letter may hold a place, and be looked for in a restart
-    for event in [*kept, *read.events]:
-        entries[_record_key(event.offset)] = changelog.encode(record_of(event))
-    written = {key: value for key, value in entries.items() if value is not None}
+    records = {event.offset: record_of(event) for event in [*kept, *read.events]}
+    entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
+    encoded = changelog.encoded(entries)
+    written = {key: value for key, value in encoded.items() if value is not None}
     progress = arrangement.progress(source)
     progress.next_offset, progress.arrival = history.next_offset, [history.now_ns, 0, 0]
     progress.history = histories.name
-    return Origin(written, last, progress)
-
-
-def _record_key(offset: int) -> bytes:
-    return f"{changelog.RECORD}{offset}".encode()
+    return Origin(written, records, last, progress)
 
 
 class RecordWriter:

@@ -64,6 +64,8 @@ class Partition:
     end.
 
     Attributes:
+        is_queued: It waits for its turn to be opened.
+        is_read: The transport has begun to read it.
         got_batch: A batch or a tick has come; who watches over it resets this.
         waits_for_schemas: A batch waits for a schema registry.
     """
@@ -104,6 +106,8 @@ class Partition:
         self.waits = True  # some event was held at the last `observe`
         self.high_watermark = 0
         self.is_open = False
+        self.is_queued = False
+        self.is_read = False
         self.got_batch = False
         self.waits_for_schemas = False
 

@@ -88,7 +88,8 @@ class Restoring:
         known = self._known_to(copied.state)
         position = copied.position
         if position is None:
-            position = await changelog.whole_since(self.logs, self._where)
+            claim = await changelog.last_claim(self.logs, self._where)
+            position = None if claim is None else claim.since
         read = await changelog.read_changelog(self.logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)

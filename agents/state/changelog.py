@@ -180,23 +180,11 @@ async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None
     """Return how far the state is, by the end of its changelog; None where there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):
-        claim = await _claim_behind(logs, partition, begin)
+        read = await read_changelog(logs, partition, begin)
+        claim = claim_of({key: value for key, value in read.changes.items() if value is not None})
         if claim is not None:
             return claim
     return None
-
-
-async def _claim_behind(logs: LogReader, partition: TopicPartition, begin: int) -> Claim | None:
-    """Return what the changelog says of the state from an offset on."""
-    read = await read_changelog(logs, partition, begin)
-    return claim_of({key: value for key, value in read.changes.items() if value is not None})
-
-
-async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:
-    """Where what makes the state begins, by the last progress; None: not known."""
-    first, end = await logs.bounds(partition)
-    claim = await _claim_behind(logs, partition, max(first, end - TAIL))
-    return None if claim is None or claim.since < first else claim.since
 
 
 async def read_changelog(

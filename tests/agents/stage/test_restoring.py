@@ -14,7 +14,7 @@ from msgspec import Raw
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.restoring import Restoring
 from agents.state import changelog
-from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
+from agents.state.changelog import STATE_FORMAT, Claim, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
@@ -114,15 +114,15 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
             assert where == (LOG, 0)
             return log.read(position)
 
-        async def since(_: Any, __: TopicPartition) -> int | None:
-            return log.since
+        async def last(_: Any, __: TopicPartition) -> Claim | None:
+            return None if log.since is None else Claim(since=log.since)
 
         monkeypatch.setattr(changelog, "read_changelog", read)
 
         async def was_aborted(_: Any, __: TopicPartition, since: int, next_offset: int) -> bool:
             return next_offset in log.aborted
 
-        monkeypatch.setattr(changelog, "whole_since", since)
+        monkeypatch.setattr(changelog, "last_claim", last)
         monkeypatch.setattr(changelog, "was_aborted", was_aborted)
         brokers: Any = Offsets(committed)
         brokers.is_embedded = embedded
