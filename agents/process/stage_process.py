@@ -46,7 +46,7 @@ from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
 from agents.stage.plan import ChangePlan, plan
 from agents.stage.services import Services
-from agents.stage.topic_watch import Known, TopicWatch, looking_at
+from agents.stage.topic_watch import TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
@@ -175,7 +175,8 @@ class StageProcess:
             None
             if brokers.is_embedded
             else TopicWatch(
-                Known.by(arrangement, topic_ids),
+                arrangement,
+                topic_ids,
                 looking_at(brokers),
                 is_well=lambda: not self._handler.verdict().reasons,
             )

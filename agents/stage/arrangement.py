@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import (
@@ -40,6 +41,7 @@ from agents.stage.outlet import (
     SideOutlet,
     partition_of,
 )
+from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
@@ -128,23 +130,17 @@ class Arrangement:
     def held_limit_bytes(self, topic: str) -> int:
         """The payload that a partition of this input topic may hold, by the bounds of REORDER and
         MERGE, and of MERGE again where it has upstream partitions to bring in one order."""
-        streams = self.streams_of(topic).values()
-        found = 0
-        if REORDER in self.operator_names:
-            found += sum(stream.reorder.max_held_bytes for stream in streams)
-        if MERGE in self.operator_names:
-            queued = [stream.merge.max_queued_bytes for stream in streams]
-            found += sum(queued) + (0 if REORDER in self.operator_names else max(queued, default=0))
-        return found
+        streams, names = self.streams_of(topic).values(), self.operator_names
+        held = sum(stream.reorder.max_held_bytes for stream in streams if REORDER in names)
+        queued = [stream.merge.max_queued_bytes for stream in streams if MERGE in names]
+        return held + sum(queued) + (0 if REORDER in names else max(queued, default=0))
 
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """The streams whose records can come by this input topic."""
-        streams = self.topology.streams
-        if self.reads == ORDERED:
-            return {name: stream for name, stream in streams.items() if stream.output == topic}
         if self.reads == SEQUENCED:
-            return dict(streams)
-        return {name: stream for name, stream in streams.items() if stream.input == topic}
+            return dict(self.topology.streams)
+        streams, is_ordered = self.topology.streams.items(), self.reads == ORDERED
+        return {n: s for n, s in streams if topic == (s.output if is_ordered else s.input)}
 
     def changelog(self, source: TopicPartition) -> tuple[str, int]:
         topic = changelog_topic(self.topology.application, self.stage.name, source.topic)
@@ -152,8 +148,7 @@ class Arrangement:
 
     @property
     def changelogs(self) -> list[str]:
-        application, stage = self.topology.application, self.stage.name
-        return [changelog_topic(application, stage, topic) for topic in self.inputs]
+        return [self.changelog(TopicPartition(topic, 0))[0] for topic in self.inputs]
 
     @property
     def needs_whole(self) -> set[str]:
@@ -176,26 +171,29 @@ class Arrangement:
             )
             for name, stream in self.streams_of(source.topic).items()
         }
-        targets = {f"results of {kind}": at for kind, at in self._result_targets().items()}
-        targets |= {f"queries.{name}.output": at for name, at in self._result_tables().items()}
-        results = {path: topic for path, (topic, _) in targets.items()}
+        targets, tables = self._result_targets().items(), self._result_tables().items()
+        results = {f"results of {kind}": topic for kind, (topic, _) in targets}
+        results |= {f"queries.{name}.output": topic for name, (topic, _) in tables}
         queries = {
             name: self._query_digests[name]
             for name, query in topology.queries.items()
             if query.kind in names and topology.read_by(query) <= streams.keys()
         }
-        lanes = stretches(self.lane_places)
-        shapes = shapes_of(names)
         return Contract(
             topology.application,
             self.stage.name,
             self.inputs,
-            shapes,
+            shapes_of(names),
             streams,
             results,
             queries,
-            lanes,
+            stretches(self.lane_places),
         )
+
+    def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
+        """Return what the state of a partition says of itself before it has come anywhere."""
+        contract = Raw(encode(self.contract(source)))
+        return Progress(0, [], contract, topic_id, STATE_FORMAT, entries=0, digest=0)
 
     @cached_property
     def _query_digests(self) -> dict[str, str]:
@@ -203,12 +201,10 @@ class Arrangement:
 
     def outputs(self) -> list[str]:
         """The topics into which it writes what would count twice: events in order, and results."""
-        topology = self.topology
-        if REORDER in self.operator_names and MERGE not in self.operator_names:
-            return [topology.topics.sequenced]
-        events = [] if self.only_looks else [s.output for s in topology.streams.values()]
+        if self.writes_progress:
+            return [self.topology.topics.sequenced]
         found = [*self._result_targets().values(), *self._result_tables().values()]
-        return sorted({*events, *(topic for topic, _ in found)})
+        return sorted({*self._event_topics().values(), *(topic for topic, _ in found)})
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -253,17 +249,21 @@ class Arrangement:
         if MERGE in self.operator_names:
             return OrderedOutlet(writer, self._written(source))
         lane = self.lane_places.index((source.topic, source.partition))
-        return SequencedOutlet(writer, lane, self._written(source))
+        return SequencedOutlet(writer, self._written(source), lane)
+
+    def _event_topics(self) -> dict[str, str]:
+        """Return the topic of each stream whose events are written."""
+        streams = self.topology.streams
+        if MERGE in self.operator_names:
+            return {name: stream.output for name, stream in streams.items()}
+        return dict.fromkeys(() if self.only_looks else streams, self.topology.topics.sequenced)
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
-        """Where the events of each stream go."""
-        streams = self.streams_of(source.topic)
-        if self.only_looks:
-            return {}
-        outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
-        if MERGE in self.operator_names:
-            outputs = {name: stream.output for name, stream in streams.items()}
-        return {name: (topic, self._partition_of(name, topic)) for name, topic in outputs.items()}
+        """Return where the events of each stream go that can come from there."""
+        topics, come = self._event_topics(), self.streams_of(source.topic)
+        return {
+            n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
+        }
 
     def result_outlet(self) -> ResultOutlet:
         return ResultOutlet(self._result_targets(), self._result_tables())

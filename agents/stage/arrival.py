@@ -26,6 +26,7 @@ older than `OLDEST_STAMP_NS`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.config import Topology
@@ -40,26 +41,21 @@ OLDEST_STAMP_NS: Final = 60_000_000_000
 """Before the reading; what is older was hardly given when the record was sent."""
 
 
+@dataclass(eq=False)
 class ArrivalClock:
     """`now_ns` never goes back. `overtaken` counts records that a tick had passed. `embedded`:
     the log is the embedded broker's. `log`: the clock of the append times, without ticks. `judges`:
     a broker's clock may be doubted; else any append time is taken as it is. `arrival`,
     `max_ahead_ns`: as the topology has them for the topic."""
 
-    def __init__(
-        self,
-        tick_lag_ns: int,
-        *,
-        embedded: bool = False,
-        judges: bool = True,
-        arrival: Arrival | None = None,
-        max_ahead_ns: int = 0,
-    ) -> None:
-        self._tick_lag_ns = tick_lag_ns
-        self._embedded = embedded
-        self._arrival = arrival or "append"
-        self._max_ahead_ns = max_ahead_ns
-        self._judges = judges and self._arrival == "append"
+    tick_lag_ns: int
+    embedded: bool = False
+    judges: bool = True
+    arrival: Arrival | None = None
+    max_ahead_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.judges = self.judges and self.arrival in (None, "append")
         self._ticked_ns = 0
         self.log = AppendClock()
         self.now_ns = 0
@@ -71,25 +67,25 @@ class ArrivalClock:
     ) -> int:
         """Arrival of the next record of the log, or of so many that bear the same stamp, where the
         log goes on plainly; `read_at_ns` is the wall clock."""
-        if self._arrival == "timestamp":
+        if self.arrival == "timestamp":
             arrival_ns = timestamp_ms * NS_PER_MS
-            if arrival_ns > read_at_ns + self._max_ahead_ns:
+            if arrival_ns > read_at_ns + self.max_ahead_ns:
                 arrival_ns = self.now_ns
-        elif self._arrival == "read":
+        elif self.arrival == "read":
             arrival_ns = read_at_ns
         elif timestamp_type == LOG_APPEND_TIME:
             arrival_ns = timestamp_ms * NS_PER_MS
         else:
             self.without_append_time = True
             stamp_ns = timestamp_ms * NS_PER_MS
-            is_of_sending = self._embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
+            is_of_sending = self.embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
         return self._come(arrival_ns, records)
 
     @property
     def is_of_reading(self) -> bool:
         """Arrival is the time of reading, so it does not say how long a record has waited."""
-        return self._arrival == "read" or self.without_append_time
+        return self.arrival == "read" or self.without_append_time
 
     def _come(self, arrival_ns: int, records: int = 1) -> int:
         if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
@@ -118,14 +114,14 @@ class ArrivalClock:
             self.log.went_on(records[-1].timestamp * NS_PER_MS, last, len(stamped))
 
     def _is_judged(self, records: Sequence[Any]) -> bool:
-        return self._judges and bool(records) and records[0].timestamp_type == LOG_APPEND_TIME
+        return self.judges and bool(records) and records[0].timestamp_type == LOG_APPEND_TIME
 
     def judge(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
     ) -> int:
         """As `arrive`, for any record; `stamp_ns`: when the record was sent by its own account, by
         another clock than the broker's."""
-        if timestamp_type != LOG_APPEND_TIME or not self._judges:
+        if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
         return self._come(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
 
@@ -164,7 +160,7 @@ class ArrivalClock:
 
     def tick(self, caught_up_at_ns: int) -> bool:
         """The partition held nothing more at that time; True if time moved."""
-        tick_ns = caught_up_at_ns - self._tick_lag_ns
+        tick_ns = caught_up_at_ns - self.tick_lag_ns
         doubted_ns = self.log.doubted_ns
         if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
             tick_ns -= doubted_ns

@@ -83,7 +83,7 @@ class Checkpoints:
     @property
     def is_full(self) -> bool:
         """Whether no more may wait for the next one."""
-        return self.cutting.is_full(self.taken, self.outbox.bytes)
+        return self.taken >= self.cutting.records or self.outbox.bytes >= self.cutting.bytes
 
     def is_due(self) -> bool:
         """Return whether it is time for the next one, and none is on its way or has failed."""

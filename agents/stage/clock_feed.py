@@ -78,23 +78,23 @@ LOGGED_REFUSALS: Final = 10
 Word = Sample | Declared
 
 
+@dataclass(eq=False)
 class Share:
-    """One partition of the topic: how far it is read, and its local copy."""
+    """One partition of the topic: how far it is read, and its local copy.
 
-    def __init__(
-        self, partition: TopicPartition, copying: CopyWriter, *, embedded: bool = False
-    ) -> None:
-        self.partition = partition
-        self.copying = copying
-        self.embedded = embedded
-        self.clock = ArrivalClock(0, embedded=embedded)
-        self.ended_at_ns = 0
-        """The wall clock when it was last seen to hold nothing more."""
-        self.position = 0
-        """The largest position so far, and the one the copy was last moved to: it never goes
-        back, as the reading may."""
-        self.copied_to = 0
-        self.changes: dict[bytes, bytes | None] = {}
+    Attributes:
+        ended_at_ns: The wall clock when it was last seen to hold nothing more.
+        position: The largest so far, to which the copy is moved: it never goes back, as the
+            reading may.
+    """
+
+    partition: TopicPartition
+    copying: CopyWriter
+    clock: ArrivalClock
+    ended_at_ns: int = 0
+    position: int = 0
+    copied_to: int = 0
+    changes: dict[bytes, bytes | None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -127,6 +127,9 @@ class ClockFeed:
         wait_ms = self.activation_ns // NS_PER_MS // LOOKS
         self._wait_ms = min(max(wait_ms, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
 
+    def _new_clock(self) -> ArrivalClock:
+        return ArrivalClock(0, embedded=self.brokers.is_embedded)
+
     # -- for the partitions ------------------------------------------------------------------------
 
     async def reach(self, asker: Any, since_ns: int, until_ns: int) -> None:
@@ -138,8 +141,10 @@ class ClockFeed:
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
                 logged = True
                 log.warning("%s: input waits for the samples that may apply to it", self.topic)
-            if self._reading is None or self._reading.done():
-                raise FeedEnded(f"{self.topic} is no longer read") from self._why()
+            reading = self._reading
+            if reading is None or reading.done():
+                why = None if reading is None or reading.cancelled() else reading.exception()
+                raise FeedEnded(f"{self.topic} is no longer read") from why
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
@@ -162,11 +167,6 @@ class ClockFeed:
             for share in self._shares
         )
 
-    def _why(self) -> BaseException | None:
-        if self._reading is None or self._reading.cancelled():
-            return None
-        return self._reading.exception()
-
     # -- reading -----------------------------------------------------------------------------------
 
     async def start(self, partitions: int) -> None:
@@ -174,8 +174,7 @@ class ClockFeed:
         for number in range(partitions):
             partition = TopicPartition(self.topic, number)
             copy = self.new_copy(partition, self.topic)
-            embedded = self.brokers.is_embedded
-            self._shares.append(Share(partition, copy, embedded=embedded))
+            self._shares.append(Share(partition, copy, self._new_clock()))
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(begun))
         await asyncio.wait([begun, self._reading], return_when=asyncio.FIRST_COMPLETED)
@@ -260,12 +259,13 @@ class ClockFeed:
         self.table.forget_all()
         self._forgotten_ns = since_ns
         for share in self._shares:
-            share.clock = ArrivalClock(0, embedded=share.embedded)
+            share.clock = self._new_clock()
             share.ended_at_ns = 0
             at = found[share.partition]
             if at is not None:
                 consumer.seek(share.partition, at.offset)
-            elif share.embedded:  # which cannot look up times, and has little to read again
+            elif self.brokers.is_embedded:
+                # It cannot look up times, and has little to read again.
                 await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:

@@ -26,6 +26,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
@@ -56,26 +57,26 @@ MOST_BYTES: Final = 64 << 20
 """Payload of all outputs together."""
 
 
+@dataclass
 class Fit:
     """`amount` may wait: so much as takes `limit_s`, between `least` and `most`."""
 
-    def __init__(self, limit_s: float, least: int, amount: int, most: int) -> None:
-        self._limit_s = limit_s
-        self._least = least
-        self._most = most
-        self.amount = min(amount, most)
+    limit_s: float
+    least: int
+    amount: int
+    most: int = MAX_BATCH
 
     def took(self, seconds: float, amount: int) -> None:
-        if seconds > self._limit_s and amount:
-            self._set(int(amount * self._limit_s / seconds))
-        elif seconds < QUICK * self._limit_s and 2 * amount >= self.amount:
+        if seconds > self.limit_s and amount:
+            self._set(int(amount * self.limit_s / seconds))
+        elif seconds < QUICK * self.limit_s and 2 * amount >= self.amount:
             self._set(2 * self.amount)
 
     def halve(self) -> None:
         self._set(self.amount // 2)
 
     def _set(self, amount: int) -> None:
-        self.amount = min(self._most, max(self._least, amount))
+        self.amount = min(self.most, max(self.least, amount))
 
 
 class CutSize:
@@ -85,8 +86,8 @@ class CutSize:
     def __init__(self, transaction_timeout_ns: int) -> None:
         self._commit_s = COMMIT * min(transaction_timeout_ns / 1e9, COMMIT_TIMEOUT_S)
         self._quickest_s = self._commit_s
-        self._cut = Fit(CUT_S, FEWEST, MAX_BATCH, MAX_BATCH)
-        self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST, MAX_BATCH)
+        self._cut = Fit(CUT_S, FEWEST, MAX_BATCH)
+        self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST)
         self._bytes = Fit(self._commit_s, LEAST_BYTES, FIRST_BYTES, MOST_BYTES)
 
     @property
@@ -96,9 +97,6 @@ class CutSize:
     @property
     def bytes(self) -> int:
         return self._bytes.amount
-
-    def is_full(self, records: int, payload_bytes: int) -> bool:
-        return records >= self.records or payload_bytes >= self.bytes
 
     def pieces(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """Cut into pieces of `PIECE` records at most, and of no more records or payload than may

@@ -25,11 +25,11 @@ the state in memory is right (agents.stage.checkpoints).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
@@ -57,6 +57,8 @@ STOP_TIMEOUT_S: Final = 5.0
 
 Target = tuple[str, int]
 Batches = Mapping[Target, list[Any]]
+Sent = list[tuple[str, asyncio.Future[Any]]]
+"""Batches on their way: the topic of each, and the future answer."""
 
 
 class CommitFailed(Exception):
@@ -79,6 +81,7 @@ class Checkpoint:
     needed_from: int | None = None
 
 
+@dataclass(eq=False)
 class Delivery:
     """The way of one partition's checkpoints to the brokers; see the module's docstring.
 
@@ -87,28 +90,26 @@ class Delivery:
     sends the outputs, too.
     """
 
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        transactional_id: str,
-        group: str,
-        changelog: Target,
-        transaction_timeout_ms: int,
-        *,
-        exactly_once: bool,
-    ) -> None:
+    client: Mapping[str, Any]
+    transactional_id: str
+    group: str
+    changelog: Target
+    transaction_timeout_ms: int
+    exactly_once: bool
+
+    def __post_init__(self) -> None:
         ask_once()
-        self._new_changes: Callable[[], AIOKafkaProducer] = partial(
-            _producer,
-            client,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
         self._changes = self._new_changes()
-        self._outputs = None if exactly_once else _producer(client, enable_idempotence=True)
-        self._transactional_id = transactional_id
-        self._group = group
-        self._changelog = changelog
+        self._outputs: AIOKafkaProducer | None = None
+        if not self.exactly_once:
+            self._outputs = _producer(self.client, enable_idempotence=True)
+
+    def _new_changes(self) -> AIOKafkaProducer:
+        return _producer(
+            self.client,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+        )
 
     @property
     def _producers(self) -> Iterable[AIOKafkaProducer]:
@@ -125,7 +126,7 @@ class Delivery:
                     await producer.start()
         except TimeoutError:
             raise TimeoutError(
-                f"the producer of the transactional id {self._transactional_id} is not ready after"
+                f"the producer of the transactional id {self.transactional_id} is not ready after"
                 f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
                 " away, or does not answer; see that the brokers run, and that each partition of"
                 " __transaction_state has a leader"
@@ -139,8 +140,7 @@ class Delivery:
         await self._start([self._changes])
 
     def new_batch(self) -> Any:
-        is_transactional = self._outputs is None
-        return codec.new_batch(MAX_BATCH_BYTES, COMPRESSION, is_transactional=is_transactional)
+        return _new_batch(is_transactional=self.exactly_once)
 
     async def stop(self) -> None:
         for producer in self._producers:
@@ -157,7 +157,7 @@ class Delivery:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
 
     async def _commit(self, checkpoint: Checkpoint) -> int:
-        sent: list[_Sent] = []
+        sent: Sent = []
         if self._outputs is not None:
             await _all(await _send(self._outputs, checkpoint.outputs))
         await self._changes.begin_transaction()
@@ -171,15 +171,13 @@ class Delivery:
         return position
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
-        outbox = Outbox(
-            partial(codec.new_batch, MAX_BATCH_BYTES, COMPRESSION, is_transactional=True)
-        )
+        outbox = Outbox(partial(_new_batch, is_transactional=True))
         for number, (key, value) in enumerate(changes.items(), start=1):
-            outbox.add(self._changelog, key, value, None, [])
+            outbox.add(self.changelog, key, value, None, [])
             if not number % PIECE:
                 await asyncio.sleep(0)
         batches = outbox.take()
-        in_last: int = batches[self._changelog][-1].record_count()
+        in_last: int = batches[self.changelog][-1].record_count()
         answers = await _all(await _send(self._changes, batches))
         return int(answers[-1].offset) + in_last
 
@@ -188,11 +186,15 @@ class Delivery:
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
         offset = OffsetAndMetadata(checkpoint.next_offset, said)
-        await self._changes.send_offsets_to_transaction({checkpoint.source: offset}, self._group)
+        await self._changes.send_offsets_to_transaction({checkpoint.source: offset}, self.group)
         try:
             await self._changes.commit_transaction()
         except Unanswered as unanswered:
             raise EndUnanswered(str(unanswered.args[0])) from unanswered
+
+
+def _new_batch(*, is_transactional: bool) -> Any:
+    return codec.new_batch(MAX_BATCH_BYTES, COMPRESSION, is_transactional=is_transactional)
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
@@ -207,21 +209,14 @@ async def _stop(producer: AIOKafkaProducer) -> None:
                 await producer.client.close()
 
 
-class _Sent(NamedTuple):
-    """A batch on its way."""
-
-    topic: str
-    answer: asyncio.Future[Any]
-
-
-async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[_Sent]:
+async def _send(producer: AIOKafkaProducer, batches: Batches) -> Sent:
     """All batches on their way; a partition's own stay in order."""
-    sent: list[_Sent] = []
+    sent: Sent = []
     for (topic, partition), builders in batches.items():
         for builder in builders:
             answer = await producer.send_batch(builder, topic, partition=partition)
             answer.add_done_callback(_look_at)
-            sent.append(_Sent(topic, answer))
+            sent.append((topic, answer))
     return sent
 
 
@@ -232,9 +227,9 @@ def _look_at(answer: asyncio.Future[Any]) -> None:
         answer.exception()
 
 
-async def _all(sent: Sequence[_Sent]) -> list[Any]:
+async def _all(sent: Sent) -> list[Any]:
     """The answers to all; the first error, after every answer has been looked at."""
-    answers = await asyncio.gather(*(each.answer for each in sent), return_exceptions=True)
+    answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
     for (topic, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):
             raise CommitFailed(

@@ -20,7 +20,6 @@ from agents.stage.partition import FAR_BEHIND_NS, Partition
 from agents.stage.restoring import together
 from agents.stage.services import Services
 from agents.watch.location import knows
-from agents.watch.metrics.worker import Metrics
 from agents.watch.port.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.streams_apart import StreamsApart
@@ -53,10 +52,6 @@ class StageHandler:
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     _kept: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     """Revoked, and may come back."""
-    _queued: set[TopicPartition] = field(default_factory=set, init=False)
-    """For a turn."""
-    _unread: set[TopicPartition] = field(default_factory=set, init=False)
-    """Nothing of them can come yet."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
     """A checkpoint failed, and none came since."""
 
@@ -65,10 +60,6 @@ class StageHandler:
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
         self._stirred = asyncio.Event()  # records have come, or partitions
         self.watchdog.leaving(time.monotonic_ns())
-
-    @property
-    def _metrics(self) -> Metrics:
-        return self.services.metrics
 
     # -- what the transport calls ---------------------------------------------------------
 
@@ -91,19 +82,18 @@ class StageHandler:
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         stage = self.arrangement.stage.name
-        self._metrics.rebalances.labels(stage).inc()
+        self.services.metrics.rebalances.labels(stage).inc()
         self.watchdog.joined(time.monotonic_ns())
         self._stirred.set()
         kept, self._kept = self._kept, {}
         for source in sorted(partitions):
             partition = kept.pop(source, None) or self._new(source)
             self._partitions[source] = partition
+            partition.is_queued, partition.is_read = True, False
             if source not in self._in_doubt:
                 now_ns = time.monotonic_ns()
                 self.watchdog.assigned(now_ns, source)
-                self.watchdog.reported(now_ns, source, *partition.opening.progress, restoring=True)
-        self._unread |= partitions
-        self._queued |= partitions
+                self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
         if not partitions <= self._in_doubt:
             self.stage_log.owns(self._partitions)
         moved = asyncio.create_task(self._release(kept))
@@ -111,6 +101,8 @@ class StageHandler:
             opened = await together(*(self._open(source) for source in sorted(partitions)))
         finally:
             await asyncio.wait([moved])
+        held = sum(self.arrangement.held_limit_bytes(source.topic) for source in self._partitions)
+        self.services.metrics.held_limit.labels(stage).set(held)
         self._count_partitions()
         offsets = zip(sorted(partitions), opened, strict=True)
         return {source: offset for source, offset in offsets if offset is not None}
@@ -119,15 +111,13 @@ class StageHandler:
         return Partition(source, self.arrangement, self.services)
 
     def _count_partitions(self) -> None:
-        stage = self.arrangement.stage.name
-        held = sum(self.arrangement.held_limit_bytes(source.topic) for source in self._partitions)
-        self._metrics.partitions.labels(stage).set(len(self._partitions))
-        self._metrics.held_limit.labels(stage).set(held)
+        count = self.services.metrics.partitions.labels(self.arrangement.stage.name)
+        count.set(len(self._partitions))
 
     async def _open(self, source: TopicPartition) -> int | None:
         partition = self._partitions[source]
         async with self._turns:
-            self._queued.discard(source)
+            partition.is_queued = False
             if partition.is_open:
                 if await partition.checkpoints.is_current():
                     log.info("%s/%d: came back, and goes on", *source)
@@ -140,8 +130,8 @@ class StageHandler:
         """Report to the watchdog at once: without records and ticks, it takes two seconds until a
         batch comes."""
         now_ns = time.monotonic_ns()
-        self._unread -= partitions
         for source in partitions & self._partitions.keys():
+            self._partitions[source].is_read = True
             self._report_to_watchdog(now_ns, source)
 
     async def on_batch(self, batch: PolledBatch) -> None:
@@ -158,8 +148,6 @@ class StageHandler:
         """Each is kept with its state, as most come back at once: the next owner of one that does
         not fences it. A partition that is reset, and that is one in doubt alone, does not leave the
         watchdog: to it the standstill goes on."""
-        self._unread -= partitions
-        self._queued -= partitions
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
@@ -170,7 +158,7 @@ class StageHandler:
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # then the transport logs why
             _log_failed(failed)
-        self._metrics.partitions.labels(self.arrangement.stage.name).set(len(self._partitions))
+        self._count_partitions()
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
         """Which one, and why, where its last checkpoint did not come through."""
@@ -211,11 +199,11 @@ class StageHandler:
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and report positions to the watchdog."""
         now_ns = time.monotonic_ns()
-        others_open = any(not self._partitions[source].is_open for source in self._unread)
+        others_open = any(not (each.is_read or each.is_open) for each in self._partitions.values())
         for source, partition in self._partitions.items():
             if partition.is_open:
                 partition.pulse()
-            if source in self._queued:
+            if partition.is_queued:
                 self.watchdog.waits(now_ns, source)
                 continue
             is_waiting = partition.waits_for_schemas or not partition.is_open
@@ -223,13 +211,13 @@ class StageHandler:
                 self.watchdog.waits(now_ns, source, "waits for a schema")
                 continue
             if not partition.is_open:
-                self.watchdog.reported(now_ns, source, *partition.opening.progress, restoring=True)
-                self.stage_log.restoring(source, *partition.opening.progress)
+                self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
+                self.stage_log.restoring(source, *partition.state.restored)
                 continue
             self.stage_log.restored(source)
             if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
-            if source in self._unread:
+            if not partition.is_read:
                 if others_open:  # else the transport has to begin, and time counts
                     self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:
@@ -249,12 +237,11 @@ class StageHandler:
         )
 
     def observe(self) -> None:
-        for partition in self._partitions.values():
-            if partition.is_open:
-                partition.observe()
+        for partition in self._opened:
+            partition.observe()
         off_ns = max((each.state.clock.log.off_ns for each in self._partitions.values()), default=0)
-        self._metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
-        self._apart.look({p: each.streams_seen for p, each in self._partitions.items()})
+        self.services.metrics.append_time_off.labels(self.arrangement.stage.name).set(off_ns / 1e9)
+        self._apart.look({p: each.metrics.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
         """By the number of a partition, where the stage reads one topic: the first offset that a
@@ -268,14 +255,12 @@ class StageHandler:
     def faults(self) -> tuple[str, ...]:
         """Return what is wrong with the input of partitions, or with what they wait for."""
         found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
-        faults = ((f"{source.topic}/{source.partition}", fault) for source, fault in found)
-        of_input = (f"{place}: {fault}" for place, fault in faults if fault)
+        of_input = (f"{at.topic}/{at.partition}: {fault}" for at, fault in found if fault)
         return (*self.services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
         """Partitions that lag by more than `FAR_BEHIND_NS`, and how far, the farthest first."""
-        open_ones = ((source, each) for source, each in self._partitions.items() if each.is_open)
-        lags = sorted((-(each.lag_ns or 0), source, each.lag) for source, each in open_ones)
+        lags = sorted((-(each.lag_ns or 0), each.source, each.lag) for each in self._opened)
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
             for ns, source, records in lags
@@ -287,31 +272,30 @@ class StageHandler:
         times = (partition.checkpoints.at_s for partition in self._partitions.values())
         return max((at_s for at_s in times if at_s is not None), default=None)
 
+    @property
+    def _opened(self) -> list[Partition]:
+        found = (partition for _, partition in sorted(self._partitions.items()))
+        return [partition for partition in found if partition.is_open]
+
     def explain(self) -> list[dict[str, Any]]:
-        stage = self.arrangement.stage.name
-        cut = self.arrangement.topology.cut.why
-        shared = [each for each in sorted(self._partitions.items()) if each[1].is_open]
-        most = share(len(shared))
-        unmet = self._metrics.without_results()
+        """Return what each partition here holds, and what it waits for."""
+        stage, metrics, opened = self.arrangement.stage.name, self.services.metrics, self._opened
+        cut, unmet = self.arrangement.topology.cut.why, metrics.without_results()
+        about = {"stage": stage, "cut": cut, "unmet": unmet}
         return [
             {
-                "stage": stage,
-                "cut": cut,
-                "unmet": unmet,
-                "deaths": self._metrics.deaths[stage, source].plain(),
-                **partition.explain(most),
+                **about,
+                "deaths": metrics.deaths[stage, partition.source].plain(),
+                **partition.explain(share(len(opened))),
             }
-            for source, partition in shared
+            for partition in opened
         ]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """What each partition here that has met the event knows of it."""
-        names = self.arrangement.operator_names
-        found = [
-            {"stage": self.arrangement.stage.name, "operators": names, **partition.locate(asked)}
-            for _, partition in sorted(self._partitions.items())
-            if partition.is_open
-        ]
+        """Return what each partition here that has met the event knows of it."""
+        stage, names = self.arrangement.stage.name, self.arrangement.operator_names
+        about = {"stage": stage, "operators": names}
+        found = [{**about, **partition.locate(asked)} for partition in self._opened]
         return [each for each in found if knows(each)]
 
 

@@ -35,8 +35,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
-from msgspec import Raw
-from msgspec.msgpack import decode as decoded
 
 from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
@@ -95,9 +93,10 @@ class Histories(Protocol):
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A history as a partition begins with it: `entries` of a state, without its progress, and
-    the inputs of the last instant, whose records are in `entries`, too."""
+    the inputs of the last instant. `records`, by offset, are in `entries`, too."""
 
     entries: Mapping[bytes, bytes]
+    records: Mapping[int, Spilled]
     last: Sequence[Event | Malformed]
     progress: Progress
 
@@ -108,8 +107,7 @@ class Origin:
             if isinstance(last, Malformed):
                 read.add(last)
                 continue
-            spilled = decoded(self.entries[_record_key(last.offset)], type=Spilled)
-            for event in inlet.read_again([spilled]):
+            for event in inlet.read_again([self.records[last.offset]]):
                 event.epoch, event.seq = last.epoch, last.seq
                 event.arrival_ns, event.at_ns = last.arrival_ns, last.at_ns
                 read.events.append(event)
@@ -159,28 +157,23 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         numbers[each.offset] = number
         each.offset = number
     record_of = RecordWriter(arrangement, source)
-    entries: dict[bytes, bytes | None] = {}
+    entries: dict[str, Any] = {}
     if state or stage.alignment is not None:
-        entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
+        kept_by = renumbered(stage.snapshot(), numbers)
+        entries |= {f"{changelog.STATE}{key}": value for key, value in kept_by.items()}
     for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
-        key = f"{changelog.PAGE}{page}".encode()
-        entries[key] = changelog.encode(notes_of([*events]))
+        entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
         read.add(each)  # a dead letter may hold a place, and be looked for in a restart
-    for event in [*kept, *read.events]:
-        entries[_record_key(event.offset)] = changelog.encode(record_of(event))
-    written = {key: value for key, value in entries.items() if value is not None}
-    arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
-    contract = Raw(changelog.encode(arrangement.contract(source)))
-    progress = Progress(
-        history.next_offset, arrival, contract, "", form, 0, 0, history=histories.name
-    )
-    return Origin(written, last, progress)
-
-
-def _record_key(offset: int) -> bytes:
-    return f"{changelog.RECORD}{offset}".encode()
+    records = {event.offset: record_of(event) for event in [*kept, *read.events]}
+    entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
+    encoded = changelog.encoded(entries)
+    written = {key: value for key, value in encoded.items() if value is not None}
+    progress = arrangement.progress(source)
+    progress.next_offset, progress.arrival = history.next_offset, [history.now_ns, 0, 0]
+    progress.history = histories.name
+    return Origin(written, records, last, progress)
 
 
 class RecordWriter:
@@ -228,44 +221,36 @@ class RecordWriter:
             time = NO_TIME
         elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
             time = rfc3339.spelled(event.ts_ns).encode()
-        headers: Written = []
-        for name, content in written:
-            as_bytes = content.encode() if isinstance(content, str) else content
-            headers.append(
-                (name, time if name == self._names.ts and time is not None else as_bytes)
-            )
-        return headers
+        headers = {
+            name: content.encode() if isinstance(content, str) else content
+            for name, content in written
+        }
+        if time is not None:
+            headers[self._names.ts] = time
+        return [*headers.items()]
 
 
 def _value(event: Event) -> bytes | None:
     payload: Any = event.value
     if payload is None:
         return None
-    if isinstance(payload, dict) and payload.keys() == {BASE64}:
-        content = _bytes_of(payload[BASE64])
-        if content is not None:
-            return content
-    return orjson.dumps(payload)
+    is_wrapped = isinstance(payload, dict) and payload.keys() == {BASE64}
+    content = _bytes_of(payload[BASE64]) if is_wrapped else None
+    return orjson.dumps(payload) if content is None else content
 
 
 def _bytes_of(text: Any) -> bytes | None:
-    """The bytes that `inorder dump` writes so. None: it writes none so, and a producer sent the
-    text."""
-    if not isinstance(text, str):
-        return None
+    """Return the bytes that `inorder dump` writes so. None: it writes none so, and a producer sent
+    the text."""
     try:
         content = base64.b64decode(text, validate=True)
-    except ValueError:
-        return None
-    return content if base64.b64encode(content).decode() == text and not _is_json(content) else None
-
-
-def _is_json(content: bytes) -> bool:
-    try:
-        orjson.loads(content)
+        if base64.b64encode(content).decode() == text:
+            orjson.loads(content)
     except orjson.JSONDecodeError:
-        return False
-    return True
+        return content
+    except (TypeError, ValueError):
+        return None
+    return None
 
 
 def refuse_other(

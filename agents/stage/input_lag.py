@@ -28,12 +28,13 @@ silent after 6 s without one."""
 
 
 class InputLag:
-    """The lag of a partition from when it is opened, by the wall clock. O(1), amortized."""
+    """The lag of a partition from when it is opened, by the wall clock. O(1), amortized.
+    `arrived_ns`: when what was read last arrived; 0 where that is not known."""
 
     def __init__(self) -> None:
         self._answers: deque[tuple[int, int]] = deque()
         self._apart_ns = ANSWERS_APART_NS
-        self._arrived_ns = 0
+        self.arrived_ns = 0
 
     def answered(self, asked_at_ns: int, end_offset: int) -> None:
         """The broker was asked then, and the log ended there."""
@@ -46,10 +47,6 @@ class InputLag:
             self._answers = deque([*list(answers)[:-1:2], answers[-1]])
             self._apart_ns *= 2
 
-    def read(self, arrived_ns: int) -> None:
-        """Something was read that arrived then."""
-        self._arrived_ns = arrived_ns
-
     def ns(self, next_offset: int, now_ns: int) -> int | None:
         """The lag; None where nothing is known yet."""
         answers = self._answers
@@ -57,7 +54,7 @@ class InputLag:
             answers.popleft()
         if len(answers) == 1:
             self._apart_ns = ANSWERS_APART_NS
-        since_ns = self._arrived_ns
+        since_ns = self.arrived_ns
         if answers and answers[0][1] <= next_offset:
             asked_at_ns = answers[0][0]
             if len(answers) == 1 and now_ns - asked_at_ns < SILENT_AFTER_NS:

@@ -13,7 +13,7 @@ first record that is there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agents.stage.arrangement import Arrangement
 from agents.stage.checkpoints import Checkpoints
@@ -30,14 +30,13 @@ from topology.flow.stage import QUERIES, SOURCES
 
 @dataclass(eq=False)
 class Opening:
-    """The beginning of one partition. `progress`: steps done and steps known, as it goes on."""
+    """The beginning of one partition."""
 
     arrangement: Arrangement
     services: Services
     state: PartitionState
     work: Work
     checkpoints: Checkpoints
-    progress: tuple[int, int] = field(default=(0, 1), init=False)
 
     async def open(self) -> None:
         """Fill the state, or begin one. StateRefused where what is found is not sound."""
@@ -57,30 +56,22 @@ class Opening:
     async def _find(self) -> FoundState:
         """Read the state, from the local copy as far as it goes, then from the changelog."""
         to = self.checkpoints
-        found = await to.restoring.find(to.copying.copy, to.delivery.start(), self._note)
+        fence = to.delivery.start()
+        found = await to.restoring.find(to.copying.copy, fence, self.state.note_restored)
         if found.passed_over:
             to.metrics.offset_passed_over()
         to.copying.note(found.changes, found.position)
         self.state.tally, to.log_end = found.tally, found.position
         return found
 
-    def _note(self, position: int, end: int) -> None:
-        self.progress = position, end
-
     async def _restore(
         self, state: Mapping[bytes, bytes], progress: Progress, before: Contract | None = None
     ) -> None:
         self.state.resume(progress, before)
         self.checkpoints.next_offset = progress.next_offset
-        rebuilding = Rebuilding(
-            self.services,
-            self.arrangement,
-            self.state,
-            self.work.inlet,
-            self._note,
-            self.checkpoints.metrics.held_missing,
-            self.progress[0],
-        )
+        missing = self.checkpoints.metrics.held_missing
+        inlet = self.work.inlet
+        rebuilding = Rebuilding(self.services, self.arrangement, self.state, inlet, missing)
         await rebuilding.rebuild(state)
         self.work.dead_letters(rebuilding.dead)
 

@@ -20,7 +20,6 @@ class Outbox:
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
         self._batches: dict[Target, list[Batch]] = {}
-        self._open: dict[Target, Batch] = {}
         self.records = 0
         self.bytes = 0
 
@@ -42,16 +41,16 @@ class Outbox:
 
     def batch(self, target: Target) -> Batch:
         """The open one, or a new one."""
-        batch = self._open.get(target)
-        return self._begun(target) if batch is None else batch
+        batches = self._batches.get(target)
+        return batches[-1] if batches else self._begun(target)
 
     def next_batch(self, target: Target) -> Batch:
         """A new one, in the place of the one that is full."""
-        self._open[target].close()
+        self._batches[target][-1].close()
         return self._begun(target)
 
     def _begun(self, target: Target) -> Batch:
-        batch = self._open[target] = self._new_batch()
+        batch = self._new_batch()
         self._batches.setdefault(target, []).append(batch)
         return batch
 
@@ -63,7 +62,6 @@ class Outbox:
     def take(self) -> dict[Target, list[Batch]]:
         """All batches, and the outbox is empty again."""
         batches, self._batches = self._batches, {}
-        self._open.clear()
         self.records = 0
         self.bytes = 0
         return batches

@@ -52,25 +52,26 @@ class Outlet:
 
 
 class RecordOutlet(Outlet):
-    """Writes the events of each stream to its target."""
+    """Writes the events of each stream to its target, from input partition `partition`."""
+
+    topic: Topic
 
     def __init__(
-        self, topic: Topic, writer: HeaderWriter, targets: Mapping[str, Target], partition: int = 0
+        self, writer: HeaderWriter, targets: Mapping[str, Target], partition: int = 0
     ) -> None:
         self._writer = writer
         self._partition = partition
         self._targets = targets
-        self._events = EventWriter(Form(topic, writer.names), targets, self.put, partition)
+        self._events = EventWriter(Form(self.topic, writer.names), targets, self.put, partition)
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
         self._events.put_all(events, outbox)
 
 
 class SequencedOutlet(RecordOutlet):
-    """`events.sequenced`: the record with its stamps, from input partition `partition`."""
+    """`events.sequenced`: the record with its stamps."""
 
-    def __init__(self, writer: HeaderWriter, partition: int, targets: Mapping[str, Target]) -> None:
-        super().__init__(SEQUENCED, writer, targets, partition)
+    topic = SEQUENCED
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
@@ -94,8 +95,7 @@ class OrderedOutlet(RecordOutlet):
     """`events.ordered`: any Kafka reader gets an ordered stream from it. Watermarks announce time
     here, so there is no progress to write."""
 
-    def __init__(self, writer: HeaderWriter, targets: Mapping[str, Target]) -> None:
-        super().__init__(ORDERED, writer, targets)
+    topic = ORDERED
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]

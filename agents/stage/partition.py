@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -64,6 +64,8 @@ class Partition:
     end.
 
     Attributes:
+        is_queued: It waits for its turn to be opened.
+        is_read: The transport has begun to read it.
         got_batch: A batch or a tick has come; who watches over it resets this.
         waits_for_schemas: A batch waits for a schema registry.
     """
@@ -104,6 +106,8 @@ class Partition:
         self.waits = True  # some event was held at the last `observe`
         self.high_watermark = 0
         self.is_open = False
+        self.is_queued = False
+        self.is_read = False
         self.got_batch = False
         self.waits_for_schemas = False
 
@@ -150,7 +154,10 @@ class Partition:
             batch.next_offset if begin is None else max(begin, batch.next_offset)
         )
         if self.arrangement.is_first and batch.caught_up_at_ns is not None:
-            self._tick(batch.caught_up_at_ns)
+            if self.services.clock_feed is not None:
+                self.services.clock_feed.wants(self.source, batch.caught_up_at_ns)
+            with self._whole_or_nothing():
+                self.work.tick(batch.caught_up_at_ns)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
@@ -191,12 +198,6 @@ class Partition:
                 self._begin_checkpoint()
                 await asyncio.sleep(0)
                 since_s = time.monotonic()
-
-    def _tick(self, caught_up_at_ns: int) -> None:
-        if self.services.clock_feed is not None:
-            self.services.clock_feed.wants(self.source, caught_up_at_ns)
-        with self._whole_or_nothing():
-            self.work.tick(caught_up_at_ns)
 
     def pulse(self) -> None:
         """Begin a checkpoint if one is due and none is on its way."""
@@ -247,11 +248,6 @@ class Partition:
         """The offset below which nothing is left to commit, and the input's end."""
         owed, state = self.checkpoints, self.state
         return (owed.next_offset if owed.is_owed else state.next_offset) or 0, self.high_watermark
-
-    @property
-    def streams_seen(self) -> Collection[str]:
-        """The streams whose events have come since it was opened."""
-        return self.metrics.streams_seen
 
     @property
     def lag(self) -> int:

@@ -32,7 +32,7 @@ from agents.state.changelog import (
     last_claim,
     read_changelog,
 )
-from agents.state.reread import read_again
+from agents.state.reread import first_of, read_again
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.config import StageConfig, Topology
 from topology.config.change import (
@@ -267,13 +267,8 @@ class _Looking:
         return any([await self._has_records(place, 0) for place in places])
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
-        """Whether anything that is committed lies there from this offset on."""
-        first, end = await self.logs.bounds(place)
-        async with aclosing(self.logs.stretch(place, max(first, begin), end, 1)) as pieces:
-            async for records, _ in pieces:
-                if records:
-                    return True
-        return False
+        """Return whether anything that is committed lies there from this offset on."""
+        return await first_of(self.logs, place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 Held events are read from the input again (agents.state.held), made into events, and given to the
 operators. There may be millions, so all of it goes step by step, and every `TURN_S` the loop has
-its turn: the process answers, and `on_progress` is called with how far it is. Every `LOG_EVERY_S` a
+its turn: the process answers, and the state has how far it is. Every `LOG_EVERY_S` a
 log line has so too.
 
 Records from before a change of the topology file are read as they were then
-(agents.stage.readings). Those that waited and cannot be read any more are dead letters.
+(`Progress.readings`). Those that waited and cannot be read any more are dead letters.
 
 Cost: some 6 us of CPU per held event beside its reading, 9 where it is in the state whole; the
 loop is not kept for longer than a step.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -28,13 +28,12 @@ import msgspec
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
 from agents.stage.partition_state import PartitionState
-from agents.stage.readings import Readings, Streams
 from agents.stage.services import Services
 from agents.state import changelog
-from agents.state.changelog import OnProgress, StateRefused
+from agents.state.changelog import StateRefused
 from agents.state.held import Note, Spilled, apply_note, is_stamped
 from agents.state.reread import read_again
-from topology.config.change import begin_anew, read_as
+from topology.config.change import StreamContract, begin_anew, read_as
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
@@ -56,7 +55,6 @@ class StateParts:
     operators: dict[str, Any] = field(default_factory=dict)
     notes: dict[int, Note] = field(default_factory=dict)
     spilled: dict[int, Spilled] = field(default_factory=dict)
-    readings: Readings = field(default_factory=Readings)
 
     def add(self, name: str, value: bytes) -> None:
         if name.startswith(changelog.STATE):
@@ -67,34 +65,32 @@ class StateParts:
         elif name.startswith(changelog.RECORD):
             spilled = msgspec.msgpack.decode(value, type=Spilled)
             self.spilled[spilled.offset] = spilled
-        elif name.startswith(changelog.READING):
-            self.readings.load(name, value)
 
 
 @dataclass(eq=False)
 class Rebuilding:
-    """The way from a state as a changelog has it to the state in memory, `into`. `on_progress` is
-    called with how far it is, counted on from `done`; `on_missing` with how many held records the
-    input no longer has. Afterwards `dead` has those that cannot be read."""
+    """The way from a state as a changelog has it to the state in memory, `into`, which has how far
+    it is. `on_missing` is called with how many held records the input no longer has. Afterwards
+    `dead` has those that cannot be read."""
 
     services: Services
     arrangement: Arrangement
     into: PartitionState
     inlet: Inlet
-    on_progress: OnProgress
     on_missing: Callable[[int], None]
-    done: int
     dead: list[Malformed] = field(default_factory=list, init=False)
-    _inlets: dict[int, Inlet | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._end = self.done
+        self._done = self._end = self.into.restored[0]
         self._logged_s = self._turn_s = time.monotonic()
+        self._inlets: dict[int | None, Inlet | None] = {None: self.inlet}
+        for until, before in self.into.progress.readings.items():
+            self._inlets[until] = self._inlet_of(before)
 
     async def rebuild(self, state: Mapping[bytes, bytes]) -> None:
-        """Fill operators, readings and the book of held events. StateRefused where the state cannot
-        be read."""
-        parts = StateParts(readings=self.into.readings)
+        """Fill operators and the book of held events. StateRefused where the state cannot be
+        read."""
+        parts = StateParts()
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
@@ -135,7 +131,14 @@ class Rebuilding:
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
-        self._report_missing(parts.notes.keys() - unread, found)
+        missing = sorted(parts.notes.keys() - unread - found.keys())
+        if missing:
+            self.on_missing(len(missing))
+            log.error(
+                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
+                " retention above spill_after",
+                *(source, len(missing), missing[0], missing[-1]),
+            )
         strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
         if strange:
             raise StateRefused(
@@ -148,10 +151,11 @@ class Rebuilding:
     async def _make(
         self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
+        """Make events of those records that are noted, each as it was read when it came."""
         notes = parts.notes
         noted = [record for record in records if record.offset in notes]
-        for inlet, alike in self._by_inlet(noted, parts.readings):
-            read: set[int] = set()
+        for until, group in groupby(noted, lambda record: self.into.read_until(record.offset)):
+            alike, inlet, read = list(group), self._inlets[until], set[int]()
             if inlet is not None:
                 await self.services.schemas.reach_for(inlet.registered, alike)
                 for event in inlet.read_again(alike):
@@ -160,50 +164,28 @@ class Rebuilding:
                     read.add(event.offset)
             self.dead += [_unreadable(r, notes[r.offset]) for r in alike if r.offset not in read]
 
-    def _by_inlet(
-        self, records: Sequence[Any], readings: Readings
-    ) -> Iterator[tuple[Inlet | None, Sequence[Any]]]:
-        """The records, with what reads them; None: nothing does any more."""
-        for before, alike in groupby(records, lambda record: readings.of(record.offset)):
-            yield self.inlet if before is None else self._inlet_of(before), list(alike)
-
-    def _inlet_of(self, before: Streams) -> Inlet | None:
-        if id(before) not in self._inlets:
-            try:
-                topology = read_as(self.arrangement.topology, before)
-                inlet = replace(self.arrangement, topology=topology).inlet(self.into.source)
-            except (ArrangementError, ValueError) as wrong:  # of a version with other keys
-                log.error(
-                    "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
-                )
-                inlet = None
-            self._inlets[id(before)] = inlet
-        return self._inlets[id(before)]
-
-    def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
-        missing = sorted(offset for offset in notes if offset not in found)
-        if missing:
-            self.on_missing(len(missing))
+    def _inlet_of(self, before: dict[str, StreamContract]) -> Inlet | None:
+        """Return what reads records as they were read before; None: nothing does any more."""
+        try:
+            topology = read_as(self.arrangement.topology, before)
+            return replace(self.arrangement, topology=topology).inlet(self.into.source)
+        except (ArrangementError, ValueError) as wrong:  # of a version with other keys
             log.error(
-                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
-                " retention above spill_after",
-                self.into.source,
-                len(missing),
-                missing[0],
-                missing[-1],
+                "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
             )
+            return None
 
     async def _went(self, steps: int, what: str) -> None:
         """Count steps of `what`, and give others their turn where this one is over."""
-        self.done += steps
+        self._done += steps
         now_s = time.monotonic()
         if now_s - self._turn_s < TURN_S:
             return
-        self.on_progress(self.done, max(self.done, self._end))
+        self.into.note_restored(self._done, max(self._done, self._end))
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
             place = f"{self.into.source.topic}/{self.into.source.partition}"
-            left = max(0, self._end - self.done)
+            left = max(0, self._end - self._done)
             log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
         self._turn_s = time.monotonic()

@@ -33,19 +33,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.log_reader import LogReader
 from agents.stage.arrangement import Arrangement
 from agents.state import changelog
-from agents.state.changelog import (
-    Claim,
-    LogRead,
-    OnProgress,
-    Progress,
-    StateRefused,
-    claim_of,
-    contract_of,
-    instant_of,
-    read_changelog,
-    was_aborted,
-    whole_since,
-)
+from agents.state.changelog import Claim, LogRead, OnProgress, Progress, StateRefused, claim_of
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
 from topology.config.change import Contract, begin_anew, differences, refusals, ways_out
@@ -84,6 +72,8 @@ class Restoring:
     def __post_init__(self, topic_ids: Mapping[str, str]) -> None:
         self._ways_out = ways_out(self.arrangement.topology)
         self._where = TopicPartition(*self.arrangement.changelog(self.source))
+        self._whose = f"{self.source.topic}/{self.source.partition}"
+        self._changelog = f"the changelog {self._where.topic}/{self._where.partition}"
         self._input_id = topic_ids.get(self.source.topic, "")
 
     async def find(
@@ -98,15 +88,16 @@ class Restoring:
         known = self._known_to(copied.state)
         position = copied.position
         if position is None:
-            position = await whole_since(self.logs, self._where)
-        read = await read_changelog(self.logs, self._where, position, on_progress)
+            claim = await changelog.last_claim(self.logs, self._where)
+            position = None if claim is None else claim.since
+        read = await changelog.read_changelog(self.logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
         is_part = position is not None and not _is_whole(state, tally)
         if unfit is None and is_part and copied.position is not None:
             unfit = "and the changelog behind it make no whole state"
         if unfit is not None or is_part:
-            read = await read_changelog(self.logs, self._where, None, on_progress)
+            read = await changelog.read_changelog(self.logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
@@ -120,7 +111,7 @@ class Restoring:
         """Return the contract of the state where it is not today's. StateRefused where today's does
         not follow from it."""
         topology, mine = self.arrangement.topology, self.arrangement.contract(self.source)
-        found = contract_of(progress)
+        found = changelog.contract_of(progress)
         if found == mine:
             return None
         if self.seen is not None and found != self.seen.get(self.source):
@@ -134,7 +125,7 @@ class Restoring:
 
     async def changes_since(self, position: int) -> LogRead:
         """What the changelog holds from there on. No transaction of it is open."""
-        return await read_changelog(self.logs, self._where, position)
+        return await changelog.read_changelog(self.logs, self._where, position)
 
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
@@ -187,7 +178,7 @@ class Restoring:
         changelog has as aborted."""
         if found is None or committed is None or committed <= found.next_offset:
             return False
-        if not await was_aborted(self.logs, self._where, found.since, committed):
+        if not await changelog.was_aborted(self.logs, self._where, found.since, committed):
             return False
         log.warning(
             "%s: the brokers gave offset %d as that of the group %s, of a transaction that was"
@@ -203,12 +194,12 @@ class Restoring:
         self, found: Progress | None, committed: int | None, known: Claim | None
     ) -> None:
         """StateRefused where somebody knows of more work than the changelog does."""
-        instant = (-1,) if found is None else instant_of(found)
+        instant = (-1,) if found is None else changelog.instant_of(found)
         if committed is not None and instant[0] < committed:
             group = self.arrangement.group
             who = f"the group {group} has worked up to offset {committed} of it"
             moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
-        elif known is not None and instant < instant_of(known):
+        elif known is not None and instant < changelog.instant_of(known):
             who = f"the local copy of it has come to offset {known.next_offset}"
             moved = ""
         else:
@@ -230,14 +221,6 @@ class Restoring:
                 f"{self._changelog} went back from offset {before} to {now} while this stage was at"
                 f" work: it was made anew, or has lost its end; {self._ways_out}"
             )
-
-    @property
-    def _whose(self) -> str:
-        return f"{self.source.topic}/{self.source.partition}"
-
-    @property
-    def _changelog(self) -> str:
-        return f"the changelog {self._where.topic}/{self._where.partition}"
 
 
 def _joined(

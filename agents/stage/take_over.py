@@ -13,12 +13,11 @@ import logging
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
-from msgspec import Raw
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.stage_topics import works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
-from agents.stage.arrival import arrival_clock
+from agents.stage.arrival import ArrivalClock
 from agents.stage.plan import ANY_MASTER, plan
 from agents.state import changelog
 from agents.state.changelog import Progress
@@ -73,13 +72,9 @@ async def _begins(
         if arrangement.is_first:
             times = await reader.offsets_for_times(dict.fromkeys(sources, since_ms))
             offsets |= {source: at.offset for source, at in times.items() if at is not None}
-    ids, form = brokers.topic_ids(arrangement.inputs), changelog.STATE_FORMAT
-    topology, begins = arrangement.topology, {}
+    ids, begins = brokers.topic_ids(arrangement.inputs), {}
     for source in sources:
-        clock = arrival_clock(topology, source.topic, topology.tick_lag_ns, embedded=False)
-        contract = Raw(changelog.encode(arrangement.contract(source)))
-        begins[source] = Progress(
-            offsets[source], clock.snapshot(), contract, ids.get(source.topic, ""), form, 0, 0,
-            amid=SOURCES,
-        )  # fmt: skip
+        begin = begins[source] = arrangement.progress(source, ids.get(source.topic, ""))
+        begin.next_offset, begin.amid = offsets[source], SOURCES
+        begin.arrival = ArrivalClock(0).snapshot()
     return begins

@@ -82,51 +82,27 @@ Look = Callable[[Collection[str]], Mapping[str, TopicState]]
 """Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. NoAnswer if in vain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """How many partitions each topic had at the start, and its id, where brokers give some; which
-    of them the stage needs whole, its inputs among them, and which are its own changelogs. `anew`
-    and `ways_out` say how to begin anew."""
-
-    partitions: Mapping[str, int]
-    ids: Mapping[str, str]
-    read: Collection[str]
-    inputs: Collection[str]
-    changelogs: Collection[str]
-    anew: str = ""
-    ways_out: str = ""
-
-    @classmethod
-    def by(cls, arrangement: Arrangement, topic_ids: Mapping[str, str]) -> Known:
-        return cls(
-            arrangement.partitions,
-            topic_ids,
-            arrangement.needs_whole,
-            arrangement.inputs,
-            arrangement.changelogs,
-            begin_anew(arrangement.topology),
-            ways_out(arrangement.topology),
-        )
-
-
+@dataclass(eq=False)
 class TopicWatch:
-    """See the module's docstring. `is_well`: the stage sees nothing amiss in its own work."""
+    """A watch over the topics of a stage. `ids`: their own at the start, where brokers give some.
+    `is_well`: the stage sees nothing amiss in its own work."""
 
-    def __init__(
-        self, known: Known, look: Look, is_well: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._known = known
-        self._look = look
-        self._is_well = is_well
-        self._all = sorted(known.partitions)
-        needed = {*known.read, *known.changelogs}
+    arrangement: Arrangement
+    ids: Mapping[str, str]
+    ask: Look
+    is_well: Callable[[], bool] = lambda: True
+
+    def __post_init__(self) -> None:
+        self._all = sorted(self.arrangement.partitions)
+        self._read, self._changelogs = self.arrangement.needs_whole, self.arrangement.changelogs
+        needed = {*self._read, *self._changelogs}
         self._needed = deque(topic for topic in self._all if topic in needed)
         self._others = deque(topic for topic in self._all if topic not in needed)
         self._looks = 0
         self._suspected: dict[str, str] = {}
         self._faults: dict[str, str] = {}
         self._grown: set[str] = set()
-        self._ids = dict(known.ids)
+        self._ids = dict(self.ids)
         self._anew: dict[str, str] = {}
 
     @property
@@ -143,7 +119,7 @@ class TopicWatch:
         """StateRefused where the state has lost its ground."""
         topics = self._turn()
         try:
-            seen = await asyncio.to_thread(self._look, topics)
+            seen = await asyncio.to_thread(self.ask, topics)
         except NoAnswer as failed:
             found = self._suspected | {BROKERS: str(failed)}
         else:
@@ -166,7 +142,7 @@ class TopicWatch:
     def _turn(self) -> Sequence[str]:
         """About which topics to ask now."""
         self._looks += 1
-        amiss = self._suspected or self._faults or self._anew or not self._is_well()
+        amiss = self._suspected or self._faults or self._anew or not self.is_well()
         if amiss or self._looks <= FIRST_LOOKS:
             return self._all
         asked = _next(self._needed, ceil(len(self._needed) / TURN))
@@ -176,7 +152,7 @@ class TopicWatch:
 
     def _fault(self, topic: str, seen: TopicState) -> str:
         """What keeps the stage from its work; "" if nothing does."""
-        known = self._known.partitions[topic]
+        known = self.arrangement.partitions[topic]
         if seen.refused:
             return f"{topic}: {seen.refused}"
         if not seen.partitions:
@@ -192,7 +168,7 @@ class TopicWatch:
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started: it was"
                 f" made anew; give it {known} again"
             )
-        if seen.partitions > known and topic in self._known.read:
+        if seen.partitions > known and topic in self._read:
             return (
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started, and"
                 " nobody reads the new ones; run `inorder topics create --grow`, then restart all"
@@ -201,14 +177,16 @@ class TopicWatch:
         return ""
 
     def _log_growth(self, topic: str, seen: TopicState) -> None:
-        known = self._known
-        is_written = topic not in known.read and topic not in known.changelogs
-        if is_written and seen.partitions > known.partitions[topic] and topic not in self._grown:
+        known, needed = (
+            self.arrangement.partitions[topic],
+            {*self._read, *self._changelogs, *self._grown},
+        )
+        if seen.partitions > known and topic not in needed:
             self._grown.add(topic)
             log.warning(
                 "%s has %d partitions, %d when this stage started; it is written as before, and a"
                 " restart may refuse, as streams would move to other partitions",
-                *(topic, seen.partitions, known.partitions[topic]),
+                *(topic, seen.partitions, known),
             )
 
     def _look_for_anew(self, topic: str, topic_id: str) -> None:
@@ -220,12 +198,15 @@ class TopicWatch:
             return
         self._ids[topic] = topic_id
         what = f"{topic} was deleted and made anew while this stage was at work"
-        if topic in self._known.changelogs:
-            ways_out = self._known.ways_out
-            raise StateRefused(f"{what}: the stage's state is no longer in it; {ways_out}")
-        if topic in self._known.inputs:
+        topology = self.arrangement.topology
+        if topic in self._changelogs:
             raise StateRefused(
-                f"{what}: the offsets of the stage's state mean nothing in it; {self._known.anew}"
+                f"{what}: the stage's state is no longer in it; {ways_out(topology)}"
+            )
+        if topic in self.arrangement.inputs:
+            raise StateRefused(
+                f"{what}: the offsets of the stage's state mean nothing in it;"
+                f" {begin_anew(topology)}"
             )
         log.error("%s: its records are gone", what)
 

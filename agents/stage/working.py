@@ -65,14 +65,11 @@ class Work:
         read = self.inlet.read(records, self.state.clock)
         self.events(read)
         self.state.next_offset = records[-1].offset + 1
-        self.lag.read(self._arrived_ns(read))
-
-    def _arrived_ns(self, read: Read) -> int:
-        """Return when the last record of a stretch arrived; 0 where only its reading is known."""
-        if not self.arrangement.is_first:
-            return read.events[-1].at_ns if read.events else 0
-        clock = self.state.clock
-        return 0 if clock.is_of_reading else clock.now_ns
+        clock, events = self.state.clock, read.events
+        if self.arrangement.is_first:
+            self.lag.arrived_ns = 0 if clock.is_of_reading else clock.now_ns
+        else:
+            self.lag.arrived_ns = events[-1].at_ns if events else 0
 
     def events(self, read: Read) -> None:
         """Give events to the operators, and write what they let go and report."""

@@ -9,7 +9,6 @@ msgpack, a tombstone where a key was removed:
     state/<operator key>   what an operator keeps (topology.model.operator)
     page/<n>               which events are held (agents.state.held)
     record/<offset>        an event held for long, whole
-    reading/<offset>       how records below this offset were read before a change of the topology
 
 `progress` has the number of the other entries of the state, and their digest
 (agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
@@ -18,7 +17,7 @@ older copy of it.
 
 Brokers compact when they like, and never what is being written. So a state of at most `MOST_WHOLE`
 entries and `MOST_WHOLE_BYTES`, with no event in it whole, is written whole once the records that a
-restore would read are many (`LastWhole`), and `progress` has where that begins, in `since`: what
+restore would read are many (`LONG`), and `progress` has where that begins, in `since`: what
 lies before is not read. Where that does not make a whole state all is read.
 """
 
@@ -34,13 +33,12 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from codec.face import Unreadable
-from topology.config.change import Contract
+from topology.config.change import Contract, StreamContract
 
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
-READING: Final = "reading/"
 STATE_FORMAT: Final = 3
 """The layout of a whole state: operators' snapshots and changes, pages, records, `Progress`. After
 the first release, raise it when any of them changes: a state of another number is refused, never
@@ -63,6 +61,8 @@ TAIL: Final = 1_000
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
 
+
+Readings = dict[int, dict[str, StreamContract]]
 
 OnProgress = Callable[[int, int], object]
 """Position in the changelog, and its end."""
@@ -93,33 +93,12 @@ class Claim(msgspec.Struct):
 class Progress(Claim):
     """How far a state of today's format is. `history`: what it began with (agents.stage.history);
     "" where that was nothing. `amid`: what begins amid its stream, of streams without a state
-    (topology.flow.stage)."""
+    (topology.flow.stage). `readings`: how records were read before the topology file changed, by
+    the offset below which that holds, for those that are still held."""
 
     history: str = ""
     amid: int = 0
-
-
-class LastWhole:
-    """Where in the changelog the state was last written whole: `since`. An attempt that was too
-    large counts as one, so that the next is as far away."""
-
-    def __init__(self, since: int = 0) -> None:
-        self.since = since
-        self._tried_at = since
-
-    def is_due(self, end: int, entries: int) -> bool:
-        """Whether a state of so many entries is to be written whole, the changelog having this
-        end."""
-        is_long = end - self._tried_at > max(LONG, TIMES_WHOLE * entries)
-        return is_long and entries <= MOST_WHOLE
-
-    def fits(self, whole: Mapping[bytes, bytes | None], end: int) -> bool:
-        """Whether it is written, now that it is there."""
-        self._tried_at = end
-        if sum(len(value or b"") for value in whole.values()) > MOST_WHOLE_BYTES:
-            return False
-        self.since = end
-        return True
+    readings: Readings = {}
 
 
 def instant_of(state: Claim) -> tuple[int, ...]:
@@ -201,23 +180,11 @@ async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None
     """Return how far the state is, by the end of its changelog; None where there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):
-        claim = await _claim_behind(logs, partition, begin)
+        read = await read_changelog(logs, partition, begin)
+        claim = claim_of({key: value for key, value in read.changes.items() if value is not None})
         if claim is not None:
             return claim
     return None
-
-
-async def _claim_behind(logs: LogReader, partition: TopicPartition, begin: int) -> Claim | None:
-    """Return what the changelog says of the state from an offset on."""
-    read = await read_changelog(logs, partition, begin)
-    return claim_of({key: value for key, value in read.changes.items() if value is not None})
-
-
-async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:
-    """Where what makes the state begins, by the last progress; None: not known."""
-    first, end = await logs.bounds(partition)
-    claim = await _claim_behind(logs, partition, max(first, end - TAIL))
-    return None if claim is None or claim.since < first else claim.since
 
 
 async def read_changelog(

@@ -233,28 +233,23 @@ class HeldPages:
     def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
         if not self._spilled:
             return
-        held = {
-            event.offset
-            for page in self.touched
-            for event in self._pages.get(page, ())
-            if event.held_by
-        }
+        pages = [self._pages.get(page, ()) for page in self.touched]
+        held = {event.offset for events in pages for event in events if event.held_by}
         gone = [o for o, page in self._spilled.items() if page in self.touched and o not in held]
         for offset in gone:
             del self._spilled[offset]
             yield f"record/{offset}", None
 
     def restore(
-        self,
-        events: Iterable[Event],
-        notes: Mapping[int, Note],
-        spilled_offsets: Iterable[int],
+        self, events: Iterable[Event], notes: Mapping[int, Note], spilled: Iterable[int]
     ) -> None:
-        """`events`: as the operators have taken them back; `notes`: theirs, by offset."""
-        for event in events:
-            page = event.offset >> PAGE_BITS
-            self._pages.setdefault(page, []).append(event)
+        """Take over what a state has. `events`: as the operators have taken them back; `notes`:
+        theirs, by offset, and those of events that could not be read, which are removed."""
+        found = {event.offset: event for event in events}
+        for offset in sorted(notes):
+            page, event = offset >> PAGE_BITS, found.get(offset)
+            self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
-            if event.held_by != notes[event.offset].held_by:
+            if event is None or event.held_by != notes[offset].held_by:
                 self.touched.add(page)  # noted by mistake: an operator did not take it
-        self._spilled = {offset: offset >> PAGE_BITS for offset in spilled_offsets}
+        self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

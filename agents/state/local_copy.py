@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from agents.state.stores import seal as sealing
+import msgspec
+
 from agents.state.stores.rocksdb import RocksdbStore
-from agents.state.stores.seal import Seal, StateTally
+from agents.state.stores.seal import SEAL, Seal, StateTally
 from agents.state.stores.store import Changes, StateStore, StoreDamaged, StoreName
 
 log = logging.getLogger(__name__)
@@ -52,27 +53,23 @@ def open_store(
     if kind == "rocksdb":
         return RocksdbStore(directory, name)
     assert redis_url is not None, "the topology file wants one with `state: redis`"
-    from agents.state.stores.redis import RedisStore, connect, hung_at
+    from agents.state.stores.redis import RedisStore, connect
 
-    return RedisStore(connect(redis_url), name, hung_at(redis_url))
+    return RedisStore(connect(redis_url), name, redis_url)
 
 
+@dataclass(eq=False)
 class LocalCopy:
     """`new_store` makes the store, or None where the topology wants no copy; `failed`
     is called with the kind of each failure. `log_id` is the id of the topic it is a copy of, ""
     where none is known."""
 
-    def __init__(
-        self,
-        name: str,
-        new_store: Callable[[], StateStore | None],
-        failed: Callable[[str], None],
-        log_id: str = "",
-    ) -> None:
-        self.name = name
-        self._new_store = new_store
-        self.failed = failed
-        self._log_id = log_id
+    name: str
+    new_store: Callable[[], StateStore | None]
+    failed: Callable[[str], None]
+    log_id: str = ""
+
+    def __post_init__(self) -> None:
         self._store: StateStore | None = None
         self._tally = StateTally()
         self._found: Seal | None = None
@@ -89,7 +86,7 @@ class LocalCopy:
         copied = Copied()
         with self._lock:
             with self._giving_up():
-                self._store = self._new_store()
+                self._store = self.new_store()
                 if self._store is not None:
                     copied = self._read_or_set_aside(self._store)
             self._position = copied.position
@@ -114,10 +111,11 @@ class LocalCopy:
         if position is None:
             return Copied()
         state = dict(store.items())
-        seal = sealing.unpacked(state.pop(sealing.KEY, None))
+        try:
+            seal = msgspec.msgpack.decode(state.pop(SEAL, b""), type=Seal)
+        except msgspec.MsgspecError:
+            raise StoreDamaged("it has no seal that can be read") from None
         self._tally.change(state)
-        if seal is None:
-            raise StoreDamaged("it has no seal that can be read")
         entries, digest = self._tally.entries, self._tally.digest
         if (position, entries, digest) != (seal.position, seal.entries, seal.digest):
             raise StoreDamaged(
@@ -136,7 +134,7 @@ class LocalCopy:
             found = self._found
             if self._store is None or self._position is None or found is None:
                 return None
-            if not same_log(found.log_id, self._log_id):
+            if not same_log(found.log_id, self.log_id):
                 return f"was made from another topic of the same name (id {found.log_id})"
             if found.position > end:
                 return f"is at {found.position}, ahead of the changelog's end {end}"
@@ -167,8 +165,8 @@ class LocalCopy:
             with self._giving_up():
                 tally = self._tally
                 tally.change(changes)
-                seal = Seal(position, tally.entries, tally.digest, self._log_id, time.time_ns())
-                sealed = {**changes, sealing.KEY: sealing.packed(seal)}
+                seal = Seal(position, tally.entries, tally.digest, self.log_id, time.time_ns())
+                sealed = {**changes, SEAL: msgspec.msgpack.encode(seal)}
                 self._store.apply(sealed, self._position, position)
                 self._position = position
 

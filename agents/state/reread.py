@@ -32,9 +32,10 @@ async def read_again(
             yield [record for record in records if record.offset in offsets], position
 
 
-async def first_of(logs: LogReader, source: TopicPartition) -> Any | None:
-    """The oldest record that the partition holds; None if it holds none."""
-    async with aclosing(logs.stretch(source, *await logs.bounds(source), 1)) as pieces:
+async def first_of(logs: LogReader, source: TopicPartition, begin: int = 0) -> Any | None:
+    """Return the first committed record from an offset on; None if there is none."""
+    first, end = await logs.bounds(source)
+    async with aclosing(logs.stretch(source, max(first, begin), end, 1)) as pieces:
         async for records, _ in pieces:
             if records:
                 return records[0]

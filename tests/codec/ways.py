@@ -101,7 +101,7 @@ class Way:
         outlet = (
             OrderedOutlet(writer, TARGETS)
             if topic == ORDERED
-            else SequencedOutlet(writer, 2, TARGETS)
+            else SequencedOutlet(writer, TARGETS, 2)
         )
         form = Form(topic, writer.names)
         self._writer(form, TARGETS, outlet.put, 2).put_all(events, outbox)

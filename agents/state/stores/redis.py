@@ -16,10 +16,9 @@ copy counts as unusable: cut off in the middle, it is read anew from the changel
 A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
 and so on. A server that has not answered at all yet is not asked again after `OPENING_S`, so
 that one that hangs holds up a start for no longer than one answer may take; and whoever opens
-another copy in it within `HUNG_S` is refused at once (`Hung`), so that many partitions, of which a
-few threads open one after the other, wait no longer than one. A retry that finds
-its change already made takes that for success: a position describes a copy fully
-of one changelog.
+another copy in it within `HUNG_S` is refused at once (`hung_since_s`), so that many partitions, of
+which a few threads open one after the other, wait no longer than one. A retry that finds its change
+already made takes that for success: a position describes a copy fully of one changelog.
 
 `items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
 the blocking one; call from a thread.
@@ -30,8 +29,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -101,32 +98,19 @@ Piece = tuple[list[bytes], list[bytes]]
 """Fields and values to set, one after the other; fields to delete."""
 
 
-@dataclass(slots=True)
-class Hung:
-    """When the server last did not answer, for all stores of it in a process."""
-
-    since_s: float = -HUNG_S
-
-    @property
-    def lately(self) -> bool:
-        return time.monotonic() - self.since_s < HUNG_S
-
-
-@lru_cache(maxsize=8)
-def hung_at(_url: str) -> Hung:
-    """One for all stores of that server in this process."""
-    return Hung()
+hung_since_s: Final[dict[str, float]] = {}
+"""By address, when a server last did not answer one who opened a copy in it."""
 
 
 class RedisStore:
     """See `agents.state.stores.store`. `client` must not retry by itself: `connect` makes one.
-    `hung`: of its server, shared by those that are not to wait for it one after the other."""
+    `address`: its server's, by which those that open copies do not wait one after the other."""
 
-    def __init__(self, client: redis.Redis, name: StoreName, hung: Hung | None = None) -> None:
+    def __init__(self, client: redis.Redis, name: StoreName, address: str = "") -> None:
         self._client = client
-        self._hung = hung or Hung()
         self._name = name
         self._key = key_of(name)
+        self._address = address or self._key
         self._seen: bytes | None = None
         self._has_answered = False
         self._closed = False
@@ -208,7 +192,8 @@ class RedisStore:
         """The answer, and the number of attempts it took."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
-        if not self._has_answered and self._hung.lately:
+        hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
+        if not self._has_answered and hung_s < HUNG_S:
             raise self._unavailable(f"it did not answer less than {HUNG_S:.0f} s ago", 0)
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
@@ -218,12 +203,12 @@ class RedisStore:
                 answer = execute(*command)
                 if not self._has_answered:
                     self._has_answered = True
-                    self._hung.since_s = -HUNG_S
+                    hung_since_s.pop(self._address, None)
                 return answer, attempts
             except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
                 hangs = not self._has_answered and time.monotonic() - began_s >= OPENING_S
                 if hangs:
-                    self._hung.since_s = time.monotonic()
+                    hung_since_s[self._address] = time.monotonic()
                 if hangs or attempts >= ATTEMPTS:
                     raise self._unavailable(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))

@@ -141,23 +141,33 @@ class RocksdbStore:
 
     def clear(self) -> None:
         self._open_db()
-        self._begin_anew(_free(self._folder, _DISCARDED))
-        _remove(self._folder, _DISCARDED)
+        self._begin_anew(_DISCARDED)
 
     def set_aside(self) -> str:
-        aside = _free(self._folder, _DAMAGED)
-        self._begin_anew(aside)
-        _remove(self._folder, _DAMAGED, DAMAGED_KEPT)
-        return f"it lies in {aside}"
+        return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
-    def _begin_anew(self, aside: Path) -> None:
+    def _begin_anew(self, kind: str, kept: int = 0) -> Path:
+        """Put the folder aside under a name of that kind, of which the newest are kept, in one
+        atomic step."""
+        folder, before = self._folder, [-1, *map(_number, _aside(self._folder, kind))]
+        aside = folder.with_name(f"{folder.name}{kind}{max(before) + 1}")
         with suppress(StoreError):
             self.close()  # which writes what is not yet in files, and nobody wants that now
         self._damage = None
         try:
-            _put_aside(self._folder, aside)
+            folder.rename(aside)
+            # Else a power cut undoes the rename, and a copy once found wrong may pass later.
+            descriptor = os.open(folder.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
         finally:
-            self._db = _open(self._folder, self._name)
+            self._db = _open(folder, self._name)
+        _remove(folder, kind, kept)
+        return aside
 
     def close(self) -> None:
         db, self._db = self._db, None
@@ -235,12 +245,8 @@ def _typed(error: Exception, name: StoreName, folder: Path) -> StoreError:
     return StoreDamaged(f"state copy {name} in {folder} is damaged: {text}")
 
 
-def _free(folder: Path, kind: str) -> Path:
-    """A name that no folder of that kind has, above all that have one."""
-    number = max(
-        (_number(path) for path in folder.parent.glob(f"{folder.name}{kind}*")), default=-1
-    )
-    return folder.with_name(f"{folder.name}{kind}{number + 1}")
+def _aside(folder: Path, kind: str) -> Iterator[Path]:
+    return folder.parent.glob(f"{folder.name}{kind}*")
 
 
 def _number(path: Path) -> int:
@@ -248,23 +254,9 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-def _put_aside(folder: Path, aside: Path) -> None:
-    """Out of the way in one atomic step, for good; nothing else may have it open."""
-    try:
-        folder.rename(aside)
-        # Else a power cut undoes the rename, and a copy once found wrong may pass later.
-        descriptor = os.open(folder.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
-
-
 def _remove(folder: Path, kind: str, kept: int = 0) -> None:
     """Remove the folders of that kind, but for the newest ones; the next time tries again."""
-    found = sorted(folder.parent.glob(f"{folder.name}{kind}*"), key=_number)
+    found = sorted(_aside(folder, kind), key=_number)
     for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
 

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-KEY: Final = b"\nseal"
+SEAL: Final = b"\nseal"
 """The key of the seal among the entries; no key of a state begins so."""
 
 _DIGEST_BYTES: Final = 8
@@ -45,10 +45,10 @@ class StateTally:
 
     def __init__(self) -> None:
         self._digests: dict[bytes, int] = {}
-        self._sum = 0
+        self.digest = 0
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> None:
-        digests, total = self._digests, self._sum
+        digests, total = self._digests, self.digest
         for key, value in changes.items():
             if value is None:
                 total -= digests.pop(key, 0)
@@ -56,28 +56,12 @@ class StateTally:
                 digest = _digest(key, value)
                 total += digest - digests.get(key, 0)
                 digests[key] = digest
-        self._sum = total % _MODULUS
+        self.digest = total % _MODULUS
 
     @property
     def entries(self) -> int:
         return len(self._digests)
 
-    @property
-    def digest(self) -> int:
-        return self._sum
-
 
 def _digest(key: bytes, value: bytes) -> int:
     return int.from_bytes(blake2b(key + b"\0" + value, digest_size=_DIGEST_BYTES).digest())
-
-
-def packed(seal: Seal) -> bytes:
-    return msgspec.msgpack.encode(seal)
-
-
-def unpacked(value: bytes | None) -> Seal | None:
-    """None where it is no seal."""
-    try:
-        return None if value is None else msgspec.msgpack.decode(value, type=Seal)
-    except msgspec.MsgspecError:
-        return None

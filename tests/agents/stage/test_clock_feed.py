@@ -15,6 +15,7 @@ from aiokafka.structs import TopicPartition
 
 import agents.stage.clock_feed
 from agents.kafka.brokers import Brokers
+from agents.stage.arrival import ArrivalClock
 from agents.stage.clock_feed import LOOKAHEAD_NS, STEP_BACK_NS, ClockFeed, FeedEnded, Share
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
@@ -140,7 +141,8 @@ async def test_a_copy_remembers_what_the_topic_no_longer_has(
 
 async def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
     feed = feed_of("127.0.0.1:1", "clock")
-    share = Share(TopicPartition("clock", 0), feed.new_copy(TopicPartition("clock", 0), "clock"))
+    place = TopicPartition("clock", 0)
+    share = Share(place, feed.new_copy(place, "clock"), ArrivalClock(0))
     feed._shares.append(share)
     now_ns = time.time_ns()
     with pytest.raises(FeedEnded, match="no longer read"):
@@ -165,7 +167,7 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
 
     feed, reader = feed_of("127.0.0.1:1", "clock"), Reader()
     partition = TopicPartition("clock", 0)
-    share = Share(partition, feed.new_copy(partition, "clock"))
+    share = Share(partition, feed.new_copy(partition, "clock"), ArrivalClock(0))
     feed._shares.append(share)
     share.clock.now_ns = 1_000 * S
     feed.wants("slow", 100 * S)

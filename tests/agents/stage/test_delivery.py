@@ -39,7 +39,7 @@ async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> N
     answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
     answers[0].set_result(None)
     answers[1].set_exception(error())
-    sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
+    sent = [*zip(("late", "dead"), answers, strict=True)]
     with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
         await delivery._all(sent)
 

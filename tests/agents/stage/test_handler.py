@@ -48,10 +48,9 @@ class FakeCheckpoints:
 class FakePartition:
     def __init__(self, rests: bool, streams_seen: frozenset[str] = frozenset()) -> None:
         self.rests = rests
-        self.streams_seen = streams_seen
+        self.metrics = SimpleNamespace(streams_seen=streams_seen)
         self.is_open = True
-        self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7)
-        self.opening = SimpleNamespace(progress=(0, 1))
+        self.state = SimpleNamespace(clock=ArrivalClock(0), next_offset=7, restored=(0, 1))
         self.checkpoints = FakeCheckpoints()
         self.overdue = ""
         self.lag, self.lag_ns = 0, 0
@@ -82,7 +81,8 @@ def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandle
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number, each in enumerate(rests):
         partition: Any = FakePartition(each)
-        found._partitions[TopicPartition("events.raw", number)] = partition
+        partition.source = TopicPartition("events.raw", number)
+        found._partitions[partition.source] = partition
     return found
 
 
@@ -252,7 +252,7 @@ class Opening:
             is_last = opening.state.source.partition == partitions - 1
             try:
                 while self.read < LARGE and not is_last:
-                    opening.progress = self.read, LARGE
+                    opening.state.note_restored(self.read, LARGE)
                     await asyncio.sleep(0)
             finally:
                 self.at_once -= 1

@@ -22,7 +22,7 @@ def lag_of(answers: list[tuple[int, int]], arrived_ns: int = 0) -> InputLag:
     for asked_at_ns, end_offset in answers:
         lag.answered(asked_at_ns, end_offset)
     if arrived_ns:
-        lag.read(arrived_ns)
+        lag.arrived_ns = arrived_ns
     return lag
 
 
@@ -65,7 +65,7 @@ def test_it_is_never_below_the_truth(seed: int, bears_append_time: bool) -> None
         before = next_offset
         next_offset = min(len(log), next_offset + random.randrange(4))
         if bears_append_time and next_offset > before:
-            lag.read(log[next_offset - 1])
+            lag.arrived_ns = log[next_offset - 1]
         truth_ns = now_ns - log[next_offset] if next_offset < len(log) else 0
         found_ns = lag.ns(next_offset, now_ns)
         by_answers_alone = next_offset == 0 or not bears_append_time

@@ -59,7 +59,7 @@ def test_the_partition_of_a_stream_is_that_of_other_kafka_clients(
 
 def sequenced(what: Event) -> tuple[tuple[str, int], Put]:
     outbox = Outbox(FakeBatch)
-    SequencedOutlet(WRITER, 5, TARGETS).put(what, outbox)
+    SequencedOutlet(WRITER, TARGETS, 5).put(what, outbox)
     (found,) = taken(outbox)
     return found
 
@@ -88,7 +88,7 @@ def test_a_record_without_a_time_is_written_with_time_zero() -> None:
 
 def test_progress_is_said_once_to_every_partition_in_use() -> None:
     outbox = Outbox(FakeBatch)
-    SequencedOutlet(WRITER, 5, TARGETS).progress(8 * MS, outbox)
+    SequencedOutlet(WRITER, TARGETS, 5).progress(8 * MS, outbox)
     found = taken(outbox)
     assert [target for target, _ in found] == [("out", 1), ("out", 3)]
     for _, put in found:

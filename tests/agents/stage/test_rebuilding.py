@@ -16,9 +16,8 @@ import agents.stage.rebuilding as room
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
-from agents.stage.readings import Readings
 from agents.stage.rebuilding import Rebuilding
-from agents.state.changelog import STATE, encoded
+from agents.state.changelog import STATE, Progress, encoded
 from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
@@ -113,15 +112,24 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
 
         breathing = asyncio.create_task(breathe())
         await asyncio.sleep(0)
-        stage, held = arrangement().operators(SOURCE), pages()
-        services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
-        into: Any = SimpleNamespace(source=SOURCE, stage=stage, held=held, readings=Readings())
-        inlet = arrangement().inlet(SOURCE)
 
         def tell(position: int, end: int) -> None:
             told.append((position, end))
 
-        rebuilding = Rebuilding(services, arrangement(), into, inlet, tell, missing.append, 7)
+        stage, held = arrangement().operators(SOURCE), pages()
+        services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
+        into: Any = SimpleNamespace(
+            source=SOURCE,
+            stage=stage,
+            held=held,
+            progress=Progress(),
+            read_until=lambda _: None,
+            restored=(7, 8),
+            note_restored=tell,
+        )
+        inlet = arrangement().inlet(SOURCE)
+
+        rebuilding = Rebuilding(services, arrangement(), into, inlet, missing.append)
         began_s = time.thread_time()
         await rebuilding.rebuild(state)
         whole_s = time.thread_time() - began_s

@@ -11,11 +11,10 @@ import pytest
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
-import agents.stage.restoring as restoring_room
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.restoring import Restoring
 from agents.state import changelog
-from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
+from agents.state.changelog import STATE_FORMAT, Claim, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
@@ -115,16 +114,16 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
             assert where == (LOG, 0)
             return log.read(position)
 
-        async def since(_: Any, __: TopicPartition) -> int | None:
-            return log.since
+        async def last(_: Any, __: TopicPartition) -> Claim | None:
+            return None if log.since is None else Claim(since=log.since)
 
-        monkeypatch.setattr(restoring_room, "read_changelog", read)
+        monkeypatch.setattr(changelog, "read_changelog", read)
 
         async def was_aborted(_: Any, __: TopicPartition, since: int, next_offset: int) -> bool:
             return next_offset in log.aborted
 
-        monkeypatch.setattr(restoring_room, "whole_since", since)
-        monkeypatch.setattr(restoring_room, "was_aborted", was_aborted)
+        monkeypatch.setattr(changelog, "last_claim", last)
+        monkeypatch.setattr(changelog, "was_aborted", was_aborted)
         brokers: Any = Offsets(committed)
         brokers.is_embedded = embedded
         ids = {"events.raw": "raw-id", LOG: NOW}

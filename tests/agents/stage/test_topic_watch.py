@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,24 +14,31 @@ from agents.stage.topic_watch import (
     FIRST_LOOKS,
     LOOK_S,
     OTHERS_EVERY,
-    Known,
     NoAnswer,
     TopicState,
     TopicWatch,
 )
 from agents.state.changelog import StateRefused
+from topology.config import parse
 
 QUARTER_OF_A_MINUTE_S = 15.0
 
-KNOWN = Known(
-    {"raw": 2, "changelog": 2, "ordered": 3},
-    {"changelog": "at the start"},
-    read={"raw"},
-    inputs={"raw"},
-    changelogs={"changelog"},
-    anew="begin anew",
-    ways_out="restore it",
-)
+
+def stage_of(
+    partitions: Mapping[str, int], inputs: Sequence[str], changelogs: Sequence[str]
+) -> Any:
+    """What is asked of an arrangement."""
+    return SimpleNamespace(
+        partitions=partitions,
+        inputs=inputs,
+        needs_whole=set(inputs),
+        changelogs=changelogs,
+        topology=parse("streams: {default: {}}"),
+    )
+
+
+KNOWN = stage_of({"raw": 2, "changelog": 2, "ordered": 3}, ["raw"], ["changelog"])
+IDS = {"changelog": "at the start"}
 SOUND: Mapping[str, TopicState] = {
     "raw": TopicState(2),
     "changelog": TopicState(2),
@@ -53,7 +62,7 @@ class Brokers:
 
 def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[str, ...]:
     async def scenario() -> tuple[str, ...]:
-        watch = TopicWatch(KNOWN, Brokers(*answers))
+        watch = TopicWatch(KNOWN, IDS, Brokers(*answers))
         for _ in range(looks):
             await watch.look()
         return watch.faults
@@ -140,7 +149,7 @@ def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixtur
 
 
 MADE_ANEW = [
-    ("changelog", "in it; restore it"),
+    ("changelog", "in it; restore the topic, or begin anew"),
     ("raw", "offsets of the stage's state mean nothing in it; begin anew"),
 ]
 
@@ -181,7 +190,7 @@ def looked(brokers: Asked, looks: int, is_well: bool = True) -> tuple[str, ...]:
     """What it says after these looks, which follow the first minute's."""
 
     async def scenario() -> tuple[str, ...]:
-        watch = TopicWatch(KNOWN, brokers, lambda: is_well)
+        watch = TopicWatch(KNOWN, IDS, brokers, lambda: is_well)
         for _ in range(FIRST_LOOKS + looks):
             await watch.look()
         return watch.faults
@@ -231,19 +240,13 @@ def test_an_input_made_anew_is_found_within_a_quarter_of_a_minute_however_many_t
     raw = [f"raw{n}" for n in range(inputs)]
     changelogs = [f"changelog{n}" for n in range(inputs)]
     written = ["ordered", "gaps"]
-    known = Known(
-        dict.fromkeys([*raw, *changelogs, *written], 2),
-        {},
-        read=raw,
-        inputs=raw,
-        changelogs=changelogs,
-    )
+    known = stage_of(dict.fromkeys([*raw, *changelogs, *written], 2), raw, changelogs)
 
     def looks_until_found(anew: str) -> int:
         now = dict.fromkeys(known.partitions, TopicState(2, topic_id="one"))
 
         async def scenario() -> int:
-            watch = TopicWatch(known, lambda topics: {topic: now[topic] for topic in topics})
+            watch = TopicWatch(known, {}, lambda topics: {topic: now[topic] for topic in topics})
             for _ in range(FIRST_LOOKS + 1):
                 await watch.look()
             now[anew] = TopicState(2, topic_id="two")

@@ -145,6 +145,23 @@ def test_what_is_held_for_long_is_written_whole_and_once(seed: int) -> None:
     assert written
 
 
+def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
+    book = Book(("reorder", "merge"), FOREVER_NS)
+    for batch in batches(troubled(5), Random(5)):
+        book.take(batch)
+    notes, held = book.noted(), sorted(book.stage.held(), key=lambda event: event.offset)
+    lost = held.pop(0)
+    again = HeldPages(FOREVER_NS, book.stage.waiting_places)
+    again.restore(held, notes, [lost.offset])
+    changes = dict(again.changes(0))
+    assert changes.pop(f"record/{lost.offset}") is None
+    (page,) = changes
+    assert page in book.log
+    assert lost.offset not in [note[0] for note in changes[page] or ()]
+    assert len(again) == len(notes) - 1
+    assert dict(again.changes(0)) == {}
+
+
 def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
     book = Book(("reorder", "merge"), FOREVER_NS)
     events = troubled(5)
