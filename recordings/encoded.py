@@ -19,8 +19,8 @@ from typing import IO, Final, NamedTuple
 
 from codec.values.schema_fault import SchemaFault
 from recordings.file import AVRO_MARK, InputError
-from topology.fields.values import UNDECODABLE, Decode, ValueFault
 from topology.wire.line_reader import LineFault
+from topology.wire.values import UNDECODABLE, Decode, ValueFault
 
 MAX_VALUE_BYTES: Final = 64 << 20
 MAX_BLOCK_BYTES: Final = 256 << 20

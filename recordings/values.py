@@ -2,7 +2,7 @@
 
 A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells, and in the
 payload a cell that JSON spells as a number or a boolean is one. A row of Parquet is a dict of
-plain values (`topology.fields.values`), and so is a value in Avro or Protobuf
+plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
 (`recordings.encoded`). `mapped_rows` makes of them the rows that a recording in
 our own form would have, `ts` and `arrival` in ns.
 
@@ -26,13 +26,13 @@ from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, text_lines
-from topology.fields.mapping import Fields
-from topology.fields.payload import as_json
-from topology.fields.times import TimeFault, instant_ns, zone_of
-from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
-from topology.fields.where import Path, Where
 from topology.wire.field_reader import NO_HEADERS, FieldReader, Refused
 from topology.wire.line_reader import LOOKED_AHEAD, LineFault, Reading, Row
+from topology.wire.mapping import Fields
+from topology.wire.payload import as_json
+from topology.wire.times import TimeFault, instant_ns, zone_of
+from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.wire.where import Path, Where
 
 NO_STAMP: Final = -MAX_INT64
 """A row has no timestamp of its own."""
@@ -92,7 +92,7 @@ def decode_row(value: Any) -> object:
 
 
 def picking_rows(paths: Sequence[Path]) -> Pick:
-    """As `topology.fields.values.picking` of `decode_row`, and cheap on JSON lines."""
+    """As `topology.wire.values.picking` of `decode_row`, and cheap on JSON lines."""
     from_line = json.picking(paths)
 
     def pick(value: Any) -> Sequence[object]:

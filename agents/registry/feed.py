@@ -39,7 +39,7 @@ from codec.values.registered import (
 )
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoder
-from topology.fields.values import Decode, ValueFault
+from topology.wire.values import Decode, ValueFault
 
 log = logging.getLogger(__name__)
 

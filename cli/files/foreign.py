@@ -18,10 +18,10 @@ from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.encoded import FileEncoding
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
-from topology.fields.payload import as_json
-from topology.fields.values import Decode, ValueFault, walked
 from topology.wire.field_reader import FieldReader, MappedFields
 from topology.wire.line_reader import LineFault, Row
+from topology.wire.payload import as_json
+from topology.wire.values import Decode, ValueFault, walked
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3

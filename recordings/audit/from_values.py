@@ -8,10 +8,10 @@ from typing import Any
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.row import AuditRow
 from recordings.values import NO_STAMP, Arrivals, FileMapping, ValueRow
-from topology.fields.values import ValueFault
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import NO_HEADERS, FieldReader, MappedFields, Refused
 from topology.wire.line_reader import Reading
+from topology.wire.values import ValueFault
 
 
 def reading_by(*, numbered: bool) -> Reading:

@@ -32,9 +32,9 @@ from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from tests.waiting import wait_until
-from topology.clock.sample import Declared, Sample, read_word
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
+from topology.model.sample import Declared, Sample, read_word
 from topology.wire.json_lines import gap_line, result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")
@@ -158,11 +158,13 @@ def written(setting: Setting, folder: Path) -> Records:
         Sender(setting, events, speed=SPEED, value=value_of).start().finish()
         beat(setting, events)
         wait_until(
-            lambda: sum(
-                len(ordered_in(read_all(setting.bootstrap, topic)))
-                for topic in (setting.ordered, topics.late, topics.dead)
-            )
-            >= wanted,
+            lambda: (
+                sum(
+                    len(ordered_in(read_all(setting.bootstrap, topic)))
+                    for topic in (setting.ordered, topics.late, topics.dead)
+                )
+                >= wanted
+            ),
             "all events to be ordered, late or refused",
             lambda: worker.log,
         )

@@ -45,12 +45,12 @@ from inorder.contract import (
     PRODUCER_KINDS,
     UNIT_NS,
 )
-from topology.fields.mapping import Fields
-from topology.fields.times import TimeFault, instant_ns, zone_of
-from topology.fields.values import Decode, Pick, Picking, Timestamp, ValueFault, lacking, picking
-from topology.fields.where import Path, Where
 from topology.model.event import digits
 from topology.wire.header_reader import WITHOUT_SEQ, Headers
+from topology.wire.mapping import Fields
+from topology.wire.times import TimeFault, instant_ns, zone_of
+from topology.wire.values import Decode, Pick, Picking, Timestamp, ValueFault, lacking, picking
+from topology.wire.where import Path, Where
 
 PLAIN: Final = PRESETS["plain"]
 _MAPPED: Final = frozenset(PLAIN)

@@ -20,7 +20,7 @@ RFC 3339 has it.
   recording one far ahead is taken as an append time is (topology.model.append_clock), so one that
   is wrong is not believed.
 * Whether the lines say when they arrived is taken from the first good one (`bears_arrivals`):
-  where it does not, nothing is learned of clocks (`Topology.without_arrivals`).
+  where it does not, nothing is learned of clocks (`topology.config.Topology.without_arrivals`).
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far, in 2100 at the
   latest: the clock of arrivals ends there, and a line that says a later `arrival` is dead. So is
   one that says an `arrival` below 0: operators begin at 0.
@@ -55,7 +55,10 @@ from inorder.contract import (
     PRODUCER_KINDS,
     UNIT_NS,
 )
-from topology.clock.sample import (
+from topology.model.append_clock import AppendClock
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.model.sample import (
     MAX_DECLARED_ERROR_NS,
     MAX_OFFSET_NS,
     MAX_SERVER,
@@ -64,10 +67,6 @@ from topology.clock.sample import (
     Sample,
     read_word,
 )
-from topology.config import Topology
-from topology.model.append_clock import AppendClock
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.outcome import Malformed
 from topology.wire.header_reader import WITHOUT_SEQ
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
@@ -119,20 +118,6 @@ class Reading(NamedTuple):
     units_ns: Mapping[str, int] = {}
     unnamed: str = DEFAULT_STREAM
     mixed: frozenset[str] = frozenset()
-
-
-def reading_of(topology: Topology) -> Reading:
-    streams = topology.streams.items()
-    return Reading(
-        frozenset(name for name, stream in streams if not stream.reorder.numbered),
-        {
-            name: UNIT_NS[stream.headers.ts_unit]
-            for name, stream in streams
-            if stream.headers.ts_unit != "ns"
-        },
-        topology.unnamed_stream,
-        frozenset(name for name, stream in streams if stream.reorder.is_mixed),
-    )
 
 
 AS_WRITTEN: Final = Reading()

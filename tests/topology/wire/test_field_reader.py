@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from codec.values.json import decode, picking
 from inorder.contract import HeaderContract
 from tests.kit.conformance import MAPPING, cases_of, fields_of
-from topology.fields.mapping import FIELD_PRESETS, Fields
-from topology.fields.where import parse_where
 from topology.wire.field_reader import FieldReader, MappedFields, Refused
 from topology.wire.header_reader import HeaderReader
+from topology.wire.mapping import FIELD_PRESETS, Fields
+from topology.wire.where import parse_where
 
 AT_NS = 5_000_000_000
 

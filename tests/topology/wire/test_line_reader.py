@@ -19,9 +19,9 @@ from pyarrow import parquet
 from recordings import rows
 from recordings.file import InputError
 from recordings.lines import read_lines
-from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, MAX_ARRIVAL_NS, LineReader, Row
 
 LAST_NS = 2**63 - 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from recordings.lines import read_lines
-from topology.clock.sample import Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Sample
 from topology.wire.line_reader import Reading
 
 BY_TIME = [

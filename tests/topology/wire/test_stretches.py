@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import Content, LineFault, LineReader, Reading, Row, bears_arrivals
 from topology.wire.stretches import Beginning, StretchReader, begins
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64
-from topology.fields.values import Timestamp
+from topology.wire.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
