@@ -71,7 +71,7 @@ def test_where_some_sources_number_nothing_a_line_without_a_number_says_so() -> 
     text = '{"source": "a", "ts": "x"}\n{"source": "a", "seq": "x"}\n{"source": "a", "stream": "q"}'
     dead = [line.content for line in read_lines("-", io.BytesIO(text.encode()), reading=reading)]
     assert [(each.reason, each.seq) for each in dead if isinstance(each, Malformed)] == [
-        ("ts_not_integer", None),
+        ("ts_unreadable", None),
         ("seq_not_integer", None),
         ("seq_missing", None),
     ]
