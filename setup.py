@@ -24,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 ROOMS = (
-    "fields", "model", "wire", "waiting", "reorder", "clock", "merge", "published", "query",
+    "model", "wire", "waiting", "reorder", "clock", "merge", "published", "query",
     "answer", "detector", "window", "window/aggregates", "window/unsure", "join", "flow",
     "pattern", "pattern/store", "pattern/compile", "pattern/match", "pattern/match/tactics",
     "pattern/match/uncertain", "pattern/run",

@@ -24,8 +24,8 @@ from benchmarks.harness import Asked, Columns, Tables, contest, scored
 from benchmarks.tables import Table, count, share, us
 from benchmarks.traces import TRACES, TraceRow
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import Sample
 from topology.config import ClockConfig
+from topology.model.sample import Sample
 from topology.published.clock import ThesisClock
 
 MS: Final = 1_000_000

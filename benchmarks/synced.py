@@ -18,12 +18,12 @@ from benchmarks.workloads.laws import S
 from benchmarks.workloads.rows import Row
 from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
-from topology.clock.sample import Sample
 from topology.config import ClockConfig, MergeConfig, StreamConfig, StreamMethods, Topology
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Step
+from topology.model.sample import Sample
 
 AFTERWARDS_NS: Final = 10 * S
 """Pass after the last event."""

@@ -18,11 +18,11 @@ from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
 from recordings.file import InputError
 from topology.config import StreamConfig, Topology
-from topology.fields.mapping import Fields
-from topology.fields.times import zone_of
-from topology.fields.values import walked
-from topology.fields.where import Where, parse_where
 from topology.wire.line_reader import Reading
+from topology.wire.mapping import Fields
+from topology.wire.times import zone_of
+from topology.wire.values import walked
+from topology.wire.where import Where, parse_where
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping

@@ -15,9 +15,9 @@ from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
 from recordings.guess import Guess, Proposal, guessed, spelled, unit_of
-from topology.fields.mapping import Fields
-from topology.fields.values import Decode, ValueFault
-from topology.fields.where import Where
+from topology.wire.mapping import Fields
+from topology.wire.values import Decode, ValueFault
+from topology.wire.where import Where
 
 SAMPLE: Final = 5_000
 """Records that a proposal is made from."""

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 from inorder.contract import STAMPED_NAMES, HeaderNames
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.reasons import fault_of
 
 Record = Any
 """As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
@@ -40,8 +41,6 @@ MAX_BATCH_RECORDS: Final = 1_000_000
 
 STRETCH: Final = 4_096
 """Records of a batch that are decoded at one go."""
-
-UNREADABLE: Final = "record_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class Unreadable:
     def dead(self, arrival_ns: int) -> Malformed:
         many = self.first != self.offset
         place = f"offsets {self.first} to {self.offset}" if many else f"offset {self.offset}"
-        detail = f"{place}: {self.detail}; send it by a sound Kafka client"
-        return Malformed(arrival_ns, self.first, UNREADABLE, detail, record=self)
+        fault = fault_of("record", "unreadable", place, told=self.detail)
+        return Malformed(arrival_ns, self.first, *fault, record=self)
 
 
 # What is wrong with a record; both codecs name it so.

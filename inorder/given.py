@@ -15,7 +15,7 @@ from topology.model.outcome import Malformed, Report, Step
 from topology.model.result import Finding
 from topology.window.aggregates.custom import Function
 from topology.wire.json_lines import in_time, report_line, result_line
-from topology.wire.line_reader import Content, LineReader, Row, reading_of
+from topology.wire.line_reader import Content, LineReader, Row
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
 """A mapping is a line of `inorder replay`, read as the command reads it."""
@@ -69,7 +69,7 @@ class Reader:
     it; it carries the arrival clock, from `arrival_ns` on, from one to the next."""
 
     def __init__(self, topology: Topology, number: int = 0, arrival_ns: int | None = None) -> None:
-        self._lines = LineReader(reading_of(topology), arrival_ns)
+        self._lines = LineReader(topology.reading(), arrival_ns)
         self.number = number
 
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:

@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
 from recordings.plausible import OLDEST_NS, YEAR_NS
-from topology.fields.values import Timestamp
+from topology.wire.values import Timestamp
 
 MAX_ROWS: Final = 5_000
 MAX_FIELDS: Final = 200

@@ -28,7 +28,8 @@ from recordings.row import (
     is_known,
     place,
 )
-from topology.wire.line_reader import LineFault, Row
+from topology.wire.line_reader import Row
+from topology.wire.reasons import Fault, fault_of
 
 MAX_VALUE_BYTES: Final = 64 << 20
 MAX_CHUNK_BYTES: Final = 1 << 30
@@ -121,7 +122,7 @@ def _is_text(type_: Any) -> bool:
 
 def _parquet_row(number: int, values: dict[str, Any], columns: list[Column]) -> Row:
     found: dict[str, Any] = {}
-    fault: LineFault | None = None
+    fault: Fault | None = None
     for column in columns:
         value = values[column.name]
         if value is None:
@@ -130,8 +131,7 @@ def _parquet_row(number: int, values: dict[str, Any], columns: list[Column]) -> 
             try:
                 value = orjson.loads(value)
             except orjson.JSONDecodeError as wrong:
-                detail = f"column `payload` is not JSON: {wrong.msg}; use a struct or JSON text"
-                fault = LineFault("payload_not_json", detail)
+                fault = fault_of("payload", "not_json", "column `payload`", told=wrong.msg)
                 continue
         place(found, column, value)
     return Row(number, found, fault)

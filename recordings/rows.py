@@ -24,7 +24,8 @@ import orjson
 
 from recordings.file import Form, InputError, opened
 from recordings.row import Column, columns_of, place
-from topology.wire.line_reader import LineFault, Row
+from topology.wire.line_reader import Row
+from topology.wire.reasons import Fault, fault_of
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20
@@ -73,23 +74,22 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
     """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
     mark."""
     for number, line in text_lines(raw, begins=begins):
-        if isinstance(line, LineFault):
+        if isinstance(line, Fault):
             yield Row(number, {}, line)
             continue
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
-            detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
-            yield Row(number, {}, LineFault("line_not_json", detail))
+            told = f"{wrong.msg} (column {wrong.colno})"
+            yield Row(number, {}, fault_of("line", "not_json", "the line", told=told))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
         else:
-            detail = 'JSON, but not an object; write {"source": …, "seq": …}'
-            yield Row(number, {}, LineFault("line_not_object", detail))
+            yield Row(number, {}, fault_of("line", "not_object", "the line"))
 
 
-def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | LineFault]]:
+def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | Fault]]:
     """Lines that are not blank, numbered from 1, and what is too long for one; `begins`: as in
     `json_rows`."""
     number = 0
@@ -97,8 +97,8 @@ def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, b
         number += 1
         if len(line) > MAX_LINE_BYTES:
             _skip_line(raw, line)
-            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
-            yield number, LineFault("line_huge", detail)
+            told = f"more than {MAX_LINE_BYTES} bytes"
+            yield number, fault_of("line", "huge", "the line", told=told)
             continue
         if number == 1 and begins:
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -114,7 +114,7 @@ def _skip_line(raw: LineSource, line: bytes) -> None:
 def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
     columns: list[Column] = []
     for number, cells in csv_lines(raw, path):
-        if isinstance(cells, LineFault):
+        if isinstance(cells, Fault):
             yield Row(number, {}, cells)
         elif not columns:
             columns = columns_of(cells, path, needed)
@@ -145,7 +145,7 @@ class _Lines:
         return line
 
 
-def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | LineFault]]:
+def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Fault]]:
     """The names of the columns, then the cells of each row, numbered by lines; a row has as many
     cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
@@ -172,14 +172,11 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Line
             except StopIteration:
                 return
             except csv.Error as wrong:
-                detail = f"not CSV: {wrong}; double each quote within a quoted cell, and end it"
-                yield number, LineFault("row_not_csv", detail)
+                yield number, fault_of("row", "not_csv", "the row", told=str(wrong))
                 continue
             if cells and len(cells) != len(names):
-                detail = (
-                    f"{len(cells)} cells under {len(names)} columns; write an empty cell for none"
-                )
-                yield number, LineFault("row_ragged", detail)
+                told = f"{len(cells)} under {len(names)} columns"
+                yield number, fault_of("row", "ragged", "the row", told=told)
             elif cells:
                 yield number, cells
     finally:
@@ -188,18 +185,17 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Line
 
 def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
     values: dict[str, Any] = {}
-    fault: LineFault | None = None
+    fault: Fault | None = None
     for cell, column in zip(cells, columns, strict=True):
         if cell == "":
             continue
         try:
             value = column.read(cell if cell.isascii() else _sound(cell))
         except UnicodeEncodeError:
-            detail = f"column `{column.name}` is not UTF-8; save the file as UTF-8"
-            fault = fault or LineFault("row_undecodable", detail)
+            fault = fault or fault_of("row", "undecodable", f"column `{column.name}`")
         except orjson.JSONDecodeError as wrong:
-            detail = f"column `payload` is not JSON: {wrong.msg}; quote text as JSON does"
-            fault = fault or LineFault("payload_not_json", detail)
+            not_json = fault_of("payload", "not_json", "column `payload`", told=wrong.msg)
+            fault = fault or not_json
         else:
             place(values, column, value)
     return Row(number, values, fault)

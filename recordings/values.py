@@ -2,7 +2,7 @@
 
 A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells, and in the
 payload a cell that JSON spells as a number or a boolean is one. A row of Parquet is a dict of
-plain values (`topology.fields.values`), and so is a value in Avro or Protobuf
+plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
 (`recordings.encoded`). `mapped_rows` makes of them the rows that a recording in
 our own form would have, `ts` and `arrival` in ns.
 
@@ -21,21 +21,20 @@ from typing import IO, Any, Final, NamedTuple
 import orjson
 
 from codec.values import json
-from inorder.contract import MAX_INT64, UNIT_NS
+from inorder.contract import UNIT_NS
 from recordings.encoded import FileEncoding, container_values, delimited_values
 from recordings.file import Form, opened
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, text_lines
-from topology.fields.mapping import Fields
-from topology.fields.payload import as_json
-from topology.fields.times import TimeFault, instant_ns, zone_of
-from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
-from topology.fields.where import Path, Where
-from topology.wire.field_reader import NO_HEADERS, FieldReader, Refused
-from topology.wire.line_reader import LOOKED_AHEAD, LineFault, Reading, Row
-
-NO_STAMP: Final = -MAX_INT64
-"""A row has no timestamp of its own."""
+from topology.model.outcome import Malformed
+from topology.wire.field_reader import NO_HEADERS, FieldReader
+from topology.wire.line_reader import LOOKED_AHEAD, Reading, Row
+from topology.wire.mapping import Fields
+from topology.wire.payload import as_json
+from topology.wire.reasons import Fault, fault_of, times_in
+from topology.wire.times import instant_ns, zone_of
+from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.wire.where import Path, Where
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_NUMBER_CHARS: Final = 40
@@ -48,7 +47,7 @@ class ValueRow(NamedTuple):
 
     number: int
     value: Any
-    fault: LineFault | None = None
+    fault: Fault | None = None
     is_text: bool = False
     encoded: bytes | None = None
 
@@ -92,7 +91,7 @@ def decode_row(value: Any) -> object:
 
 
 def picking_rows(paths: Sequence[Path]) -> Pick:
-    """As `topology.fields.values.picking` of `decode_row`, and cheap on JSON lines."""
+    """As `topology.wire.values.picking` of `decode_row`, and cheap on JSON lines."""
     from_line = json.picking(paths)
 
     def pick(value: Any) -> Sequence[object]:
@@ -125,7 +124,7 @@ def value_rows(
                     yield _encoded_row(number, value)
             case Form.JSON_LINES:
                 for number, line in text_lines(raw):
-                    fault = line if isinstance(line, LineFault) else None
+                    fault = line if isinstance(line, Fault) else None
                     yield ValueRow(number, None if fault else line, fault)
             case Form.CSV:
                 yield from _csv_values(raw, path, needed)
@@ -137,17 +136,17 @@ def value_rows(
 
 
 def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> ValueRow:
-    if isinstance(value, LineFault):
+    if isinstance(value, Fault):
         return ValueRow(number, None, value)
     if isinstance(value, dict):
         return ValueRow(number, value, encoded=encoded)
-    return ValueRow(number, None, LineFault(UNDECODABLE, "the value is no record with fields"))
+    return ValueRow(number, None, Fault(UNDECODABLE, "the value is no record with fields"))
 
 
 def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:
     names: list[str] = []
     for number, cells in csv_lines(raw, path):
-        if isinstance(cells, LineFault):
+        if isinstance(cells, Fault):
             yield ValueRow(number, None, cells)
         elif not names:
             names = cells
@@ -158,8 +157,7 @@ def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[V
             if all(cell.isascii() or _is_sound(cell) for cell in value.values()):
                 yield ValueRow(number, value, is_text=True)
             else:
-                detail = "a cell is not UTF-8; save the file as UTF-8"
-                yield ValueRow(number, None, LineFault("row_undecodable", detail))
+                yield ValueRow(number, None, fault_of("row", "undecodable", "a cell"))
 
 
 def _is_sound(cell: str) -> bool:
@@ -237,17 +235,13 @@ def mapped_rows(
         if each.fault is not None:
             yield Row(number, {}, each.fault)
             continue
-        found = reader.found(NO_HEADERS, None, value, NO_STAMP)
-        values: dict[str, Any] = {
-            "stream": found.stream, "source": found.source, "seq": found.seq, "epoch": found.epoch,
-        }  # fmt: skip
+        found = reader.read(NO_HEADERS, None, value, 0, 0, number)
+        values = reader.values_of(found)
         row = Row(number, values, ts_is_instant=True, is_mapped=True)
-        if isinstance(found, Refused):
-            fault = LineFault(found.reason, found.detail)
+        if isinstance(found, Malformed):
+            fault = Fault(found.reason, found.detail)
             yield row._replace(values=values if found.source else {}, fault=fault)
             continue
-        values["ts"] = None if found.ts_ns == NO_STAMP else found.ts_ns
-        values["type"], values["kind"] = found.type, found.kind or None
         try:
             values["arrival"] = arrivals.of(value)
             payload = each.payload()
@@ -255,7 +249,7 @@ def mapped_rows(
                 each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
             )
         except ValueFault as refused:
-            yield row._replace(fault=LineFault(refused.reason, refused.detail))
+            yield row._replace(fault=Fault(refused.reason, refused.detail))
         else:
             yield row
 
@@ -267,7 +261,8 @@ class Arrivals:
         where = mapping.arrival
         self._where = where
         self._pick = None if where is None else picking_rows([where.path])
-        self._unit_ns = UNIT_NS[mapping.fields.ts_unit]
+        self._unit = mapping.fields.ts_unit
+        self._unit_ns = UNIT_NS[self._unit]
         self._zone = zone_of(mapping.fields.ts_zone)
 
     def of(self, value: Any) -> int | None:
@@ -277,7 +272,8 @@ class Arrivals:
         (given,) = self._pick(value)
         if given is None:
             return None
-        try:
-            return instant_ns(given, self._unit_ns, self._zone)
-        except TimeFault as wrong:
-            raise ValueFault(f"arrival_{wrong.fault}", f"`{self._where}` {wrong}") from None
+        found_ns = instant_ns(given, self._unit_ns, self._zone)
+        if isinstance(found_ns, str):
+            times = times_in(self._unit)
+            raise ValueFault(*fault_of("arrival", found_ns, f"`{self._where}`", times))
+        return found_ns

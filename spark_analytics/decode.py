@@ -20,11 +20,9 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | `complete_ns`         |                  | yes     | C, of a watermark                   |
 | `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
 
-A fault is `<field>_<word>`, the words being those of `topology.wire.header_reader`, the first that
-applies; `stamp_missing` and `stamp_unreadable` for what only stages write, `unknown_stream`
-by `of_streams`. `split` parts
-the rows into events, control records and bad ones; bad rows keep coordinates and reason,
-never the payload, which lies in the topic.
+A fault is `<field>_<word>`, the first that applies, in the words of `topology.wire.reasons`;
+`unknown_stream` by `of_streams`. `split` parts the rows into events, control records and bad ones;
+bad rows keep coordinates and reason, never the payload, which lies in the topic.
 
 Readers of topics that stages write set `read_committed` (`jobs`). Cost: two projections, no
 shuffle; in code that Spark generates, since it interprets functions over arrays (`filter`), a
@@ -41,7 +39,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES, PRODUCER_KINDS
+from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, PRODUCER_KINDS
 from spark_analytics.instants import (
     digits,
     header_time_ns,
@@ -52,6 +50,7 @@ from spark_analytics.instants import (
 )
 from spark_analytics.once import once
 from topology.config import HeaderConfig
+from topology.wire.reasons import integers_in, times_in, words_of
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 BAD: Final = (*RECORD[:4], "stream", "source", "epoch", "seq", "reason", "detail")
@@ -238,13 +237,24 @@ def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
     return once(first["r"]).alias("fault"), once(first["d"]).alias("detail")
 
 
-def _says(name: str, field: str, remedy: str) -> Column:
-    shown = F.substring(F.coalesce(_text(field), F.hex(_bytes(field)), F.lit("")), 1, SHOWN_CHARS)
-    return F.concat(F.lit(f"header `{name}` is `"), shown, F.lit(f"`; {remedy}"))
+def _fault(
+    field: str, word: str, when: Column, name: str, takes: str = "", shown: str | None = None
+) -> _Fault:
+    """A fault in the words of all readers; `shown`: the field whose header it tells."""
+    words = words_of(field, word, takes)
+    place = f"header `{name}` {words.what}"
+    detail = F.lit(f"{place}; {words.remedy}")
+    if shown is not None:
+        text = F.coalesce(_text(shown), F.hex(_bytes(shown)), F.lit(""))
+        told = F.substring(text, 1, SHOWN_CHARS)
+        detail = F.concat(F.lit(f"{place}: `"), told, F.lit(f"`; {words.remedy}"))
+    return _Fault(f"{field}_{word}", when, detail)
 
 
 def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
-    faults = [
+    kind = _count("kind") > 0
+    unknown = kind & ~F.coalesce(_text("kind").isin(*sorted(PRODUCER_KINDS)), F.lit(False))
+    return [
         *_text_faults("source", names["source"], MAX_SOURCE_BYTES, needed=True),
         *_number_faults("seq", names["seq"], needed=True),
         *_text_faults("stream", names["stream"], MAX_STREAM_BYTES),
@@ -252,26 +262,20 @@ def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
         *_time_faults(names["ts"], unit),
         *_text_faults("type", names["type"], None),
         *_header_faults("kind", names["kind"], may_be_empty=True),
+        _fault("kind", "unknown", unknown, names["kind"], shown="kind"),
     ]
-    kind = _count("kind") > 0
-    unknown = kind & ~F.coalesce(_text("kind").isin(*sorted(PRODUCER_KINDS)), F.lit(False))
-    remedy = "write heartbeat, bye or no header"
-    return [*faults, _Fault("kind_unknown", unknown, _says(names["kind"], "kind", remedy))]
 
 
 def _header_faults(
     field: str, name: str, *, needed: bool = False, may_be_empty: bool = False
 ) -> Iterator[_Fault]:
     """Yield what may be wrong with any header."""
-    repeated = f"header `{name}` stands there more than once; once is enough"
-    yield _Fault(f"{field}_repeated", _count(field) > 1, F.lit(repeated))
+    yield _fault(field, "repeated", _count(field) > 1, name)
     if needed:
-        missing = f"header `{name}` is missing; write it on every record"
-        yield _Fault(f"{field}_missing", _count(field) == 0, F.lit(missing))
+        yield _fault(field, "missing", _count(field) == 0, name)
     if not may_be_empty:
         void = F.coalesce(F.length(_bytes(field)), F.lit(0)) == 0
-        empty = f"header `{name}` is empty; write a value or leave it out"
-        yield _Fault(f"{field}_empty", (_count(field) > 0) & void, F.lit(empty))
+        yield _fault(field, "empty", (_count(field) > 0) & void, name)
 
 
 def _text_faults(
@@ -280,22 +284,21 @@ def _text_faults(
     """Yield what may be wrong with a text; one without a bound may be empty."""
     yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
-        huge = F.length(_bytes(field)) > max_bytes
-        yield _Fault(f"{field}_huge", huge, _says(name, field, f"write at most {max_bytes} bytes"))
+        yield _fault(field, "huge", F.length(_bytes(field)) > max_bytes, name, shown=field)
     spoilt = _bytes(field).isNotNull() & _text(field).isNull()
-    yield _Fault(f"{field}_undecodable", spoilt, _says(name, field, "write UTF-8"))
+    yield _fault(field, "undecodable", spoilt, name, shown=field)
 
 
 def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Fault]:
     unread = _bytes(field).isNotNull() & _number(field).isNull()
     text = F.coalesce(_text(field), F.lit(""))
-    plain = text.rlike(DIGITS)
-    says = _says(name, field, "write ASCII digits, 0 to 9223372036854775807")
+    plain, takes = text.rlike(DIGITS), integers_in(0, MAX_INT64)
+    below = unread & text.rlike(r"\A-[0-9]+\z")
     return [
         *_header_faults(field, name, needed=needed),
-        _Fault(f"{field}_negative", unread & text.rlike(r"\A-[0-9]+\z"), says),
-        _Fault(f"{field}_not_integer", unread & ~plain, says),
-        _Fault(f"{field}_huge", unread & plain, says),
+        _fault(field, "negative", below, name, takes, field),
+        _fault(field, "not_integer", unread & ~plain, name, takes, field),
+        _fault(field, "huge", unread & plain, name, takes, field),
     ]
 
 
@@ -303,12 +306,10 @@ def _time_faults(name: str, unit: str) -> list[_Fault]:
     unread = _bytes("ts").isNotNull() & _number("ts").isNull()
     text = _text("ts")
     number = F.coalesce(text.rlike(r"\A-?[0-9]+\z") | is_rfc3339(text), F.lit(False))
-    huge = _says(name, "ts", "write a time between 1678 and 2261")
-    remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
     return [
         *_header_faults("ts", name),
-        _Fault("ts_huge", unread & number, huge),
-        _Fault("ts_unreadable", unread, _says(name, "ts", remedy)),
+        _fault("ts", "huge", unread & number, name, shown="ts"),
+        _fault("ts", "unreadable", unread, name, times_in(unit), "ts"),
     ]
 
 
@@ -317,14 +318,12 @@ def _stamp_faults(names: dict[str, str]) -> list[_Fault]:
     faults = []
     for field, name in (("ref", "refTs"), ("err", "err"), ("at", "at"), ("segment", "segment")):
         due = is_data if field == "segment" else F.lit(True)
-        absent = f"header `{name}` is missing; only stages may write to this topic"
-        faults.append(_Fault("stamp_missing", due & (_count(field) == 0), F.lit(absent)))
         unread = due & _number(field).isNull()
-        says = _says(name, field, "only stages may write to this topic")
-        faults.append(_Fault("stamp_unreadable", unread, says))
-    missing = is_data & (_count("source") == 0)
-    detail = f"header `{names['source']}` is missing; write it on every record"
-    faults.append(_Fault("source_missing", missing, F.lit(detail)))
-    no_number = is_data & _number("seq").isNull()
-    says = _says(names["seq"], "seq", "only stages may write to this topic")
-    return [*faults, _Fault("seq_not_integer", no_number, says)]
+        faults.append(_fault("stamp", "missing", due & (_count(field) == 0), name))
+        faults.append(_fault("stamp", "unreadable", unread, name, shown=field))
+    takes = integers_in(0, MAX_INT64)
+    return [
+        *faults,
+        _fault("source", "missing", is_data & (_count("source") == 0), names["source"]),
+        _fault("seq", "not_integer", is_data & _number("seq").isNull(), names["seq"], takes, "seq"),
+    ]

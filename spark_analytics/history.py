@@ -52,7 +52,7 @@ from spark_analytics.topic_source import (
 from topology.config import Topology, parse
 from topology.flow.instants import whole_instants
 from topology.wire.json_lines import step_lines
-from topology.wire.line_reader import Row, reading_of
+from topology.wire.line_reader import Row
 
 ROWS: Final = 16_384
 """The most rows of a batch."""
@@ -201,7 +201,7 @@ def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
     """The rows of a table that follow from rows of events, as batches of Arrow."""
     topology = topology_of(setting)
-    steps = replayed(topology, lines_of(rows, reading_of(topology)), Summary())
+    steps = replayed(topology, lines_of(rows, topology.reading()), Summary())
     lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
     next_of = Counter[str | None]()
     for held in several((line for line in lines if TABLE_OF[line["kind"]] == table), ROWS):

@@ -34,7 +34,7 @@ from agents.registry.client import (
 from codec.values.registered import SCHEMA_REFUSED, SCHEMA_UNKNOWN, RegisteredSchemas, unknown
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoder
-from topology.fields.values import Decode, ValueFault
+from topology.wire.values import Decode, ValueFault
 
 log = logging.getLogger(__name__)
 

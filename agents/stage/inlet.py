@@ -29,8 +29,9 @@ from topology.flow.stage import placeholder
 from topology.model.encoded import Encoded, ReadEncoded
 from topology.model.event import Event
 from topology.model.outcome import Malformed, dead_letter
-from topology.wire.field_reader import FieldReader, Refused
+from topology.wire.field_reader import FieldReader
 from topology.wire.header_reader import HeaderReader
+from topology.wire.reasons import HUGE, fault_of
 from topology.wire.signed import SignatureCheck
 
 Record = Any
@@ -163,22 +164,26 @@ class RawInlet(Inlet):
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
         )
+        return self._bounded(item)
+
+    def _bounded(self, item: Event | Malformed) -> Event | Malformed:
+        """The item, or a dead letter if its record is too large."""
         if isinstance(item, Event):
+            record = item.record
             count, size = len(record.headers), largest_size(record)
+            told = ""
             if count > MAX_HEADERS:
-                fault = f"the record has {count} headers, and {MAX_HEADERS} are allowed"
-                return dead_letter(item, item.arrival_ns, "record_huge", fault)
-            if size > self._max_record_bytes:
-                fault = (
-                    f"key, value and headers take {size} bytes, and {self._max_record_bytes} are"
-                    " allowed; send a reference to the payload"
-                )
-                return dead_letter(item, item.arrival_ns, "record_huge", fault)
+                told = f"{count} headers, and {MAX_HEADERS} are allowed"
+            elif size > self._max_record_bytes:
+                told = f"{size} bytes, and {self._max_record_bytes} are allowed"
+            if told:
+                fault = fault_of("record", HUGE, "the record", told=told)
+                return dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
         return item
 
 
 class MappedInlet(RawInlet):
-    """Input topics that others made: each record is translated into headers of the contract
+    """Input topics that others made: each event gets headers of the contract by its mapping
     (topology.wire.field_reader), which all that follows reads and writes on. Records of the type
     `spilled` have been, and were checked, before; it is handed in, as no compiler of ours knows
     msgspec. `short`: the codec's short way, where the mapping has one."""
@@ -202,8 +207,7 @@ class MappedInlet(RawInlet):
         unit_ns = UNIT_NS[fields.fields.ts_unit]
         form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
         self._events = (plain.EventReader if short is None else EventReader)(form, self.one)
-        self._is_stamped = fields.fields.ts.place != "timestamp"
-        if not self._is_stamped:
+        if fields.fields.ts.place == "timestamp":
             self._ts_name = ""  # the broker may have written it: no evidence about a broker
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
@@ -211,22 +215,15 @@ class MappedInlet(RawInlet):
             return super().one(record, arrival_ns)
         headers, key, value = record.headers, record.key, record.value
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
-        found = self._fields.found(headers, key, value, stamp_ns, self._partition)
-        if isinstance(found, Refused):
-            by_time = found.stream in self._reader.by_time
-            seq = record.offset if by_time else found.seq
-            return Malformed(
-                arrival_ns, record.offset, found.reason, found.detail, found.stream, found.source,
-                found.epoch, seq, record,
+        item = self._fields.read(
+            headers, key, value, stamp_ns, arrival_ns, record.offset, record, self._partition
+        )
+        if isinstance(item, Event):
+            item.record = PlainRecord(
+                record.offset, record.timestamp, record.timestamp_type, key, value,
+                self._fields.headers(item, headers),
             )  # fmt: skip
-        translated = PlainRecord(
-            record.offset, record.timestamp, record.timestamp_type, key, value,
-            self._fields.headers(found, headers),
-        )  # fmt: skip
-        event = super().one(translated, arrival_ns)
-        if isinstance(event, Event):
-            event.is_stamped = self._is_stamped
-        return event
+        return self._bounded(item)
 
 
 def largest_size(record: Record) -> int:

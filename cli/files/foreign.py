@@ -18,10 +18,12 @@ from inorder import rfc3339
 from recordings.audit.from_values import reading_by
 from recordings.encoded import FileEncoding
 from recordings.values import FileMapping, ValueRow, mapped_rows, value_rows
-from topology.fields.payload import as_json
-from topology.fields.values import Decode, ValueFault, walked
-from topology.wire.field_reader import FieldReader, MappedFields
-from topology.wire.line_reader import LineFault, Row
+from topology.model.outcome import Malformed
+from topology.wire.field_reader import FieldReader
+from topology.wire.line_reader import Row
+from topology.wire.payload import as_json
+from topology.wire.reasons import Fault
+from topology.wire.values import Decode, ValueFault, walked
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
@@ -118,13 +120,14 @@ def topic_rows(
 
 def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival_ns: int) -> Row:
     stamp_ns = message.timestamp * NS_PER_MS
-    found = reader.found(message.headers, message.key, message.value, stamp_ns, message.partition)
-    if not isinstance(found, MappedFields):
-        return Row(number, {}, LineFault(found.reason, found.detail))
-    values: dict[str, Any] = {
-        "source": found.source, "seq": found.seq, "epoch": found.epoch, "ts": found.ts_ns,
-        "type": found.type, "kind": found.kind or None, "arrival": arrival_ns,
-    }  # fmt: skip
+    found = reader.read(
+        message.headers, message.key, message.value, stamp_ns,
+        offset=number, partition=message.partition,
+    )  # fmt: skip
+    if isinstance(found, Malformed):
+        return Row(number, {}, Fault(found.reason, found.detail))
+    values = reader.values_of(found) | {"ts": found.ts_ns, "arrival": arrival_ns}
+    del values["stream"]  # of a topic one stream is proposed
     try:
         values["payload"] = as_json(walked(decode(message.value), reader.fields.payload.path))
     except ValueFault:

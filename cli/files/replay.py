@@ -34,7 +34,7 @@ from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
 from topology.reorder.settings import Rule
 from topology.wire.json_lines import line_json, step_lines
-from topology.wire.line_reader import Line, Reading, reading_of
+from topology.wire.line_reader import Line, Reading
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -87,7 +87,7 @@ def command(
     summary = Summary()
     with readable():
         with counting("events") as advance:
-            reading = reading_of(topology)
+            reading = topology.reading()
             lines = watched(
                 lines_read(events, values, reading),
                 Plausibility(reading, time.time_ns(), "" if values is None else "--ts-unit"),

@@ -27,7 +27,7 @@ from recordings.values import FileMapping, mapped_rows
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead
-from topology.wire.line_reader import Row, reading_of
+from topology.wire.line_reader import Row
 
 MAX_REPORTED: Final = 20
 """Malformed rows that are reported one by one."""
@@ -174,7 +174,7 @@ def mapped(
     left_out: LeftOut,
 ) -> Iterator[Event]:
     """The rows of any file that have source, number and time, each with its bytes."""
-    reading = reading_alone(values) if topology is None else reading_of(topology)
+    reading = reading_alone(values) if topology is None else topology.reading()
     for number, content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
         advance(1)
         left_out.row = number

@@ -32,7 +32,7 @@ import fastavro
 from fastavro import _read_py, read
 
 from codec.values.schema_fault import SchemaFault
-from topology.fields.values import UNDECODABLE, Decode, Timestamp, ValueFault
+from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 
 MAX_TYPES: Final = 5_000
 MAX_DEPTH: Final = 64

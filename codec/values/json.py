@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.fields.values import UNDECODABLE, ValueFault, walked
-from topology.fields.where import Path
+from topology.wire.values import UNDECODABLE, ValueFault, walked
+from topology.wire.where import Path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 """What comes out of hostile JSON; the last of a number with an exponent beyond all bounds."""
@@ -70,7 +70,7 @@ class JsonPick:
 
 
 def picking(paths: Sequence[Path]) -> JsonPick:
-    """As `topology.fields.values.Picking`."""
+    """As `topology.wire.values.Picking`."""
     return JsonPick(paths)
 
 

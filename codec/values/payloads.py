@@ -11,10 +11,10 @@ from codec.values.mapped import registered_schemas
 from codec.values.registered import RegisteredSchemas, without_prefix
 from codec.values.schemas import values_decoder
 from topology.config import StreamConfig, Topology
-from topology.fields.payload import as_json
-from topology.fields.values import Decode, ValueFault, walked
-from topology.fields.where import Path
 from topology.model.encoded import ReadEncoded
+from topology.wire.payload import as_json
+from topology.wire.values import Decode, ValueFault, walked
+from topology.wire.where import Path
 
 WHOLE: Final[Path] = ()
 

@@ -15,8 +15,8 @@ from codec.values import int64, json, raw
 from codec.values.registered import RegisteredSchemas, without_prefix
 from codec.values.schema_fault import SchemaFault
 from topology.config import SchemaConfig
-from topology.fields.values import Decode, Pick, Picking
-from topology.fields.where import Path as FieldPath
+from topology.wire.values import Decode, Pick, Picking
+from topology.wire.where import Path as FieldPath
 
 REGISTERED: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without their schema."""

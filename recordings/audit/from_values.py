@@ -7,11 +7,13 @@ from typing import Any
 
 from inorder.contract import DEFAULT_STREAM
 from recordings.audit.row import AuditRow
-from recordings.values import NO_STAMP, Arrivals, FileMapping, ValueRow
-from topology.fields.values import ValueFault
+from recordings.values import Arrivals, FileMapping, ValueRow
+from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.field_reader import NO_HEADERS, FieldReader, MappedFields, Refused
+from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.line_reader import Reading
+from topology.wire.reasons import fault_of
+from topology.wire.values import ValueFault
 
 
 def reading_by(*, numbered: bool) -> Reading:
@@ -28,31 +30,34 @@ def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[Aud
         if row.fault is not None:
             yield Malformed(0, row.number, *row.fault)
             continue
-        found = reader.found(NO_HEADERS, None, row.value, NO_STAMP)
+        found = reader.read(NO_HEADERS, None, row.value, 0, offset=row.number)
         try:
             arrival_ns = None if mapping.arrival is None else arrivals.of(row.value)
         except ValueFault as wrong:
             yield Malformed(0, row.number, wrong.reason, wrong.detail)
             continue
-        yield audit_row(found, arrival_ns, 0, row.number)
+        if isinstance(found, Event) and not found.is_stamped:
+            yield Malformed(0, row.number, *fault_of("ts", "missing", "`--ts`"))
+        else:
+            yield audit_row(reader, found, arrival_ns, 0)
 
 
 def audit_row(
-    found: MappedFields | Refused, arrival_ns: int | None, partition: int, offset: int
+    reader: FieldReader, found: Event | Malformed, arrival_ns: int | None, partition: int
 ) -> AuditRow | Malformed:
     """One record by what its mapping found."""
-    if isinstance(found, Refused):
-        return Malformed(0, offset, found.reason, found.detail, source=found.source)
-    if found.ts_ns == NO_STAMP:
-        return Malformed(0, offset, "ts_missing", "no time is mapped; name one: --ts")
-    return AuditRow(
-        found.source, found.seq, found.epoch, found.ts_ns, arrival_ns, partition, offset
-    )
+    if isinstance(found, Malformed):
+        return Malformed(0, found.offset, found.reason, found.detail, source=found.source)
+    seq, epoch = reader.own_seq(found), None if found.epoch == NO_EPOCH else found.epoch
+    return AuditRow(found.source, seq, epoch, found.ts_ns, arrival_ns, partition, found.offset)
 
 
 def row_of_record(
     reader: FieldReader, record: Any, timestamp_ns: int, arrival_ns: int | None
 ) -> AuditRow | Malformed:
     """One record of a topic; `timestamp_ns` is its own time."""
-    found = reader.found(record.headers, record.key, record.value, timestamp_ns, record.partition)
-    return audit_row(found, arrival_ns, record.partition, record.offset)
+    found = reader.read(
+        record.headers, record.key, record.value, timestamp_ns,
+        offset=record.offset, partition=record.partition,
+    )  # fmt: skip
+    return audit_row(reader, found, arrival_ns, record.partition)

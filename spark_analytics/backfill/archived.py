@@ -46,7 +46,7 @@ from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.config import Topology
 from topology.wire.json_lines import JsonObject
-from topology.wire.line_reader import Row, reading_of
+from topology.wire.line_reader import Row
 
 STREAM: Final = "stream="
 REMOTE: Final = "://"
@@ -309,7 +309,7 @@ class ReadArchive(NamedTuple):
 
     def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
-        packer = Packer(piece, Groups(topology), reading_of(topology), archived=True)
+        packer = Packer(piece, Groups(topology), topology.reading(), archived=True)
         lines = RecordLines(topology)
         rows = DumpedRows(lines, _known(lines, taken), _clock_of)
         yield from packer.pack(rows)

@@ -25,7 +25,7 @@ from recordings.rows import (
     rows_in,
 )
 from topology.config import Topology
-from topology.wire.line_reader import Row, reading_of
+from topology.wire.line_reader import Row
 
 PIECE_BYTES: Final = 16 * 2**20
 PART_BYTES: Final = 2**20
@@ -102,7 +102,7 @@ class PieceRows:
     """The rows of a piece. `lines`, after the last: how many line numbers it uses."""
 
     def __init__(self, piece: Piece, topology: Topology) -> None:
-        reading = reading_of(topology)
+        reading = topology.reading()
         self._piece = piece
         self._needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
         self.lines = 0

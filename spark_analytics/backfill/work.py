@@ -38,7 +38,7 @@ from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import step_lines
-from topology.wire.line_reader import Content, reading_of
+from topology.wire.line_reader import Content
 from topology.wire.stretches import Beginning
 
 PARCELS: Final = pa.schema(
@@ -79,7 +79,7 @@ class ReadPieces(NamedTuple):
     def _read(self, number: int) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
         rows = PieceRows(self.pieces[number], topology)
-        packer = Packer(number, Groups(topology), reading_of(topology))
+        packer = Packer(number, Groups(topology), topology.reading())
         try:
             yield from packer.pack(rows)
         except InputError as error:

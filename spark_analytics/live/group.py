@@ -26,12 +26,12 @@ from spark_analytics.live.partitions import (
     Waiting,
 )
 from spark_analytics.live.state import Common, Held, SavedGroup, entry, snapshot
-from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.outcome import Step
+from topology.model.sample import Declared, Sample
 from topology.wire.json_lines import JsonObject, step_lines
 from topology.wire.line_reader import Content
 from topology.wire.packed import DEAD, DECLARED, EVENT, content_of

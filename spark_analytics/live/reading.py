@@ -31,7 +31,7 @@ from spark_analytics.executors.setting import Setting, topology_of
 from spark_analytics.live.group import PartitionParcel
 from spark_analytics.live.partitions import CLOCK, HIDDEN, RAW, PartitionName
 from topology.config import Topology
-from topology.wire.line_reader import Row, reading_of
+from topology.wire.line_reader import Row
 
 _SCHEMA: Final = pa.schema(
     {
@@ -98,7 +98,7 @@ def parcels_of(
     rank = CLOCK if first["topic"] == topology.topics.clock else RAW
     name = PartitionName(rank, first["topic"], first["partition"])
     groups = Groups(topology)
-    packer = Packer(0, groups, reading_of(topology))
+    packer = Packer(0, groups, topology.reading())
     clock = ArrivalClock(0, judges=False)
     rows = DumpedRows(RecordLines(topology), chain([first], records), lambda _: clock)
     runs: list[int] = []

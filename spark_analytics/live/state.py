@@ -21,10 +21,10 @@ from typing import Any, Final
 
 from spark_analytics.backfill.part import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restored
-from topology.clock.sample import Declared, Sample
 from topology.flow.replay import Replay, SavedReplay
 from topology.flow.replay_state import held_event, packed_held
 from topology.model.operator import Changes, State
+from topology.model.sample import Declared, Sample
 from topology.wire.marked import Form
 from topology.wire.packed import Packed, content_as_read, packed_as_read
 

@@ -24,7 +24,7 @@ from tests.services import UniqueName
 from topology.config import parse
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import LineReader, Row, reading_of
+from topology.wire.line_reader import LineReader, Row
 
 TOPOLOGY = """\
 streams:
@@ -35,7 +35,7 @@ stages: [reorder+merge]
 
 
 def read(values: dict[str, Any], topology: str = TOPOLOGY) -> Event | Malformed:
-    (line,) = read_lines("-", io.BytesIO(json.dumps(values).encode()), reading_of(parse(topology)))
+    (line,) = read_lines("-", io.BytesIO(json.dumps(values).encode()), parse(topology).reading())
     assert isinstance(line.content, Event | Malformed)
     return line.content
 
@@ -62,11 +62,11 @@ def test_the_unit_is_the_streams(said: dict[str, Any], ts_ns: int) -> None:
 @pytest.mark.parametrize(
     ("said", "reason", "remedy"),
     [
-        ({"stream": "pitch", "ts": 10**13}, "ts_huge", "write an integer in ms"),
-        ({"stream": "pitch", "ts": 1.5}, "ts_not_integer", "write an integer in ms, or text like"),
+        ({"stream": "pitch", "ts": 10**13}, "ts_huge", "in its `ts_unit`"),
+        ({"stream": "pitch", "ts": 1.5}, "ts_unreadable", "write an integer in ms, or RFC 3339"),
         ({"stream": "pitch", "ts": "9999-01-01T00:00:00Z"}, "ts_huge", "between 1678 and 2261"),
-        ({"stream": "plain", "ts": 1.5}, "ts_not_integer", "write an integer in ns"),
-        ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write text"),
+        ({"stream": "plain", "ts": 1.5}, "ts_unreadable", "write an integer in ns"),
+        ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write a text"),
     ],
 )
 def test_what_cannot_be_a_time_of_the_unit_is_dead(
@@ -83,7 +83,7 @@ def test_what_cannot_be_a_time_of_the_unit_is_dead(
     st.none() | st.integers(-(2**64), 2**64) | st.sampled_from(["1970-01-01T00:00:01Z", 1.5]),
 )
 def test_law_the_plain_way_agrees_with_the_close_look(unit: str, ts: Any) -> None:
-    reading = reading_of(parse(f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}"))
+    reading = parse(f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}").reading()
     row = Row(1, {"source": "a", "seq": 0, "ts": ts})
     quick, close = LineReader(reading).read(row), LineReader(reading)._examined(row)
     if isinstance(quick, Event):
@@ -118,7 +118,7 @@ def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None
     columns = {"source": ["a"], "seq": [0], "stream": ["pitch"]}
     instant = pa.array([1_700_000_000_123_456], type=pa.timestamp("us", tz="UTC"))
     parquet.write_table(pa.table({**columns, "ts": instant}), tmp_path / "e.parquet")
-    reading = reading_of(parse(TOPOLOGY))
+    reading = parse(TOPOLOGY).reading()
     (line,) = read_lines(str(tmp_path / "e.parquet"), reading=reading)
     assert isinstance(line.content, Event)
     assert line.content.ts_ns == 1_700_000_000_123_456_000

@@ -106,7 +106,7 @@ def test_a_source_may_be_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     inlet = input_reader(Topology(streams={"default": stream}), "t")
     log = batch([record(b"s1", b'{"n":7}', [])], attributes=APPEND_TIME)
     monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.found", lambda *_: pytest.fail("it went there")
+        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )
     found = list(records.memory_records(log).next_batch() or ())
     (event,) = inlet.read(found, ArrivalClock(0)).events
@@ -119,7 +119,7 @@ def test_a_place_below_another_name_takes_the_short_way(monkeypatch: pytest.Monk
     inlet = input_reader(Topology(streams={"default": stream}), "t")
     log = batch([record(None, b'{"kind":"A","in":{"n":7,"id":"s1"}}', [])], attributes=APPEND_TIME)
     monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.found", lambda *_: pytest.fail("it went there")
+        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )
     found = list(records.memory_records(log).next_batch() or ())
     (event,) = inlet.read(found, ArrivalClock(0)).events
@@ -135,7 +135,7 @@ def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.Monke
     value = b'{"source":"s1","seq":7,"ts":5,"type":"A","epoch":2,"more":[1]}'
     log = batch([record(b"k", value, [(b"trace", b"x")])], attributes=APPEND_TIME)
     monkeypatch.setattr(
-        "topology.wire.field_reader.FieldReader.found", lambda *_: pytest.fail("it went there")
+        "topology.wire.field_reader.FieldReader.read", lambda *_: pytest.fail("it went there")
     )
     (event,) = inlet.read(
         list(records.memory_records(log).next_batch() or ()), ArrivalClock(0)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import ROOT
 from tests.cli.invoking import inorder
-from topology.clock.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample, read_word
 
 CONCEPTS = ROOT / "docs" / "concepts"
 JSON = re.compile(r"^```json\n(.*?)^```", re.M | re.S)

@@ -32,9 +32,9 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
-from topology.clock.sample import Declared, Sample, read_word
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
+from topology.model.sample import Declared, Sample, read_word
 from topology.wire.json_lines import gap_line, result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")

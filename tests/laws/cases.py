@@ -27,7 +27,6 @@ from tests.laws.streams_between import (
 from topology.answer.quality import Quality
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
-from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment
 from topology.flow.chain import Chain
@@ -36,6 +35,7 @@ from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import Event
 from topology.model.operator import Operator
+from topology.model.sample import Declared, Sample
 from topology.published.clock import RoundTripClock
 from topology.published.event_driven import EventDriven
 from topology.published.merge import PacedMerge

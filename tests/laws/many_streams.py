@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.kit.topologies import in_code
 from topology.config import Topology
-from topology.wire.line_reader import Content, LineReader, Row, reading_of
+from topology.wire.line_reader import Content, LineReader, Row
 
 MS: Final = 1_000_000
 START_MS: Final = 1_700_000_000_000
@@ -145,7 +145,7 @@ def _join(rng: Random, names: str, promised: set[str]) -> str:
 
 def contents_of(topology: Topology, seed: int, n: int = 150) -> list[Content]:
     """New ones at each call: a run changes its events."""
-    reader = LineReader(reading_of(topology))
+    reader = LineReader(topology.reading())
     rows = recording(tuple(topology.streams), seed, n)
     return [reader.read(Row(number, row)) for number, row in enumerate(rows, start=1)]
 

@@ -21,11 +21,11 @@ import topology.model.event
 from inorder.contract import MAX_EPOCH, MAX_INT64, MIN_INT64, HeaderContract
 from tests.kit.outputs import Outputs
 from tests.seeds import seeds_of_today
-from topology.clock.sample import Declared, Sample
 from topology.config import parse
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
+from topology.model.sample import Declared, Sample
 from topology.wire.header_reader import HeaderReader
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Content, LineReader, Row

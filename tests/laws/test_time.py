@@ -19,7 +19,6 @@ import pytest
 from tests.laws.many_streams import contents_of, text_of, topology_of
 from tests.seeds import seeds_of_today
 from topology.clock.drift_table import DriftTable
-from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
@@ -27,6 +26,7 @@ from topology.flow.replay import Replay, groups
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
+from topology.model.sample import Declared, Sample
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Content
 

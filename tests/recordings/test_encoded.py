@@ -16,7 +16,7 @@ from recordings import encoded
 from recordings.encoded import FileEncoding
 from recordings.file import InputError
 from recordings.values import ValueRow, value_rows
-from topology.fields.values import Timestamp
+from topology.wire.values import Timestamp
 
 SCHEMA: Mapping[str, Any] = {
     "type": "record",

@@ -13,7 +13,7 @@ import pytest
 
 from recordings.guess import Guess, Proposal, fit, guessed, spelled
 from tests.seeds import seeds_of_today
-from topology.fields.values import Timestamp
+from topology.wire.values import Timestamp
 
 NOW_S = 1_790_000_000
 NOW_NS = NOW_S * 10**9

@@ -20,10 +20,10 @@ from recordings.file import InputError
 from recordings.lines import lines_of, read_lines
 from recordings.values import FileMapping, mapped_rows
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
-from topology.fields.where import parse_where
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.line_reader import AS_WRITTEN
+from topology.wire.where import parse_where
 
 
 def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") -> list[Any]:

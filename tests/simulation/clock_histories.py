@@ -20,8 +20,8 @@ from typing import Final
 
 from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import Sample
 from topology.config import ClockConfig
+from topology.model.sample import Sample
 from topology.published.clock import ThesisClock
 
 US: Final = 1_000

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from topology.clock.models import Folded, Rounds
-from topology.clock.sample import Declared, Sample
 from topology.model.idle import LongestIdle
+from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
 """Samples of a source that stay however old they are: a full window of the model."""

@@ -46,10 +46,10 @@ from typing import Final
 
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.marzullo import majority, true_ones
-from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, OffsetSpan, Round, ServerView
 from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
 from topology.model.operator import Plain
+from topology.model.sample import UNKNOWN_MONO, Sample
 from topology.model.saved import Saved
 
 CELL_ROUNDING_NS: Final = 2

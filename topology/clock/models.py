@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import Sample
 from topology.clock.settings import ClockConfig
 from topology.model.operator import Plain
+from topology.model.sample import Sample
 
 BEFORE_ALL: Final = -(1 << 63)
 

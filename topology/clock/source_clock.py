@@ -14,10 +14,10 @@ from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
 from topology.clock.models import Measuring, Rounds
 from topology.clock.one_way import OneWay
-from topology.clock.sample import Sample
 from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.journal import Tracked
 from topology.model.operator import NEVER, Plain
+from topology.model.sample import Sample
 from topology.model.saved import assign, dump, load
 
 JUMP_VOTES: Final = 3

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import ValidationInfo, model_validator
 
 from inorder.contract import TimeUnit
-from topology.fields.mapping import FIELD_PRESETS, FieldPreset, Fields
-from topology.fields.where import parse_where
 from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
+from topology.wire.mapping import FIELD_PRESETS, FieldPreset, Fields
+from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
 KeyFormat = Literal["json", "avro", "protobuf", "int64"]

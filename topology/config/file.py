@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 
+from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
 from topology.config.cut import Cut, default_cut, written
 from topology.config.fields import Arrival
@@ -40,6 +41,7 @@ from topology.spelling.values import (
     text,
     whole,
 )
+from topology.wire.line_reader import Reading
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
@@ -281,6 +283,17 @@ class TopologyFile(Section):
     def unnamed_stream(self) -> str:
         """The stream of an event that names none: the only one, or of several `default`."""
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
+
+    def reading(self) -> Reading:
+        """Return how lines of all streams are read."""
+        streams = self.streams.items()
+        units_ns = {name: UNIT_NS[stream.headers.ts_unit] for name, stream in streams}
+        return Reading(
+            frozenset(name for name, stream in streams if not stream.reorder.numbered),
+            {name: unit_ns for name, unit_ns in units_ns.items() if unit_ns != 1},
+            self.unnamed_stream,
+            frozenset(name for name, stream in streams if stream.reorder.is_mixed),
+        )
 
     def queries_of(self, stream: str) -> dict[str, QueryConfig]:
         """Those that read this stream, by name; one that names none reads the only one."""

@@ -24,8 +24,6 @@ from topology.config.fields import (
     ZoneName,
 )
 from topology.config.schema import Formats, SchemaConfig, schema_faults
-from topology.fields.mapping import Fields
-from topology.fields.where import TIMESTAMP
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.problem import Fault, refused_at
@@ -37,6 +35,8 @@ from topology.spelling.values import (
     or_nothing,
     text,
 )
+from topology.wire.mapping import Fields
+from topology.wire.where import TIMESTAMP
 
 _Name = Annotated[
     str,

@@ -25,11 +25,11 @@ from typing import Final
 from topology.clock.drift_table import KEPT, DriftTable, Place
 from topology.clock.models import Rounds, unfolded
 from topology.clock.operator import Clock
-from topology.clock.sample import Declared, Sample
 from topology.config.stages import REORDER
 from topology.flow.stage import Stage
 from topology.model.composite import SEPARATOR
 from topology.model.operator import Changes, Operator, Plain, State
+from topology.model.sample import Declared, Sample
 
 LOOK_EVERY: Final = 256
 FOLDED: Final = "folded/"

@@ -22,13 +22,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from topology.clock.drift_table import DriftTable
-from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.heard import Heard
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
+from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import Content
 
 

@@ -20,8 +20,8 @@ from typing import Final
 from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.models import Rounds
 from topology.clock.operator import Clock
-from topology.clock.sample import Sample
 from topology.clock.settings import ClockConfig
+from topology.model.sample import Sample
 from topology.model.saved import Saved
 
 BURST_GAP_NS: Final = 5_000_000_000

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import Content
 
 EVENT: Final = 0

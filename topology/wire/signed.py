@@ -42,6 +42,7 @@ from inorder.signature import (
 from topology.model.event import Event
 from topology.model.outcome import Malformed, dead_letter
 from topology.wire.header_reader import Headers
+from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
 """Names whose keys are kept ready, some 800 bytes each for one master key."""
@@ -82,12 +83,11 @@ class SignatureCheck:
         found = dict(headers)
         given = found.get(self._sig)
         if given is None:
-            return self._refused(item, UNSIGNED, f"header `{self._sig}` is missing")
+            return self._refused(item, UNSIGNED)
         if len(found) != len(headers) and self._repeats(headers):
-            return self._refused(item, FORGED, "a header of the contract stands there twice")
+            return self._refused(item, FORGED, ": a header of the contract is there twice")
         if not self._is_signed(given, found, value):
-            detail = f"header `{self._sig}` does not bear out what the record says"
-            return self._refused(item, FORGED, detail)
+            return self._refused(item, FORGED)
         if isinstance(item, Event) and not item.is_stamped:
             detail = (
                 f"stream `{item.stream}` is signed, and the record's own timestamp is not; write"
@@ -138,19 +138,17 @@ class SignatureCheck:
             seen.add(name)
         return False
 
-    def _refused(self, item: Event | Malformed, reason: str, detail: str) -> Malformed:
+    def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
         at_ns = item.arrival_ns if isinstance(item, Event) else item.at_ns
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
-        remedy = (
-            "; who may send as this source signs with the key that `inorder keys` makes for it of a"
-            f" master key that this worker has{claim}"
-        )
+        words = REASONS[reason]
+        detail = f"header `{self._sig}` {words.what}{told}; {words.remedy}{claim}"
         return Malformed(
             at_ns,
             item.offset,
             reason,
-            f"stream `{item.stream}` is signed: {detail}{remedy}",
+            f"stream `{item.stream}` is signed: {detail}",
             item.stream,
             item.source,
             None,

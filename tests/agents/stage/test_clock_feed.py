@@ -24,7 +24,7 @@ from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import SharedKafka, UniqueName
 from topology.clock.drift_table import KEPT, DriftTable
-from topology.clock.sample import Declared, Sample
+from topology.model.sample import Declared, Sample
 
 pytestmark = pytest.mark.kafka
 

@@ -156,7 +156,7 @@ def test_what_is_dead_and_why(registry: Registry) -> None:
     ]
     details = [dead.detail for dead in found.dead]
     assert all("press-7" not in detail for detail in details)
-    assert "`payload` has no `device`; name a field that every record has" in details[0]
+    assert "`payload` has no `device`; write it on every record" in details[0]
     assert "cast the column" in details[1]
     assert "register it there" in details[4]
     assert "write schema: {file: …}" in details[5]

@@ -204,7 +204,7 @@ def test_a_record_above_the_limit_is_dead_and_holds_its_place(fields: dict[str, 
     read = raw(MAX - 1).read([record], ArrivalClock(0))
     (dead,) = read.dead
     assert (dead.reason, dead.source, dead.seq, dead.offset) == ("record_huge", "s1", 7, 9)
-    assert f"take {MAX} bytes" in dead.detail
+    assert f"{MAX} bytes" in dead.detail
     assert str(MAX - 1) in dead.detail
     assert [(event.kind, event.seq) for event in read.events] == [(DEAD, 7)]
 

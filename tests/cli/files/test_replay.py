@@ -127,7 +127,7 @@ def test_what_the_lines_say(tmp_path: Path) -> None:
     assert (late["by"], late["epoch"]) == (190, 0)
     assert duplicate["reason"] == "copy"
     assert dead | place | {"epoch": None} == dead
-    assert "`seq` is -1" in dead["detail"]
+    assert "`seq` is negative: -1" in dead["detail"]
 
 
 @pytest.mark.parametrize("show", ["event", "gap", "late", "duplicate", "dead", "gap,dead", ""])

@@ -17,7 +17,6 @@ from recordings.summary import Summary
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.instants import whole_instants
-from topology.wire.line_reader import reading_of
 
 SEEDS = seeds_of_today(2)
 MS = 1_000_000
@@ -89,7 +88,7 @@ def recording(path: Path, seed: int, n: int = 300) -> Path:
 
 def printed(asked: Topology, path: Path) -> list[bytes]:
     out = io.BytesIO()
-    steps = replayed(asked, read_lines(str(path), reading=reading_of(asked)), Summary())
+    steps = replayed(asked, read_lines(str(path), reading=asked.reading()), Summary())
     for step in whole_instants(steps, asked):
         replay.write(step, frozenset(replay.KINDS), out)
     return out.getvalue().splitlines()

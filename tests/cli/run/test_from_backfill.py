@@ -21,9 +21,9 @@ from spark_analytics.backfill.resuming import Kept, Resumed
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder
-from topology.clock.sample import Declared
 from topology.config import parse
 from topology.flow.replay import SavedReplay
+from topology.model.sample import Declared
 from topology.wire.marked import StateUnreadable
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"

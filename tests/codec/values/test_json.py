@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from codec.values.json import decode, picking
 from codec.values.payloads import plain_json, reading
-from topology.fields import values
-from topology.fields.values import UNDECODABLE, ValueFault
+from topology.wire import values
+from topology.wire.values import UNDECODABLE, ValueFault
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from codec.values import protobuf
 from codec.values.schema_fault import SchemaFault
 from tests.codec.values.protobufs import descriptor_set, file_descriptor, message_class
 from tests.seeds import seeds_of_today
-from topology.fields.values import UNDECODABLE, Timestamp, ValueFault
+from topology.wire.values import UNDECODABLE, Timestamp, ValueFault
 
 Telemetry = message_class()
 DECODE = protobuf.of_message(descriptor_set(), "plant.Telemetry")

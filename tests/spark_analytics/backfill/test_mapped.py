@@ -23,7 +23,7 @@ from tests.spark_analytics.records import Record
 from topology.config import parse
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import LineReader, Row, reading_of
+from topology.wire.line_reader import LineReader, Row
 
 pytestmark = [*SPARK]
 
@@ -53,7 +53,7 @@ def test_the_table(case: str, mapping: dict[str, str], value: str | None, expect
     clock = ArrivalClock(0, judges=False)
     clock.now_ns = STAMP_MS * NS_PER_MS
     line = orjson.loads(orjson.dumps(RecordLines(topology).line(record, clock)))
-    found = LineReader(reading_of(topology)).read(Row(1, line))
+    found = LineReader(topology.reading()).read(Row(1, line))
     if isinstance(expected, str):
         assert isinstance(found, Malformed), case
         assert line["type"]["dead"] == expected

@@ -21,7 +21,7 @@ from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.outcome import Step
 from topology.wire.json_lines import line_json, step_lines
-from topology.wire.line_reader import LineReader, Row, reading_of
+from topology.wire.line_reader import LineReader, Row
 
 NAMES = HeaderConfig().names()
 CLOCKS = "heard"
@@ -110,7 +110,7 @@ def dumped(topology: Topology, found: Log, until_ns: int | None = None) -> list[
 
 def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Lines:
     """What follows from them, and from nothing more having come up to then."""
-    reader = LineReader(reading_of(topology))
+    reader = LineReader(topology.reading())
     rows = (Row(at, orjson.loads(orjson.dumps(line))) for at, line in enumerate(lines, start=1))
     replay = Replay(topology)
 

@@ -10,10 +10,10 @@ import pytest
 
 from spark_analytics.live.partitions import Partitions
 from spark_analytics.live.state import Common, entry, folded, snapshot
-from topology.clock.sample import Declared
 from topology.config import parse
 from topology.flow.replay import Replay
 from topology.model.event import Event
+from topology.model.sample import Declared
 from topology.wire.marked import StateUnreadable
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.config import ClockConfig
+from topology.model.sample import UNKNOWN_MONO, Sample
 
 US = 1_000
 MS = 1_000_000

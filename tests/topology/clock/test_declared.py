@@ -13,10 +13,10 @@ import pytest
 
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
-from topology.clock.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
 from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
 from topology.published.clock import RoundTripClock
 
 MS = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
-from topology.clock.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample, read_word
 
 EVER = (-1, -1)
 

@@ -19,9 +19,9 @@ from tests.topology.clock.rounds import (
 )
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, UNSYNCED
 from topology.clock.polygon import MAX_BOUNDS
-from topology.clock.sample import Sample
 from topology.clock.server_view import MAX_DOUBTED
 from topology.clock.settings import MAX_SERVERS
+from topology.model.sample import Sample
 
 HOUR = 3_600 * S
 

@@ -23,7 +23,7 @@ from tests.topology.clock.rounds import (
 )
 from topology.clock.cell import SYNCED
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import Sample
+from topology.model.sample import Sample
 
 HOUR = 3_600 * S
 seeds = st.integers(0, 1 << 32)

@@ -15,11 +15,11 @@ from tests.laws.streams import START
 from tests.laws.test_changes import Log
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
-from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
 from topology.model.late import GAP
 from topology.model.outcome import Malformed
+from topology.model.sample import Declared, Sample
 from topology.published.clock import RoundTripClock
 
 MS = 1_000_000

@@ -20,8 +20,8 @@ import pytest
 from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
 from tests.services import without_trace
 from topology.clock.measured import MeasuredClock
-from topology.clock.sample import Sample
 from topology.config import ClockConfig
+from topology.model.sample import Sample
 from topology.published.clock import ThesisClock
 
 WIDE_NS = 10 * S

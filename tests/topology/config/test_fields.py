@@ -8,8 +8,8 @@ import yaml
 from topology.config import FieldsConfig, TopologyError, parse
 from topology.config.change import reading_of
 from topology.config.reference import filled
-from topology.fields.mapping import FIELD_PRESETS, Fields
-from topology.fields.where import Where
+from topology.wire.mapping import FIELD_PRESETS, Fields
+from topology.wire.where import Where
 
 SOUND = """
 streams:

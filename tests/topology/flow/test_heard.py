@@ -13,12 +13,12 @@ import pytest
 
 from tests.kit.topologies import in_code
 from topology.clock.drift_table import KEPT, DriftTable
-from topology.clock.sample import Declared, Sample
 from topology.config import Topology, parse
 from topology.flow.replay import Replay
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Step
+from topology.model.sample import Declared, Sample
 
 MS = 1_000_000
 S = 1_000 * MS

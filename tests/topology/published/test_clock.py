@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
 from topology.clock.cell import SYNCED, UNSYNCED
-from topology.clock.sample import Sample
 from topology.config import ClockConfig
+from topology.model.sample import Sample
 from topology.published.clock import ThesisClock
 
 

@@ -19,7 +19,7 @@ from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Gap, Malformed, Report, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.wire.line_reader import LineReader, Row, reading_of
+from topology.wire.line_reader import LineReader, Row
 
 MS = 1_000_000
 SEEDS = seeds_of_today(40)
@@ -249,14 +249,14 @@ def replayed(
 ) -> Step:
     """A restart comes at that row; until then the topology is the one `before`."""
     topology = parse(before or text)
-    reader = LineReader(reading_of(topology))
+    reader = LineReader(topology.reading())
     replay, total = Replay(topology), Step(0)
     for number, row in enumerate(rows, start=1):
         if number == cut_at:
             saved = replay.saved()
             assert saved is not None
             topology = parse(text)
-            reader = LineReader(reading_of(topology))
+            reader = LineReader(topology.reading())
             replay = Replay(topology)
             replay.restore(saved._replace(state=through_changelog(saved.state)))
         step = replay.on_inputs([reader.read(Row(number, row))])

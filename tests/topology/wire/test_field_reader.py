@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from codec.values.json import decode, picking
 from inorder.contract import HeaderContract
 from tests.kit.conformance import MAPPING, cases_of, fields_of
-from topology.fields.mapping import FIELD_PRESETS, Fields
-from topology.fields.where import parse_where
-from topology.wire.field_reader import FieldReader, MappedFields, Refused
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.wire.field_reader import FieldReader
 from topology.wire.header_reader import HeaderReader
+from topology.wire.mapping import FIELD_PRESETS, Fields
+from topology.wire.reasons import REASONS
+from topology.wire.where import parse_where
 
 AT_NS = 5_000_000_000
 
@@ -25,17 +28,26 @@ def reader_of(mapping: dict[str, str], **more: Any) -> FieldReader:
     return FieldReader(fields_of(mapping), decode, picking, **more)
 
 
-def said(found: MappedFields | Refused) -> dict[str, Any] | str:
-    if isinstance(found, Refused):
+def said(found: Event | Malformed) -> dict[str, Any] | str:
+    if isinstance(found, Malformed):
         return found.reason
-    return {name: getattr(found, name) for name in ("source", "seq", "ts_ns", "type", "epoch")}
+    epoch = None if found.epoch == NO_EPOCH else found.epoch
+    kept = {name: getattr(found, name) for name in ("source", "seq", "ts_ns", "type")}
+    return kept | {"epoch": epoch}
+
+
+def fields_in(found: Event | Malformed) -> tuple[Any, ...]:
+    assert isinstance(found, Event), found
+    return (
+        *(found.source, found.seq, found.ts_ns, found.type, found.epoch, found.stream, found.kind),
+    )
 
 
 @pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
 def test_the_table(case: str, mapping: dict[str, str], value: str | None, expected: Any) -> None:
     content = None if value is None else value.encode()
     for reader in (reader_of(mapping), FieldReader(fields_of(mapping), decode)):
-        assert said(reader.found((), None, content, AT_NS)) == expected, case
+        assert said(reader.read((), None, content, AT_NS)) == expected, case
 
 
 def test_other_places() -> None:
@@ -48,43 +60,45 @@ def test_other_places() -> None:
     )
     reader = FieldReader(fields, decode, topic="plant")
     headers = [("n", b"0012"), ("sourceId", b"liar"), ("kind", b"progress"), ("trace", b"x")]
-    found = reader.found(headers, b"press-7", b"no JSON at all", AT_NS, partition=3)
-    assert found == MappedFields("press-7", 12, AT_NS, "temp", 3, "plant", "")
+    found = reader.read(headers, b"press-7", b"no JSON at all", AT_NS, partition=3)
+    assert fields_in(found) == ("press-7", 12, AT_NS, "temp", 3, "plant", "")
+    assert isinstance(found, Event)
     assert reader.headers(found, headers) == [
         ("sourceId", b"press-7"), ("seqNum", b"12"), ("ts", b"%d" % AT_NS), ("type", b"temp"),
         ("epoch", b"3"), ("streamId", b"plant"), ("n", b"0012"), ("trace", b"x"),
     ]  # fmt: skip
-    assert said(reader.found(headers, None, None, AT_NS)) == "source_missing"
-    assert said(reader.found(headers, b"\xff", None, AT_NS)) == "source_undecodable"
+    assert said(reader.read(headers, None, None, AT_NS)) == "source_missing"
+    assert said(reader.read(headers, b"\xff", None, AT_NS)) == "source_undecodable"
     twice = [("n", b"1"), ("n", b"2")]
-    assert said(reader.found(twice, b"k", None, AT_NS)) == "seq_repeated"
+    assert said(reader.read(twice, b"k", None, AT_NS)) == "seq_repeated"
 
 
 def test_a_key_has_fields_where_it_has_a_format() -> None:
     fields = Fields(source=parse_where("key.id"), seq=parse_where("payload"))
     reader = FieldReader(fields, decode, decode_key=decode)
-    assert reader.found((), b'{"id":"s1"}', b"17", AT_NS) == MappedFields(
-        "s1", 17, AT_NS, "", None, "default", ""
-    )
-    assert said(reader.found((), b"{", b"17", AT_NS)) == "key_undecodable"
+    found = reader.read((), b'{"id":"s1"}', b"17", AT_NS)
+    assert fields_in(found) == ("s1", 17, AT_NS, "", NO_EPOCH, "default", "")
+    assert isinstance(found, Event)
+    assert not found.is_stamped
+    assert said(reader.read((), b"{", b"17", AT_NS)) == "key_undecodable"
 
 
 @pytest.mark.parametrize(
     ("value", "reason", "detail"),
     [
-        (b'{"a":{"b":1}}', "source_missing", "missing: `payload.a.b` has no `c`; name a field"),
-        (b'{"a":{"b":{}}}', "source_missing", "missing: `payload.a.b` has no `c`; name a field"),
-        (b"{}", "source_missing", "`payload.a.b.c` is missing: `payload` has no `a`; name a field"),
+        (b'{"a":{"b":1}}', "source_missing", "missing: `payload.a.b` has no `c`; write it"),
+        (b'{"a":{"b":{}}}', "source_missing", "missing: `payload.a.b` has no `c`; write it"),
+        (b"{}", "source_missing", "`payload.a.b.c` is missing: `payload` has no `a`; write it"),
         (None, "source_missing", "the value is null"),
-        (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is no text"),
+        (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is no text;"),
     ],
 )
 def test_a_dead_letter_names_the_place_and_no_value(
     value: bytes | None, reason: str, detail: str
 ) -> None:
     reader = reader_of({"source": "payload.a.b.c", "seq": '="1"'})
-    found = reader.found((), None, value, AT_NS)
-    assert isinstance(found, Refused)
+    found = reader.read((), None, value, AT_NS)
+    assert isinstance(found, Malformed)
     assert found.reason == reason
     assert detail in found.detail
     assert "secret" not in found.detail
@@ -101,50 +115,49 @@ def test_a_dead_letter_names_the_place_and_no_value(
     ],
 )
 def test_a_missing_number_has_one_remedy(place: str, value: bytes | None, why: str) -> None:
-    found = reader_of({"source": '="a"', "seq": place}).found((), None, value, AT_NS)
-    assert isinstance(found, Refused)
-    assert found.detail == (
-        f"`{place}` is missing{why}; name the field that has the number"
-        ", or write reorder: {without_seq: by_time}, if some sources number nothing"
-    )
+    found = reader_of({"source": '="a"', "seq": place}).read((), None, value, AT_NS)
+    assert isinstance(found, Malformed)
+    assert found.detail == (f"`{place}` is missing{why}; " + REASONS["seq_missing"].remedy)
 
 
 def test_what_could_be_read_keeps_its_place() -> None:
-    found = reader_of(MAPPING).found((), None, b'{"device":"s1","n":7,"boot":1}', AT_NS)
-    assert isinstance(found, Refused)
+    found = reader_of(MAPPING).read((), None, b'{"device":"s1","n":7,"boot":1}', AT_NS)
+    assert isinstance(found, Malformed)
     assert (found.source, found.seq, found.epoch, found.stream) == ("s1", 7, 1, "default")
 
 
 def test_a_time_whose_negative_does_not_fit_is_dead() -> None:
     reader = reader_of({"source": '="a"', "seq": '="1"', "ts": "payload.t"})
-    assert said(reader.found((), None, b'{"t":-9223372036854775808}', AT_NS)) == "ts_huge"
-    found = reader.found((), None, b'{"t":-9223372036854775807}', AT_NS)
-    assert isinstance(found, MappedFields)
+    assert said(reader.read((), None, b'{"t":-9223372036854775808}', AT_NS)) == "ts_huge"
+    found = reader.read((), None, b'{"t":-9223372036854775807}', AT_NS)
+    assert isinstance(found, Event)
     assert found.ts_ns == -(2**63) + 1
 
 
 def test_all_faults_are_named_in_the_order_of_the_fields() -> None:
-    found = reader_of(MAPPING).found((), None, b'{"n":1.5,"time":true,"boot":-1}', AT_NS)
-    assert isinstance(found, Refused)
+    found = reader_of(MAPPING).read((), None, b'{"n":1.5,"time":true,"boot":-1}', AT_NS)
+    assert isinstance(found, Malformed)
     assert found.reason == "source_missing"
     assert found.detail.count(";") >= 3
 
 
 def test_a_stream_by_time_needs_no_number() -> None:
     reader = reader_of({**MAPPING, "stream": "payload.s"}, by_time=["slow"])
-    assert said(reader.found((), None, b'{"device":"s1","time":1,"s":"fast"}', 0)) == "seq_missing"
-    found = reader.found((), None, b'{"device":"s1","n":"x","time":1,"s":"slow"}', 0)
-    assert found == MappedFields("s1", None, 1_000_000, "", None, "slow", "")
+    assert said(reader.read((), None, b'{"device":"s1","time":1,"s":"fast"}', 0)) == "seq_missing"
+    found = reader.read((), None, b'{"device":"s1","n":"x","time":1,"s":"slow"}', 0)
+    assert fields_in(found) == ("s1", 0, 1_000_000, "", NO_EPOCH, "slow", "")
+    assert isinstance(found, Event)
+    assert reader.own_seq(found) is None
 
 
 def test_cloudevents_in_a_value() -> None:
     reader = FieldReader(FIELD_PRESETS["cloudevents-structured"], decode, picking)
     event = {"source": "/s1", "sequence": "7", "time": "1970-01-01T00:00:01Z", "type": "t"}
-    found = reader.found((), None, json.dumps(event).encode(), AT_NS)
-    assert found == MappedFields("/s1", 7, 1_000_000_000, "t", None, "default", "")
+    found = reader.read((), None, json.dumps(event).encode(), AT_NS)
+    assert fields_in(found) == ("/s1", 7, 1_000_000_000, "t", NO_EPOCH, "default", "")
     del event["time"]
-    found = reader.found((), None, json.dumps(event).encode(), AT_NS)
-    assert isinstance(found, MappedFields)
+    found = reader.read((), None, json.dumps(event).encode(), AT_NS)
+    assert isinstance(found, Event)
     assert found.ts_ns == AT_NS
 
 
@@ -162,26 +175,19 @@ def test_a_mapping_reads_what_headers_read_that_say_the_same(
     """A law: the same event, or both dead, by the same field."""
     value = {"device": source, "n": seq, "time": ts, "kind": type_, "boot": epoch}
     fields = fields_of({**MAPPING, "ts_unit": "ns"})
-    found = FieldReader(fields, decode, picking).found((), None, json.dumps(value).encode(), AT_NS)
+    found = FieldReader(fields, decode, picking).read((), None, json.dumps(value).encode(), AT_NS)
     names = {"sourceId": source, "seqNum": seq, "ts": ts, "type": type_, "epoch": epoch}
     headers = [(name, str(each).encode()) for name, each in names.items() if each is not None]
     event = HeaderReader(HeaderContract()).read(headers, AT_NS, AT_NS, 0, None, None)
-    field = found.reason.partition("_")[0] if isinstance(found, Refused) else ""
+    field = found.reason.partition("_")[0] if isinstance(found, Malformed) else ""
     if field == "ts" and ts is None:  # a mapped time is never the broker's
         return
     if field == "source" and isinstance(source, list):
         return
-    assert vars_of(event) == vars_of_found(found)
+    assert vars_of(event) == vars_of(found)
 
 
 def vars_of(event: Any) -> Any:
     if hasattr(event, "reason"):
         return event.reason.partition("_")[0]
     return event.stream, event.source, event.epoch, event.seq, event.ts_ns, event.type, event.kind
-
-
-def vars_of_found(found: MappedFields | Refused) -> Any:
-    if isinstance(found, Refused):
-        return found.reason.partition("_")[0]
-    epoch = -1 if found.epoch is None else found.epoch
-    return found.stream, found.source, epoch, found.seq, found.ts_ns, found.type, found.kind

@@ -9,8 +9,9 @@ import pytest
 from topology.config import HeaderConfig
 from topology.model.event import HEARTBEAT, Event
 from topology.model.outcome import Malformed
-from topology.wire.header_reader import NEEDED, HeaderReader, Headers
+from topology.wire.header_reader import HeaderReader, Headers
 from topology.wire.header_writer import HeaderWriter
+from topology.wire.reasons import REASONS
 
 TIMESTAMP_NS, ARRIVAL_NS, OFFSET = 5_000, 9_000, 42
 PLAIN = HeaderConfig()
@@ -78,7 +79,7 @@ def test_a_stream_that_numbers_needs_its_numbers_on_the_same_topic() -> None:
 def test_without_such_streams_nothing_is_said_of_them() -> None:
     dead = read([SOURCE], by_time=())
     assert isinstance(dead, Malformed)
-    assert dead.detail == "header `seqNum` is missing; " + NEEDED["seq"]
+    assert dead.detail == "header `seqNum` is missing; " + REASONS["seq_missing"].remedy
 
 
 @pytest.mark.parametrize("config", [PLAIN, CLOUD])

@@ -19,9 +19,9 @@ from pyarrow import parquet
 from recordings import rows
 from recordings.file import InputError
 from recordings.lines import read_lines
-from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, MAX_ARRIVAL_NS, LineReader, Row
 
 LAST_NS = 2**63 - 1
@@ -182,8 +182,13 @@ BAD: list[tuple[str | bytes, str, str, tuple[Any, ...]]] = [
     ("{}", "source_missing", "`seq` is missing", ("default", None, NO_EPOCH, None)),
     ('{"seq": 1}', "source_missing", "write it", ("default", None, NO_EPOCH, 1)),
     ('{"source": "s"}', "seq_missing", "write it", ("default", "s", NO_EPOCH, None)),
-    (line(source=7), "source_not_text", "is 7; write text", ("default", None, NO_EPOCH, 1)),
-    (line(source=""), "source_empty", "write a name", ("default", None, NO_EPOCH, 1)),
+    (
+        line(source=7),
+        "source_not_text",
+        "is no text: 7; write",
+        ("default", None, NO_EPOCH, 1),
+    ),
+    (line(source=""), "source_empty", "write a value", ("default", None, NO_EPOCH, 1)),
     (line(source="é" * 129), "source_huge", "256 bytes", ("default", None, NO_EPOCH, 1)),
     *(
         (
@@ -193,47 +198,47 @@ BAD: list[tuple[str | bytes, str, str, tuple[Any, ...]]] = [
             ("default", "s", NO_EPOCH, None),
         )
         for text, fault, hint in [
-            ("1.0", "not_integer", "`seq` is 1.0; write an integer from 0 to"),
-            ('"17"', "not_integer", '`seq` is "17"; write an integer'),
-            ("true", "not_integer", "`seq` is true"),
-            ("[1]", "not_integer", "`seq` is a list"),
-            ("{}", "not_integer", "`seq` is an object"),
-            ("-1", "negative", "`seq` is -1"),
+            ("1.0", "not_integer", "`seq` is no integer: 1.0; write an integer from 0 to"),
+            ('"17"', "not_integer", '`seq` is no integer: "17"; write an integer'),
+            ("true", "not_integer", "`seq` is no integer: true"),
+            ("[1]", "not_integer", "`seq` is no integer: a list"),
+            ("{}", "not_integer", "`seq` is no integer: an object"),
+            ("-1", "negative", "`seq` is negative: -1"),
             ("9223372036854775808", "huge", "0 to 9223372036854775807"),
             ("18446744073709551616", "huge", "0 to 9223372036854775807"),
-            ("1e300", "huge", "`seq` is 1e+300"),
+            ("1e300", "huge", "`seq` is out of range: 1e+300"),
         ]
     ),
-    (line(ts=1.5), "ts_not_integer", "`ts` is 1.5", PLACE),
-    (line(ts="2024-01-01T00:00:00Z"), "ts_not_integer", "write an integer", PLACE),
-    (line(ts=2**63), "ts_huge", "write an integer", PLACE),
-    (line(ts=-(2**63) - 1), "ts_huge", "write an integer", PLACE),
-    (line(ts=-(2**63)), "ts_huge", "write an integer", PLACE),
-    (line(arrival=False), "arrival_not_integer", "`arrival` is false", PLACE),
+    (line(ts=1.5), "ts_unreadable", "`ts` is no time: 1.5", PLACE),
+    (line(ts="2024-01-01T00:00:00Z"), "ts_unreadable", "write an integer in ns", PLACE),
+    (line(ts=2**63), "ts_huge", "write a time between", PLACE),
+    (line(ts=-(2**63) - 1), "ts_huge", "write a time between", PLACE),
+    (line(ts=-(2**63)), "ts_huge", "write a time between", PLACE),
+    (line(arrival=False), "arrival_not_integer", "`arrival` is no integer: false", PLACE),
     (line(arrival=2**63), "arrival_huge", "write an integer", PLACE),
     (line(epoch=-1), "epoch_negative", "from 0 to 9223372036854775807", ("default", "s", None, 1)),
     (line(epoch=2**63), "epoch_huge", "from 0 to 9223372036854775807", ("default", "s", None, 1)),
-    (line(epoch=2**63, ts=[]), "epoch_huge", "`ts` is a list", ("default", "s", None, 1)),
-    (line(stream=1), "stream_not_text", "is 1", (None, "s", NO_EPOCH, 1)),
-    (line(stream=""), "stream_empty", "write a name", (None, "s", NO_EPOCH, 1)),
+    (line(epoch=2**63, ts=[]), "epoch_huge", "`ts` is no time: a list", ("default", "s", None, 1)),
+    (line(stream=1), "stream_not_text", "is no text: 1", (None, "s", NO_EPOCH, 1)),
+    (line(stream=""), "stream_empty", "write a value", (None, "s", NO_EPOCH, 1)),
     (line(stream="x" * 250), "stream_huge", "249 bytes", (None, "s", NO_EPOCH, 1)),
-    (line(type=3), "type_not_text", "`type` is 3", PLACE),
+    (line(type=3), "type_not_text", "`type` is no text: 3", PLACE),
     (line(kind="watermark"), "kind_unknown", "write heartbeat, bye, or leave it out", PLACE),
-    (line(kind=1), "kind_unknown", "`kind` is 1", PLACE),
-    ('{"clock": 1}', "clock_not_text", "`clock` is 1", (None, None, None, None)),
-    ('{"clock": ""}', "clock_empty", "write a name", (None, None, None, None)),
+    (line(kind=1), "kind_unknown", "`kind` is no kind: 1", PLACE),
+    ('{"clock": 1}', "clock_not_text", "`clock` is no text: 1", (None, None, None, None)),
+    ('{"clock": ""}', "clock_empty", "write a value", (None, None, None, None)),
     ('{"clock": "s"}', "clock_missing", "write t1, t2, t3 and t4, or", (None, "s", None, None)),
     ('{"clock": "s", "t1": 1}', "clock_missing", "`t4` is missing", (None, "s", None, None)),
     (
         '{"clock": "s", "at": 1, "offset": 2.5, "error": 0}',
         "offset_not_integer",
-        "`offset` is 2.5",
+        "`offset` is no integer: 2.5",
         (None, "s", None, None),
     ),
     (
         '{"clock": "s", "at": 1, "offset": 2, "error": -1}',
         "error_negative",
-        "`error` is -1",
+        "`error` is negative: -1",
         (None, "s", None, None),
     ),
 ]
@@ -355,7 +360,7 @@ BAD_CSV: list[tuple[bytes, str, tuple[Any, ...]]] = [
     ("s,١,,".encode(), "seq_not_integer", ("default", "s", NO_EPOCH, None)),
     (b"s,,,", "seq_missing", ("default", "s", NO_EPOCH, None)),
     (b",1,,", "source_missing", ("default", None, NO_EPOCH, 1)),
-    (b"s,1,x,", "ts_not_integer", ("default", "s", NO_EPOCH, 1)),
+    (b"s,1,x,", "ts_unreadable", ("default", "s", NO_EPOCH, 1)),
     (b"s,1,,x", "payload_not_json", ("default", "s", NO_EPOCH, 1)),
     (b"\xff,1,,", "row_undecodable", ("default", None, NO_EPOCH, 1)),
     (b"s,1,,\xff", "row_undecodable", ("default", "s", NO_EPOCH, 1)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from recordings.lines import read_lines
-from topology.clock.sample import Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.model.sample import Sample
 from topology.wire.line_reader import Reading
 
 BY_TIME = [
@@ -71,7 +71,7 @@ def test_where_some_sources_number_nothing_a_line_without_a_number_says_so() -> 
     text = '{"source": "a", "ts": "x"}\n{"source": "a", "seq": "x"}\n{"source": "a", "stream": "q"}'
     dead = [line.content for line in read_lines("-", io.BytesIO(text.encode()), reading=reading)]
     assert [(each.reason, each.seq) for each in dead if isinstance(each, Malformed)] == [
-        ("ts_not_integer", None),
+        ("ts_unreadable", None),
         ("seq_not_integer", None),
         ("seq_missing", None),
     ]

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.seeds import seeds_of_today
-from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import Content, LineFault, LineReader, Reading, Row, bears_arrivals
+from topology.model.sample import Declared, Sample
+from topology.wire.line_reader import Content, LineReader, Reading, Row, bears_arrivals
+from topology.wire.reasons import Fault
 from topology.wire.stretches import Beginning, StretchReader, begins
 
 SEEDS = seeds_of_today(100)
@@ -86,7 +87,7 @@ def read_apart(
 
 def row_of(number: int, values: dict[str, Any] | None) -> Row:
     if values is None:
-        return Row(number, {}, LineFault("line_not_json", "not JSON"))
+        return Row(number, {}, Fault("line_not_json", "not JSON"))
     return Row(number, values)
 
 

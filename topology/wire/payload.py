@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, MIN_INT64
-from topology.fields.values import Timestamp
+from topology.wire.values import Timestamp
 
 
 def as_json(value: object) -> object:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from topology.fields.where import Path, Where
+from topology.wire.where import Path, Where
 
 Decode = Callable[[Any], object]
 Pick = Callable[[Any], Sequence[object]]

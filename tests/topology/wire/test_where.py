@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.fields.where import TIMESTAMP, Where, parse_where
+from topology.wire.where import TIMESTAMP, Where, parse_where
 
 
 @pytest.mark.parametrize(

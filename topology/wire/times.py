@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 
 from inorder import rfc3339
 from inorder.contract import MAX_INT64
-from topology.fields.values import Timestamp
+from topology.wire.reasons import HUGE, UNREADABLE, ZONELESS
+from topology.wire.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
@@ -26,55 +27,42 @@ _MOST_DIGITS_LEFT: Final = 30
 NS_PER_S: Final = 1_000_000_000
 
 
-class TimeFault(ValueError):
-    """`fault` is `unreadable` or `huge`."""
-
-    def __init__(self, fault: str, detail: str) -> None:
-        super().__init__(detail)
-        self.fault = fault
-
-
 def zone_of(name: str) -> ZoneInfo | None:
     """The time zone of that name; None of ""."""
     return ZoneInfo(name) if name else None
 
 
-def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
-    """Nanoseconds since the epoch; TimeFault where int64 does not hold it and its negative."""
+def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
+    """Nanoseconds since the epoch; the fault where it is no time, or where int64 does not hold it
+    and its negative (`topology.wire.reasons`)."""
     ns = _read_ns(value, unit_ns, zone)
-    if not -MAX_INT64 <= ns <= MAX_INT64:
-        raise TimeFault("huge", "lies outside of 1678 to 2261; write its unit: `ts_unit`")
-    return ns
+    return HUGE if isinstance(ns, int) and not -MAX_INT64 <= ns <= MAX_INT64 else ns
 
 
-def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
+def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
     if isinstance(value, Timestamp):
         return _in_zone(value.ns, zone) if value.is_local else value.ns
-    if isinstance(value, bool):
-        raise TimeFault("unreadable", "is true or false; name a field that holds a time")
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value * unit_ns
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
         return _rounded(value, unit_ns)
-    if isinstance(value, str):
-        return _text_ns(value, unit_ns, zone)
-    raise TimeFault("unreadable", "is neither a number nor a text; name a field that holds a time")
+    return _text_ns(value, unit_ns, zone) if isinstance(value, str) else UNREADABLE
 
 
-def _rounded(value: Decimal, unit_ns: int) -> int:
+def _rounded(value: Decimal, unit_ns: int) -> int | str:
     if not value.is_finite():
-        raise TimeFault("unreadable", "is no finite number")
+        return UNREADABLE
     if value and value.adjusted() > _MOST_DIGITS_LEFT:
-        raise TimeFault("huge", "is too large a number for a time")
+        return HUGE
     if value and value.adjusted() < -_MOST_DIGITS_LEFT:
         return 0
     ns = _EXACT.multiply(value, Decimal(unit_ns))
     return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
 
 
-def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int:
+def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | str:
     if len(text) < _MOST_DIGITS_LEFT and text.isdecimal() and text.isascii():
         return int(text) * unit_ns
     if _NUMBER.fullmatch(text):
@@ -86,19 +74,19 @@ def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int:
     if _ZONELESS.fullmatch(text):
         local_ns = rfc3339.parse_ns(text.encode() + b"Z")
     if local_ns is None:
-        raise TimeFault("unreadable", "is neither a number nor RFC 3339")
+        return UNREADABLE
     return _in_zone(local_ns, zone)
 
 
-def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int:
+def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | str:
     """The instant at which the clocks of the zone showed this, the first where they did twice."""
     if zone is None:
-        raise TimeFault("unreadable", "names no time zone; write it: `ts_zone: Europe/Berlin`")
+        return ZONELESS
     seconds, below_ns = divmod(local_ns, NS_PER_S)
     try:
         shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
         offset = shown.utcoffset()
     except (OverflowError, ValueError, OSError):
-        raise TimeFault("huge", "lies outside of 1678 to 2261") from None
+        return HUGE
     east = 0 if offset is None else round(offset.total_seconds())
     return (seconds - east) * NS_PER_S + below_ns

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from inorder.contract import PRESETS, TimeUnit
-from topology.fields.where import TIMESTAMP, WHOLE_VALUE, Where
+from topology.wire.where import TIMESTAMP, WHOLE_VALUE, Where
 
 FieldPreset = Literal["plain", "cloudevents", "cloudevents-structured"]
 

@@ -1,0 +1,134 @@
+"""Why a record is a dead letter: one table of reasons, in words, with what to write instead.
+
+Readers of headers, of lines and of mapped records take their words from here, and so do the codec
+and Spark. The reason of a field is `<field>_<fault>`, the first that applies, fields in the order
+of `FIELDS`; a detail names all that is wrong.
+
+| fault         | fields                         | meaning                                         |
+|---------------|--------------------------------|-------------------------------------------------|
+| `repeated`    | all                            | the header is there more than once              |
+| `missing`     | source, seq, mapped ts         | no such field, null, or a path ends before it   |
+| `empty`       | source, seq, stream, epoch, ts | the field has no value                          |
+| `undecodable` | source, stream, type           | bytes that are not UTF-8                        |
+| `not_text`    | source, stream, type           | neither a text nor, in a mapped record, a number|
+| `not_integer` | seq, epoch                     | something else than an integer                  |
+| `negative`    | seq, epoch                     | an integer below 0                              |
+| `huge`        | source, stream, seq, epoch, ts | too long, or out of the range of 64 bits        |
+| `unreadable`  | ts                             | no time                                         |
+| `unknown`     | kind                           | no kind that a producer may send                |
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES
+
+FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "kind")
+
+
+class Fault(NamedTuple):
+    """What is wrong with a record: a fixed word for counting, and what it says to people."""
+
+    reason: str
+    detail: str
+
+
+class Words(NamedTuple):
+    """What a reason says of a place, and what to write instead."""
+
+    what: str
+    remedy: str
+
+
+TAKES: Final = "{takes}"
+"""In a remedy, what the reader takes there."""
+
+HUGE: Final = "huge"
+UNREADABLE: Final = "unreadable"
+ZONELESS: Final = "zoneless"
+"""A fault with words of its own, of a time that is `unreadable` as others are."""
+
+WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
+_DIGITS: Final = f"write {TAKES}, in plain digits"
+_ELSEWHERE: Final = "write it on every record, or name the field that has it:"
+
+_SIGN: Final = (
+    "who may send as this source signs with the key that `inorder keys` makes for it of a master"
+    " key that this worker has"
+)
+
+REASONS: Final[dict[str, Words]] = {
+    "repeated": Words("is there more than once", "write it once"),
+    "source_missing": Words(
+        "is missing",
+        f"{_ELSEWHERE} fields: {{source: payload.NAME}} in the stream (or header.NAME, key), or"
+        " --source NAME of a file",
+    ),
+    "seq_missing": Words(
+        "is missing",
+        f"{_ELSEWHERE} fields: {{seq: payload.NAME}} in the stream, or --seq NAME of a file"
+        f"{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none numbers anything",
+    ),
+    "ts_missing": Words("is missing", "name a time that every record has, by header or payload"),
+    "clock_missing": Words("is missing", "write t1, t2, t3 and t4, or at, offset and error"),
+    "empty": Words("is empty", "write a value, or leave it out"),
+    "undecodable": Words("is not UTF-8", "write UTF-8"),
+    "not_text": Words("is no text", "write a text, or map a field that is a text or an integer"),
+    "not_integer": Words("is no integer", f"{_DIGITS}, or cast the column to an integer"),
+    "epoch_not_integer": Words("is no integer", f"{_DIGITS}, or leave it out"),
+    "negative": Words("is negative", _DIGITS),
+    HUGE: Words("is out of range", _DIGITS),
+    "source_huge": Words("is too long", f"write at most {MAX_SOURCE_BYTES} bytes"),
+    "stream_huge": Words("is too long", f"write at most {MAX_STREAM_BYTES} bytes"),
+    "ts_huge": Words("is out of range", "write a time between 1678 and 2261, in its `ts_unit`"),
+    UNREADABLE: Words("is no time", f"write {TAKES}"),
+    ZONELESS: Words("names no time zone", "write it: `ts_zone: Europe/Berlin`"),
+    "kind_unknown": Words("is no kind", "write heartbeat, bye, or leave it out"),
+    "stamp_missing": Words("is missing", "only stages may write to this topic"),
+    "stamp_unreadable": Words("is no stamp", "only stages may write to this topic"),
+    "record_unreadable": Words("cannot be read", "send it by a sound Kafka client"),
+    "record_huge": Words("is too large", "send fewer headers, or a reference to the payload"),
+    "unsigned": Words("is missing", _SIGN),
+    "forged": Words("does not bear out what the record says", _SIGN),
+    "line_not_json": Words("is not JSON", "write one object per line"),
+    "line_not_object": Words("is JSON, but not an object", 'write {"source": …, "seq": …}'),
+    "line_huge": Words("is too long", "split it"),
+    "row_not_csv": Words("is not CSV", "double each quote within a quoted cell, and end it"),
+    "row_ragged": Words("has too many cells, or too few", "write an empty cell for none"),
+    "row_undecodable": Words("is not UTF-8", "save the file as UTF-8"),
+    "payload_not_json": Words("is not JSON", "quote text as JSON does, or use a struct"),
+}
+"""By reason, or by fault for all fields alike."""
+
+
+def times_in(unit: str, *, also_text: bool = True) -> str:
+    """Return the times that a reader takes, in words."""
+    return f"an integer in {unit}" + (", or RFC 3339 without leap seconds" if also_text else "")
+
+
+def integers_in(low: int, high: int) -> str:
+    """Return the integers that a reader takes, in words."""
+    # With `:d`, since mypyc loses what it spells of a large number otherwise.
+    return f"an integer from {low:d} to {high:d}"
+
+
+def words_of(field: str, fault: str, takes: str = "") -> Words:
+    """Return the words of a field's fault; `takes`: what the reader takes there."""
+    words = REASONS.get(f"{field}_{fault}") or REASONS[fault]
+    return Words(words.what, words.remedy.replace(TAKES, takes))
+
+
+def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> Fault:
+    """Return a field's fault; `told`: what may be told of what is there."""
+    words = words_of(field, fault, takes)
+    fault = UNREADABLE if fault == ZONELESS else fault
+    return Fault(
+        f"{field}_{fault}", f"{place} {words.what}{': ' if told else ''}{told}; {words.remedy}"
+    )
+
+
+def rank(fault: Fault) -> int:
+    """Return the place of a fault among those of a record: a field's behind all others."""
+    field = fault.reason.partition("_")[0]
+    return FIELDS.index(field) if field in FIELDS else -1
