@@ -120,14 +120,12 @@ def topic_rows(
 
 def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival_ns: int) -> Row:
     stamp_ns = message.timestamp * NS_PER_MS
-    found = reader.read(
-        message.headers, message.key, message.value, stamp_ns,
-        offset=number, partition=message.partition,
-    )  # fmt: skip
+    headers, partition = message.headers, message.partition
+    found = reader.read(headers, message.key, message.value, stamp_ns, 0, number, None, partition)
     if isinstance(found, Malformed):
         return Row(number, {}, Fault(found.reason, found.detail))
-    values = reader.values_of(found) | {"ts": found.ts_ns, "arrival": arrival_ns}
-    del values["stream"]  # of a topic one stream is proposed
+    # One stream is proposed.
+    values = reader.values_of(found) | {"stream": None, "ts": found.ts_ns, "arrival": arrival_ns}
     try:
         values["payload"] = as_json(walked(decode(message.value), reader.fields.payload.path))
     except ValueFault:
