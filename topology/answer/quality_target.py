@@ -6,8 +6,8 @@ strategy decides (`topology.answer.quality`), from what it has seen of each sour
 the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
-  the arrival clock, and never before its end by that clock. Of ordered events also when W has
-  passed it: what the merge waits for is never waited for again.
+  the arrival clock, and never before its end by that clock. Where events come
+  ordered, also when W has passed it: what the merge waits for is never waited for again.
 * Counted are windows in time, whatever the number of keys: one event that is missing makes the
   window wrong. Sessions, count windows, joins and patterns have no ends that are known
   beforehand; for these time is cut into pieces, and a piece counts as a window: of a sixteenth of

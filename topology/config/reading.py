@@ -194,7 +194,6 @@ MOVED: Final[Mapping[Path, str]] = {
         for section, key, all_have in (
             ("reorder", "max_held_total", "1000000"),
             ("reorder", "gap_ranges", "10000"),
-            ("clock", "max_skew", "250ppm"),
             ("clock", "wander", "100ppb/min"),
             ("clock", "activation", "1s"),
             ("clock", "jump_min", "1s"),

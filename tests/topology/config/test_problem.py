@@ -127,6 +127,9 @@ BROKEN: list[tuple[str, str, str]] = [
     ),
     ("streams: {a: {merge: {expected_sources: a}}}", "streams.a.merge.expected_sources", "a list"),
     # the clock of this version
+    ("streams: {a: {clock: {max_skew: 3}}}", "streams.a.clock.max_skew", "write 3ppm"),
+    ("streams: {a: {clock: {max_skew: 2%}}}", "streams.a.clock.max_skew", "write it like 100ppm"),
+    ("streams: {a: {clock: {max_skew: 10001ppm}}}", "streams.a.clock.max_skew", "10000ppm or less"),
     ("streams: {a: {clock: {unsynced: trusted}}}", "streams.a.clock.unsynced", "mean `trust`?"),
     ("streams: {a: {clock: {sync: tcp}}}", "streams.a.clock.sync", "udp"),
     # stages
