@@ -131,7 +131,10 @@ def marked(seed: int) -> list[Event]:
     step.add(merge.on_time(last_ns + 200 * MS))
     reading.note(step)
     reading.swap()
-    return copies(reading.events())
+    found = copies(reading.events())
+    for offset, event in enumerate(found):
+        event.offset = offset
+    return found
 
 
 @made_once

@@ -40,7 +40,7 @@ STREAMS: Final = """
 streams:
   default: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
   other: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
-stages: [reorder, merge, join]
+stages: [reorder, merge+join]
 queries:
   near: {join: interval 20ms, key: payload.k, outer: left,
          sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
