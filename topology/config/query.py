@@ -211,7 +211,8 @@ class QueryConfig(Section):
     """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
     """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
-    lets a detector run before the merge, and is `early` for other queries."""
+    reads the events that the merge accepts, in the merge's stage, and does not wait until the merge
+    emits them."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
     """The limits of a speculative detector."""
     reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None

@@ -160,6 +160,9 @@ def _faults(error: Any) -> Iterator[Fault]:
 MOST_CLOSE: Final = 2
 MOVED: Final[Mapping[Path, str]] = {
     ("streams", "*", "clock", "model"): "leave it out, or write experimental: {clock: thesis}",
+    ("windows_read",): "leave it out, or write answer: speculate in the window queries",
+    ("patterns_read",): "leave it out, or write answer: speculate in the pattern queries",
+    ("joins_read",): "leave it out, or write answer: speculate in the join queries",
     ("live_queries",): "leave it out: write patterns into the file, and start the workers anew",
     ("topics", "keep_sequenced"): "leave it out, and read the outputs of the streams",
     ("topics", "queries"): "leave it out: write patterns into the file, and start the workers anew",
@@ -191,7 +194,6 @@ MOVED: Final[Mapping[Path, str]] = {
         for section, key, all_have in (
             ("reorder", "max_held_total", "1000000"),
             ("reorder", "gap_ranges", "10000"),
-            ("clock", "max_skew", "250ppm"),
             ("clock", "wander", "100ppb/min"),
             ("clock", "activation", "1s"),
             ("clock", "jump_min", "1s"),

@@ -24,6 +24,7 @@ from topology.config.chains import (
     readings_of,
     reads_stream,
 )
+from topology.config.stages import JOIN, PATTERN, WINDOW
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.query.fields import path_of
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
 class Site(NamedTuple):
     """The place of an operator. `streams`: the one whose chain it is in, or those that meet
     there. `place`: the bit with which it marks the events it holds. `table`: what is heard about
-    the clocks of sources."""
+    the clocks of sources. `is_accepted`: it reads what MERGE accepts."""
 
     topology: Topology
     streams: Sequence[str]
     place: int
     table: DriftTable | None = None
+    is_accepted: bool = False
 
     @property
     def stream(self) -> str:
@@ -57,6 +59,17 @@ class Site(NamedTuple):
     @property
     def config(self) -> StreamConfig:
         return self.topology.streams[self.stream]
+
+    def asked(self, kind: str) -> dict[str, QueryConfig]:
+        """Return the queries of a kind that read this input of these streams, by name."""
+        topology = self.topology
+        return {
+            name: query
+            for name, query in topology.queries.items()
+            if query.kind == kind
+            and topology.read_by(query) <= {*self.streams}
+            and topology.reads_accepted(query) == self.is_accepted
+        }
 
 
 def reorder(site: Site) -> Operator:
@@ -137,18 +150,12 @@ def windows(site: Site) -> Operator | None:
 
     topology, stream = site.topology, site.stream
     configs = [
-        window_config(topology, stream, name, query)
-        for name, query in topology.queries_of(stream).items()
-        if query.window is not None
+        window_config(topology, stream, name, query) for name, query in site.asked(WINDOW).items()
     ]
     if not configs:
         return None
     own = topology.user_functions.aggregates
-    ordered = topology.windows_read == "ordered"
-    begins = _beginning(topology, [stream])
-    return Queries(
-        [Windows(stream, each, functions=own, ordered=ordered, **begins) for each in configs]
-    )
+    return Queries([Windows(stream, each, functions=own, **_beginning(site)) for each in configs])
 
 
 def window_config(topology: Topology, stream: str, name: str, query: QueryConfig) -> WindowConfig:
@@ -180,11 +187,7 @@ def window_config(topology: Topology, stream: str, name: str, query: QueryConfig
 
 def pattern(site: Site) -> Operator | None:
     topology, stream, config = site.topology, site.stream, site.config
-    queries = {
-        name: query
-        for name, query in topology.queries_of(stream).items()
-        if query.pattern is not None
-    }
+    queries = site.asked(PATTERN)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
@@ -199,11 +202,10 @@ def pattern(site: Site) -> Operator | None:
         topology.correct_for_ns,
         site.place,
         new_source_allowance_ns=topology.new_source_allowance_ns(stream),
-        max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
         qualities=qualities,
         play=config.clock.play,
         only_final=[name for name, query in queries.items() if query.answer == FINAL],
-        announced=topology.watermark,
+        **_beginning(site),
     )
 
 
@@ -228,16 +230,9 @@ def joins(site: Site) -> Operator | None:
     from topology.join.operator import Join
     from topology.join.queries import JoinQueries
 
-    configs = [
-        join_config(site.topology, name, query)
-        for name, query in site.topology.queries.items()
-        if query.join is not None
-    ]
-    ordered = site.topology.joins_read == "ordered"
     found = [
-        Join(config, ordered=ordered, **_beginning(site.topology, site.streams))
-        for config in configs
-        if {side.stream for side in config.sides} <= set(site.streams)
+        Join(join_config(site.topology, name, query), **_beginning(site))
+        for name, query in site.asked(JOIN).items()
     ]
     return JoinQueries(found, site.place) if found else None
 
@@ -373,10 +368,14 @@ def _answering(topology: Topology, query: QueryConfig, streams: Sequence[str]) -
     }
 
 
-def _beginning(topology: Topology, streams: Sequence[str]) -> dict[str, Any]:
-    """What a query that begins amid the streams has to know of them."""
-    ahead_ns = max(topology.streams[stream].clock.max_ahead_ns for stream in streams)
-    return {"announced": topology.watermark, "max_ahead_ns": ahead_ns}
+def _beginning(site: Site) -> dict[str, Any]:
+    """Return what a query that begins amid its streams has to know of them."""
+    topology = site.topology
+    return {
+        "ordered": not site.is_accepted,
+        "announced": topology.watermark,
+        "max_ahead_ns": max(topology.streams[each].clock.max_ahead_ns for each in site.streams),
+    }
 
 
 def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality | None:
