@@ -60,7 +60,7 @@ def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
 
 
 class Book:
-    """A stage with pages, as `agents.stage.partition` keeps them, and the changelog they make."""
+    """A stage with its pages (agents.stage.partition_state), and the changelog they make."""
 
     def __init__(
         self,
