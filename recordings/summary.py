@@ -278,7 +278,7 @@ class Summary:
             **({"unmet": self._without_results} if self._without_results else {}),
             **({"moved": self._moved_document()} if self.was_moved else {}),
             **({"arrivals": False} if self.takes_stamps else {}),
-            **({"dead_reasons": self._dead_document()} if self._deaths else {}),
+            **({"dead_reasons": self._dead_document()} if self._deaths.dead else {}),
             **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
             "sources": {
                 source: {name: counts[name] for name in COUNTED}

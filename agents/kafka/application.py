@@ -63,14 +63,6 @@ REPEAT_S = 10.0
 """What a chatty logger has said it says again after this long."""
 
 
-class StartFailed(Exception):
-    """Faust did not start in time."""
-
-
-class StopTimeout(Exception):
-    """The application did not stop within its bounds."""
-
-
 class _Seldom(logging.Filter):
     """Lets a message pass that has not passed for `REPEAT_S`. The messages are a library's
     fixed texts, so few."""
@@ -203,7 +195,7 @@ async def run(app: Application, stop: asyncio.Event) -> None:
             starting.result()
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         elif not any(end.done() for end in ends):
-            raise StartFailed(f"Faust did not start within {START_TIMEOUT_S:.0f} s")
+            raise TimeoutError(f"Faust did not start within {START_TIMEOUT_S:.0f} s")
     finally:
         for task in (starting, *ends):
             task.cancel()
@@ -226,6 +218,6 @@ async def _finish(app: Application) -> None:
     except TimeoutError:
         fault = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
         if app.batches.open_partitions:
-            app.failure.set(StopTimeout(fault))
+            app.failure.set(TimeoutError(fault))
         else:  # as when it is stopped while it starts: what was done is committed
             log.warning("%s; it is left behind", fault)

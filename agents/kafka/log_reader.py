@@ -65,9 +65,8 @@ class LogReader:
         self._brokers = brokers
         self._group = group
         self._topics = topics
-        self._client: AIOKafkaClient | None = None
-        self._coordinator: _Committed | None = None
-        self._offsets: Fetcher | None = None
+        self._parts: list[Any] = []
+        """What `start` has opened, in the order of closing."""
 
     @property
     def is_embedded(self) -> bool:
@@ -76,22 +75,22 @@ class LogReader:
 
     async def start(self) -> None:
         """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
-        client = self._client = AIOKafkaClient(**self._brokers.client)
-        await client.bootstrap()
-        await client.set_topics(frozenset(self._topics))
+        self._client = AIOKafkaClient(**self._brokers.client)
+        self._parts.append(self._client)
+        await self._client.bootstrap()
+        await self._client.set_topics(frozenset(self._topics))
         self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
-        self._coordinator = _Committed(client, self._group)
+        self._coordinator = _Committed(self._client, self._group)
+        self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
         """Also one that has not been started, or not to the end."""
-        for part in (self._coordinator, self._offsets, self._client):
-            if part is not None:
-                await part.close()
+        for part in self._parts:
+            await part.close()
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """The offset that the group has committed; None if it has none. KafkaError where the
         brokers refuse to say."""
-        assert self._coordinator is not None, "start it first"
         try:
             async with asyncio.timeout(ANSWER_S):
                 found = await self._coordinator.fetch_committed_offsets([partition])
@@ -111,7 +110,6 @@ class LogReader:
 
     async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """The first offset of the log, and the one behind all that is decided."""
-        assert self._offsets is not None, "start it first"
         try:
             first, end = await asyncio.gather(
                 self._offsets.beginning_offsets([partition], ANSWER_S * 1e3),

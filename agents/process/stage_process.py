@@ -239,15 +239,12 @@ class StageProcess:
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
-            await self._close()
+            if self._feed is not None:
+                await self._feed.stop()
+            await self._logs.stop()
+            await self._http.stop()
         if self._stuck is not None:
             raise self._stuck
-
-    async def _close(self) -> None:
-        if self._feed is not None:
-            await self._feed.stop()
-        await self._logs.stop()
-        await self._http.stop()
 
     @property
     def _instance(self) -> str | None:

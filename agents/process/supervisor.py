@@ -134,25 +134,24 @@ class Supervisor:
 
     async def run(self) -> int:
         with self._lines.listening():
-            return await self._run()
-
-    async def _run(self) -> int:
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._stopping.set)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        attend(lambda: [child.process for child in self._children if child.process is not None])
-        host, port = await self._http.start()
-        log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
-        asking = asyncio.create_task(self._or_end(self._ask_all()))
-        keepers = [asyncio.create_task(self._or_end(self._keep(child))) for child in self._children]
-        await self._stopping.wait()
-        await asyncio.gather(*(self._end(child) for child in self._children))
-        await self._ended(keepers)
-        asking.cancel()
-        await asyncio.wait([asking])
-        await self._http.stop()
-        return self._code
+            loop = asyncio.get_running_loop()
+            for number in SIGNALS:
+                loop.add_signal_handler(number, self._stopping.set)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            attend(lambda: [child.process for child in self._children if child.process is not None])
+            host, port = await self._http.start()
+            log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
+            asking = asyncio.create_task(self._or_end(self._ask_all()))
+            keepers = [
+                asyncio.create_task(self._or_end(self._keep(child))) for child in self._children
+            ]
+            await self._stopping.wait()
+            await asyncio.gather(*(self._end(child) for child in self._children))
+            await self._ended(keepers)
+            asking.cancel()
+            await asyncio.wait([asking])
+            await self._http.stop()
+            return self._code
 
     async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
         """Where a task of the supervisor fails, it ends, and all stages with it."""

@@ -74,9 +74,6 @@ class Deaths:
             known = self._reasons[reason] = replace(first, count=0)
         return known
 
-    def __bool__(self) -> bool:
-        return bool(self._reasons)
-
     @property
     def dead(self) -> int:
         return sum(each.count for each in self._reasons.values())

@@ -168,7 +168,7 @@ def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
 
 
 def _dead(survey: Survey) -> str:
-    if not survey.dead:
+    if not survey.dead.dead:
         return ""
     reason, first = survey.dead.reasons()[0]
     return f", as {reason} {first.count:,}, the first in line {first.offset}: {first.detail}"

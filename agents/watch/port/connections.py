@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 MOST: Final = 64
 HEAD_S: Final = 10.0
@@ -29,8 +28,6 @@ BACKLOG: Final = 128
 LOG_S: Final = 60.0
 
 logger = logging.getLogger("inorder.http")
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Connections:

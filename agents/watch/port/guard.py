@@ -14,13 +14,12 @@ rebinding), calls it by that name, which the browser sends in `Host`.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from agents.watch.port.token import BEARER
 
@@ -31,8 +30,6 @@ OTHER_HOSTS: Final = ("//", "/\\")
 """A browser takes what begins so for a host and its path."""
 
 LOCALHOST: Final = "localhost"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def guard(token: str, port: int) -> Middleware:
