@@ -8,7 +8,7 @@ in the file is its alias (`max_wait`), its Python name carries the unit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,12 +23,12 @@ from topology.config.fields import (
     KeyFormat,
     ZoneName,
 )
-from topology.config.schema import Formats, SchemaConfig, schema_faults
+from topology.config.schema import SchemaConfig, schema_faults
 from topology.fields.mapping import Fields
 from topology.fields.where import TIMESTAMP
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
-from topology.spelling.problem import Fault, refused_at
+from topology.spelling.problem import Fault
 from topology.spelling.section import Section
 from topology.spelling.values import (
     Flag,
@@ -70,12 +70,10 @@ class HeaderConfig(Section):
         """What two configurations must share to read the same records alike."""
         return self.names(), self.ts_unit
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> HeaderConfig:
+    def faults(self) -> Iterator[Fault]:
         for field, name, taken in clashing(self.names()):
             message = f"the header `{name}` already means {taken}"
-            raise refused_at(Fault((field,), message, "give it a name of its own"))
-        return self
+            yield Fault((field,), message, "give it a name of its own")
 
 
 class StreamConfig(Section):
@@ -125,33 +123,33 @@ class StreamConfig(Section):
     """Published methods in place of the defaults, for comparisons. A version may drop any of
     them."""
 
-    @model_validator(mode="after")
-    def _methods_fit(self) -> StreamConfig:
-        reorder = self.reorder
-        faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
-        faults += _mapping_faults(self)
+    def faults(self) -> Iterator[Fault]:
+        yield from reorder_faults(self.experimental, self.reorder)
+        yield from _mapping_faults(self)
         if self.signed and self.arrival == "timestamp":
             message = "`timestamp` is not signed, and whoever writes to the topic moves the clock"
-            faults.append(Fault(("arrival",), message, "write append or read, or signed: false"))
-        formats = Formats(self.input, self.format, self.key_format)
-        faults += schema_faults(formats, self.value_schema, is_mapped=self.fields is not None)
-        if self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate":
-            if "unsynced" in self.clock.model_fields_set:
-                message = (
-                    f"clocks are estimated by true arrivals, which {self.arrival} does not give"
-                )
-                faults.append(Fault(("clock", "unsynced"), message, "write trust or reject"))
-            # Frozen for all others; here it is made.
-            self.__dict__["clock"] = self.clock.model_copy(update={"unsynced": "trust"})
+            yield Fault(("arrival",), message, "write append or read, or signed: false")
+        yield from schema_faults(self)
+        if self._is_to_trust and "unsynced" in self.clock.model_fields_set:
+            message = f"clocks are estimated by true arrivals, which {self.arrival} does not give"
+            yield Fault(("clock", "unsynced"), message, "write trust or reject")
+
+    @property
+    def _is_to_trust(self) -> bool:
+        """Without true arrivals no clock is estimated."""
+        return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
+
+    @model_validator(mode="after")
+    def _filled(self) -> StreamConfig:
+        """Fill in what follows from other keys; for all others it is frozen."""
+        of_clock: dict[str, Any] = {"unsynced": "trust"} if self._is_to_trust else {}
         unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
         if self.clock.granularity_ns is None and unit_ns > 1:
-            coarse = self.clock.model_copy(update={"granularity_ns": unit_ns})
-            self.__dict__["clock"] = coarse
+            of_clock["granularity_ns"] = unit_ns
+        self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
         if "max_queued_bytes" not in self.merge.model_fields_set:
-            bound = {"max_queued_bytes": reorder.max_held_bytes}
+            bound = {"max_queued_bytes": self.reorder.max_held_bytes}
             self.__dict__["merge"] = self.merge.model_copy(update=bound)
-        if faults:
-            raise refused_at(*faults)
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
