@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, text
-
-if TYPE_CHECKING:
-    from topology.config.stream import StreamConfig
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without one."""
@@ -61,46 +57,3 @@ class SchemaConfig(Section):
     five bytes of a registry."""
     message: MessageName | None = None
     """The Protobuf message type of the values, like plant.Telemetry."""
-
-
-def schema_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield what does not fit a schema, in one stream."""
-    schema, formats = stream.value_schema, {stream.format, stream.key_format}
-    is_needed = bool(formats & OF_A_SCHEMA)
-    if stream.fields is None:
-        if schema is not None or stream.format != "json":
-            key = "schema" if schema is not None else "format"
-            remedy = "add `fields`; by the header contract nothing of a value is read"
-            yield Fault((key,), "is of a mapping, and there is none", remedy)
-    elif schema is not None:
-        yield from _schema_faults(stream, schema, is_needed=is_needed)
-        if "bytes" in formats and not is_needed:
-            yield Fault(("schema",), "is of no use to bytes", "leave it out")
-    elif is_needed:
-        subject = f"[{stream.input or 'TOPIC'}-value]"
-        remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
-        yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
-
-
-def _schema_faults(
-    stream: StreamConfig, schema: SchemaConfig, *, is_needed: bool
-) -> Iterator[Fault]:
-    if (schema.registry is None) == (schema.file is None):
-        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
-    elif schema.file is not None:
-        yield from _file_faults(stream, schema)
-    elif is_needed and not schema.subjects:
-        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
-        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
-
-
-def _file_faults(stream: StreamConfig, schema: SchemaConfig) -> Iterator[Fault]:
-    if stream.format == "json":
-        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
-    if stream.key_format in OF_A_SCHEMA:
-        remedy = "write key_format: json or int64, or a registry"
-        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
-    if stream.format == "protobuf" and schema.message is None:
-        yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
-    if stream.format == "avro" and schema.message is not None:
-        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")

@@ -23,7 +23,7 @@ from topology.config.fields import (
     KeyFormat,
     ZoneName,
 )
-from topology.config.schema import SchemaConfig, schema_faults
+from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.fields.mapping import Fields
 from topology.fields.where import TIMESTAMP
 from topology.merge.settings import MergeConfig
@@ -129,7 +129,7 @@ class StreamConfig(Section):
         if self.signed and self.arrival == "timestamp":
             message = "`timestamp` is not signed, and whoever writes to the topic moves the clock"
             yield Fault(("arrival",), message, "write append or read, or signed: false")
-        yield from schema_faults(self)
+        yield from _schema_faults(self)
         if self._is_to_trust and "unsynced" in self.clock.model_fields_set:
             message = f"clocks are estimated by true arrivals, which {self.arrival} does not give"
             yield Fault(("clock", "unsynced"), message, "write trust or reject")
@@ -221,3 +221,46 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
     for field, name, taken_by in clashing(stream.signed_headers()):
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
+
+
+def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
+    """Yield what does not fit a schema, in one stream."""
+    schema, formats = stream.value_schema, {stream.format, stream.key_format}
+    is_needed = bool(formats & OF_A_SCHEMA)
+    if stream.fields is None:
+        if schema is not None or stream.format != "json":
+            key = "schema" if schema is not None else "format"
+            remedy = "add `fields`; by the header contract nothing of a value is read"
+            yield Fault((key,), "is of a mapping, and there is none", remedy)
+    elif schema is not None:
+        yield from _place_faults(stream, schema, is_needed=is_needed)
+        if "bytes" in formats and not is_needed:
+            yield Fault(("schema",), "is of no use to bytes", "leave it out")
+    elif is_needed:
+        subject = f"[{stream.input or 'TOPIC'}-value]"
+        remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
+        yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
+
+
+def _place_faults(
+    stream: StreamConfig, schema: SchemaConfig, *, is_needed: bool
+) -> Iterator[Fault]:
+    if (schema.registry is None) == (schema.file is None):
+        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
+    elif schema.file is not None:
+        yield from _file_faults(stream, schema)
+    elif is_needed and not schema.subjects:
+        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
+        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
+
+
+def _file_faults(stream: StreamConfig, schema: SchemaConfig) -> Iterator[Fault]:
+    if stream.format == "json":
+        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
+    if stream.key_format in OF_A_SCHEMA:
+        remedy = "write key_format: json or int64, or a registry"
+        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
+    if stream.format == "protobuf" and schema.message is None:
+        yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
+    if stream.format == "avro" and schema.message is not None:
+        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")
