@@ -83,7 +83,7 @@ def _takes(entry: Document) -> str:
     if entry.get("type") == "array":
         return "a list"
     examples = ", ".join(f"`{each}`" for each in entry.get("examples", ()))
-    named = title if title in ("duration", "size", "share") else "text"
+    named = title if title in ("duration", "size", "rate", "share") else "text"
     return f"{named}, like {examples}" if examples else named
 
 

@@ -12,7 +12,6 @@ from inorder.contract import DATA, MAX_INT64
 from inorder.given import Input, Reader, check_input, records_of, runnable
 from inorder.records import EventPlace, Record
 from topology.config import Topology
-from topology.flow.registry import in_chain
 from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
 from topology.model.event import Event
@@ -217,7 +216,7 @@ class Ordering:
 
     def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         # In their order in the chain: by it held events are given back.
-        return (*self.topology.streams,), (*in_chain(self.topology, self.topology.operators),)
+        return (*self.topology.streams,), (*self.topology.operators,)
 
     # -- parts of a call ---------------------------------------------------------------------------
 

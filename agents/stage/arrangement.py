@@ -59,7 +59,7 @@ from topology.config.cut import scattered
 from topology.config.stages import MERGE, REORDER
 from topology.flow.lanes import Lanes
 from topology.flow.query_digest import query_digest
-from topology.flow.registry import in_chain, shapes_of
+from topology.flow.registry import shapes_of
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -165,7 +165,7 @@ class Arrangement:
 
     def contract(self, source: TopicPartition) -> Contract:
         """Return what the state of a partition rests on beside the settings of its operators."""
-        topology, names = self.topology, in_chain(self.topology, self.operator_names)
+        topology, names = self.topology, self.operator_names
         written = self._written(source)
         streams = {
             name: StreamContract(

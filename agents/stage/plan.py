@@ -238,7 +238,7 @@ class _Looking:
         for key, value in read.changes.items():
             if value is not None:
                 parts.add(key.decode(), value)
-        where = waiting_places(self._topology, old.stage.split("+"))
+        where = waiting_places(old.stage.split("+"))
         return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:

@@ -26,7 +26,7 @@ from agents.state.changelog import StateRefused
 from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
-from topology.config.stages import JOIN, MERGE, PATTERN
+from topology.config.stages import JOIN, MERGE
 from topology.flow.replay import SavedReplay, groups
 from topology.flow.share import share_of
 from topology.model.event import Event
@@ -57,12 +57,6 @@ class Backfilled:
                 f"{OPTION} {address}: was made from files, which say nothing of places in the"
                 " topics; archive the topics (inorder spark run archive) and backfill from the"
                 " archive"
-            )
-        if topology.has_work(PATTERN) and topology.patterns_read != "ordered":
-            raise Refused(
-                f"{OPTION}: patterns read {topology.patterns_read} events here, and a history holds"
-                " what they found in ordered ones; write `patterns_read: ordered` and backfill with"
-                " that file"
             )
         about = digests(setting_of(topology_path, topology))
         found = difference(self._known["topology"], about)

@@ -140,6 +140,18 @@ QUERIES: dict[str, tuple[str, World]] = {
         )
         for method in ("mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay")
     },
+    "windows before the merge": (
+        f"{{window: tumbling 1s, answer: speculate, {QUALITY}, {AGGREGATES}}}",
+        PLAIN,
+    ),
+    "patterns before the merge": (
+        '{pattern: "PATTERN SEQ(A a, !B, C c) WITHIN 2 s", answer: speculate}',
+        PLAIN,
+    ),
+    "joins before the merge": (
+        f"{{join: interval 300ms, {SIDES}, outer: left, answer: speculate}}",
+        TWO,
+    ),
     "windows corrected briefly": (
         f"{{window: tumbling 1s, correct_for: 500ms, {AGGREGATES}}}",
         PLAIN,

@@ -158,11 +158,13 @@ def written(setting: Setting, folder: Path) -> Records:
         Sender(setting, events, speed=SPEED, value=value_of).start().finish()
         beat(setting, events)
         wait_until(
-            lambda: sum(
-                len(ordered_in(read_all(setting.bootstrap, topic)))
-                for topic in (setting.ordered, topics.late, topics.dead)
-            )
-            >= wanted,
+            lambda: (
+                sum(
+                    len(ordered_in(read_all(setting.bootstrap, topic)))
+                    for topic in (setting.ordered, topics.late, topics.dead)
+                )
+                >= wanted
+            ),
             "all events to be ordered, late or refused",
             lambda: worker.log,
         )

@@ -61,9 +61,8 @@ class Expected(NamedTuple):
 def joins_of(setting: Setting) -> Expected:
     """An event counts if its time was not final before the instant in which it came: what is
     announced within an instant holds when it is over. What is complete is final when W has passed
-    it by `new_source_allowance`, too. Before the merge nothing is final for so long, and nothing
-    open after `max_wait`."""
-    waits_for_merge = setting.topology.joins_read == "ordered"
+    it by `new_source_allowance`, too. With a quality target nothing is open after `max_wait`."""
+    has_target = any(query.quality for query in setting.topology.queries.values())
     final_ns: dict[str, int] = defaultdict(int)
     announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     passed_ns: dict[str, int] = defaultdict(int)
@@ -73,11 +72,10 @@ def joins_of(setting: Setting) -> Expected:
         ref_ns, at_ns = record.number("refTs"), record.number("at")
         if at_ns > announced[stream][0]:
             final_ns[stream] = announced[stream][1]
-        if record.is_control and waits_for_merge:
+        if record.is_control:
             decided_ns = setting.decided_ns(stream, ref_ns, record.number("complete"))
             announced[stream] = at_ns, max(announced[stream][1], decided_ns)
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
-        if record.is_control:
             continue
         if record.header("late") is None:
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
@@ -85,7 +83,7 @@ def joins_of(setting: Setting) -> Expected:
             side = "a" if stream == FIRST else "b"
             key = json.loads(record.value or b"")["k"]
             events[side, key].append(Found(ref_ns, (side, *record.name)))
-    if not waits_for_merge:
+    if has_target:
         passed_ns = defaultdict(lambda: 1 << 63)
     expected = Expected(set(), set())
     for key in range(KEYS):

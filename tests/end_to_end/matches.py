@@ -25,13 +25,13 @@ Content = tuple[str, Members]
 
 def in_time(setting: Setting) -> list[Read]:
     """The events of the ordered topic, but for those behind a final frontier that it had
-    announced: the first of a source that nobody knew. Who reads the raw topic takes these too."""
+    announced: the first of a source that nobody knew."""
     found, frontier_ns, behind = [], 0, 0
     for record in read_all(setting.bootstrap, setting.ordered):
         if record.header("kind") == "watermark":
             marks = record.number("refTs"), record.number("complete")
             frontier_ns = max(frontier_ns, setting.decided_ns("default", *marks))
-        elif record.number("refTs") >= frontier_ns or setting.topology.patterns_read == "raw":
+        elif record.number("refTs") >= frontier_ns:
             found.append(record)
         else:
             behind += 1

@@ -178,10 +178,10 @@ def records(rows: Sequence[TraceRow]) -> list[tuple[str, bytes, list[tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("trace", "patterns", "stages", "reads", "correct_for", "by_loops"),
+    ("trace", "patterns", "stages", "correct_for", "by_loops"),
     [
-        (quakes, QUAKES, "reorder+merge, pattern", "raw", "192h", lulls),
-        (soccer, SOCCER, "reorder, merge, pattern", "sequenced", "5h", saves),
+        (quakes, QUAKES, "reorder+merge+pattern", "192h", lulls),
+        (soccer, SOCCER, "reorder, merge+pattern", "5h", saves),
     ],
     ids=["quakes", "soccer"],
 )
@@ -191,7 +191,6 @@ def test_the_engine_alone_corrects(
     trace: Callable[[], list[TraceRow]],
     patterns: Mapping[str, str],
     stages: str,
-    reads: str,
     correct_for: str,
     by_loops: Callable[[Sequence[Entry]], set[Content]],
 ) -> None:
@@ -199,13 +198,20 @@ def test_the_engine_alone_corrects(
         rows = trace()
     except TraceAbsent as missing:
         without_trace(missing)
-    more = f"{queries(patterns)}patterns_read: {reads}\ncorrect_for: {correct_for}\n"
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=more)
+    asked = queries(patterns).replace("{pattern: ", "{answer: speculate, pattern: ")
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=stages,
+        partitions=1,
+        stream="clock: {unsynced: trust}",
+        more=f"{asked}correct_for: {correct_for}\n",
+    )
     expected = oracle(setting, rows)
     looped = by_loops(entries_of(rows))
     assert looped
-    (asked,) = {name for name, _ in looped}
-    assert {match for match in expected if match[0] == asked} == looped
+    (name,) = {name for name, _ in looped}
+    assert {match for match in expected if match[0] == name} == looped
     assert {name for name, _ in expected} == patterns.keys()
     worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
     standing = Standing(setting)

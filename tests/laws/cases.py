@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from tests.kit.events import copies
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
     MAX_WAIT,
-    accepted,
     aligned,
     clock_of,
     headerless,
+    marked,
     merge_of,
     merged,
     paused,
@@ -125,10 +124,9 @@ heartbeat: 20ms
 
 
 UNMERGED = """\
-stages: [reorder, merge, window]
-windows_read: sequenced
+stages: [reorder, merge+window]
 queries:
-  q: {stream: default, window: tumbling 20ms, aggregate: {n: count()},
+  q: {stream: default, window: tumbling 20ms, aggregate: {n: count()}, answer: speculate,
       quality: {accuracy: 70%, max_wait: 40ms}}
 """
 
@@ -197,7 +195,7 @@ def _window_case(
     return Case(
         f"window, {name}",
         lambda: Windows("default", config, ordered=ordered),
-        merged if ordered else lambda seed: copies(accepted(seed)),
+        merged if ordered else marked,
         replays=False,
         reorders=False,
     )
@@ -351,9 +349,9 @@ CASES = [
         several_operators=True,
     ),
     Case(
-        "stage, windows behind three lanes",
+        "stage, windows before the merge, behind three lanes",
         lambda: Stage(
-            _topology(UNMERGED), ("window",), lanes=lanes_of("raw", 3), streams=["default"]
+            _topology(UNMERGED), ("merge", "window"), lanes=lanes_of("raw", 3), streams=["default"]
         ),
         aligned,
         stamped_from=1,

@@ -56,9 +56,6 @@ WHOLE: Final = (
     "watermark: false",
     "correct_for: 3s",
     "correct_for: 0s",
-    "windows_read: sequenced",
-    "patterns_read: sequenced",
-    "joins_read: sequenced",
 )
 QUALITY: Final = (
     "quality: {accuracy: 90%, max_wait: 300ms}",
@@ -99,24 +96,24 @@ def text_of(seed: int) -> str:
     whole = {each.partition(":")[0]: each for each in rng.sample(WHOLE, 2)}
     lines += whole.values()
     lines.append("queries:")
-    promised = {key.partition("s_")[0] for key in whole if key.endswith("_read")}
     for name in names:
         if rng.random() < 0.7:
-            lines.append(f"  windows_{name}: {{stream: {name}, {_window(rng, promised)}}}")
+            lines.append(f"  windows_{name}: {{stream: {name}, {_window(rng)}}}")
         if rng.random() < 0.4:
-            lines.append(f"  more_{name}: {{stream: {name}, {_window(rng, promised)}}}")
+            lines.append(f"  more_{name}: {{stream: {name}, {_window(rng)}}}")
         if rng.random() < 0.4:
             promise = f", {rng.choice(QUALITY[:2])}" if rng.random() < 0.4 else ""
             finals = f", finals: true{promise}" if rng.random() < 0.5 else promise
             lines.append(
-                f'  pattern_{name}: {{stream: {name}, pattern: "{rng.choice(PATTERN)}"{finals}}}'
+                f'  pattern_{name}: {{stream: {name}, pattern: "{rng.choice(PATTERN)}"{finals}'
+                f"{_answer(rng)}}}"
             )
     for number in range(rng.choice((0, 1, 1, 2))):
-        lines.append(f"  join_{number}: {{{_join(rng, names, promised)}}}")
+        lines.append(f"  join_{number}: {{{_join(rng, names)}}}")
     return "\n".join(lines) + "\n"
 
 
-def _window(rng: Random, promised: set[str]) -> str:
+def _window(rng: Random) -> str:
     window = rng.choice(WINDOW)
     parts = [f"window: {window}", AGGREGATE]
     if rng.random() < 0.4:
@@ -125,22 +122,27 @@ def _window(rng: Random, promised: set[str]) -> str:
         parts.append("finals: true")
     if rng.random() < 0.4:
         parts.append("early: 300ms")
-    if rng.random() < 0.3 or "window" in promised:
+    if rng.random() < 0.3:
         parts.append(rng.choice(QUALITY))
-    return ", ".join(parts)
+    return ", ".join(parts) + _answer(rng)
 
 
-def _join(rng: Random, names: str, promised: set[str]) -> str:
+def _join(rng: Random, names: str) -> str:
     met = rng.sample(names, min(len(names), rng.choice((2, 2, 3))))
     sides = ", ".join(f"{side}: {{stream: {name}}}" for side, name in zip("xyz", met, strict=False))
     parts = [f"join: {rng.choice(JOIN)}", f"sides: {{{sides}}}", f"outer: {rng.choice(OUTER)}"]
     if rng.random() < 0.5:
         parts.append("finals: true")
-    if rng.random() < 0.3 or "join" in promised:
+    if rng.random() < 0.3:
         parts.append(rng.choice(QUALITY[:2]))
     if rng.random() < 0.7:
         parts.append("key: payload.k")
-    return ", ".join(parts)
+    return ", ".join(parts) + _answer(rng)
+
+
+def _answer(rng: Random) -> str:
+    """Whether the query reads what MERGE accepts."""
+    return rng.choice((", answer: speculate", "", ""))
 
 
 def contents_of(topology: Topology, seed: int, n: int = 150) -> list[Content]:

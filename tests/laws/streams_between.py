@@ -11,6 +11,7 @@ from tests.kit.events import copies, copy_of, made_once
 from tests.laws.streams import MS, START, orderly, raw
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig, ReorderConfig
+from topology.flow.accepted import Accepted
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
@@ -117,6 +118,23 @@ def accepted(seed: int) -> list[Event]:
     events = sequenced(seed)
     _fill(events, Random(seed))
     return events
+
+
+@made_once
+def marked(seed: int) -> list[Event]:
+    """The same with MERGE's marks: the input of queries that read accepted events."""
+    events = accepted(seed)
+    reading = Accepted(events)
+    merge = merge_of()
+    last_ns = events[-1].at_ns
+    step = merge.on_batch(events, last_ns)
+    step.add(merge.on_time(last_ns + 200 * MS))
+    reading.note(step)
+    reading.swap()
+    found = copies(reading.events())
+    for offset, event in enumerate(found):
+        event.offset = offset
+    return found
 
 
 @made_once

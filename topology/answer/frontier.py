@@ -5,16 +5,17 @@
 E comes with each watermark, and is at least the error of what came since). Every event in order
 raises W too, so that a window does not wait for the next announcement.
 
+A query that reads accepted events and has a quality target is closed by the target alone: MERGE
+misses events too, and the target is the query's own.
+
 `sure_ns`: W - E has passed what ends at or before it. Nothing more can come, which is certain and
 not merely likely.
 
 `final_ns`: what ends at or before it is final. Either the complete frontier C has passed it and W
 is `new_source_allowance` beyond it, or W is `correct_for` beyond it. C holds for the sources that
 are known: one that sends for the first time may bring events from before it, and for these there is
-room. The
-errors that count here are those of all sources, of idle ones too, for these may come back. Where no
-watermarks come, the quality target has passed it by `correct_for`. None goes back, and final_ns <=
-goal_ns.
+room. The errors that count here are those of all sources, of idle ones too, for these may come
+back. None goes back, and final_ns <= goal_ns.
 
 `proven_ns`: how far what came has shown it, before the input was over (`seal`).
 
@@ -41,11 +42,13 @@ class Frontier(Saved):
 
     __slots__ = (
         "_announced_ns",
+        "_closes",
         "_complete_ns",
         "_correct_for_ns",
         "_error_all_ns",
         "_heeds_errors",
         "_new_source_allowance_ns",
+        "_ordered",
         "_target",
         "error_ns",
         "final_ns",
@@ -74,11 +77,15 @@ class Frontier(Saved):
         heeds_errors: bool,
         answer: Answer = EARLY,
         target: QualityTarget | None = None,
+        ordered: bool = True,
     ) -> None:
+        """`ordered`: the query reads ordered events, so that W closes what its target does not."""
         self._correct_for_ns = correct_for_ns
         self._new_source_allowance_ns = new_source_allowance_ns
         self._heeds_errors = heeds_errors
         self._target = target
+        self._ordered = ordered
+        self._closes = answer != FINAL and (ordered or target is None)
         self.waits_for_final = answer == FINAL
         self.watermark_ns = NOT_YET
         self._announced_ns = NOT_YET
@@ -142,7 +149,7 @@ class Frontier(Saved):
         final_ns = decided_ns - self._error_all_ns
         if final_ns > self.final_ns:
             self.final_ns = min(final_ns, self.closed_ns)
-        goal_ns = self.final_ns if self.waits_for_final else self.sure_ns
+        goal_ns = self.sure_ns if self._closes else self.final_ns
         if goal_ns > self.goal_ns:
             self.goal_ns = goal_ns
         if self._target is not None and not self.waits_for_final:
@@ -168,12 +175,6 @@ class Frontier(Saved):
         heard_ns = min(self._complete_ns, watermark_ns - new_source_allowance_ns)
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
-    def take_word(self, closed_ns: int, sure_ns: int) -> None:
-        """Where no watermarks come, a quality target knows how far the events have come. Elsewhere
-        MERGE alone knows what is sure: events may wait there yet."""
-        self.sure_ns = max(self.sure_ns, sure_ns)
-        self._make_final(closed_ns - self._correct_for_ns)
-
     def after(self, watermarks: Sequence[Event]) -> Frontier:
         """As it would stand if these were announced."""
         other = Frontier(
@@ -182,6 +183,7 @@ class Frontier(Saved):
             heeds_errors=self._heeds_errors,
             answer=FINAL if self.waits_for_final else EARLY,
             target=self._target,
+            ordered=self._ordered,
         )
         other.restore(self.snapshot())
         for event in watermarks:
@@ -191,10 +193,7 @@ class Frontier(Saved):
 
     def give_up(self, until_ns: int) -> None:
         """What ends until there is final, as there is no room to keep it."""
-        self._make_final(min(until_ns, self.closed_ns))
-
-    def _make_final(self, until_ns: int) -> None:
-        self.final_ns = max(self.final_ns, until_ns)
+        self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
     def crowd(self) -> None:

@@ -6,8 +6,8 @@ strategy decides, from what it has seen of each source; `max_wait` after
 the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
-  the arrival clock, and never before its end by that clock. Behind MERGE also when W has
-  passed it: what the merge waits for is never waited for again.
+  the arrival clock, and never before its end by that clock. Where events come
+  ordered, also when W has passed it: what the merge waits for is never waited for again.
 * Counted are windows in time, whatever the number of keys: one event that is missing makes the
   window wrong. Sessions, count windows, joins and patterns have no ends that are known
   beforehand; for these time is cut into pieces, and a piece counts as a window: of a sixteenth of
@@ -15,8 +15,7 @@ the end of a window it is emitted whatever is missing. What comes later corrects
   `max_wait`. So what waits for minutes is not looked at many times a second. An event makes all
   pieces count that it may matter to: up to the gap of a session.
 * An event of error e is taken for one that comes e before its time: so early it may matter.
-* It is sure (`sure_ns`), where all sources have sent beyond the end; what is emitted
-  before is `uncertain`.
+* What is emitted before MERGE has passed its end is `uncertain`.
 
 Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
 promise (topology.waiting.budget), so that an outage makes nobody else wait, and yet part of
@@ -41,7 +40,6 @@ from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
 from topology.waiting.budget import PPM
 from topology.waiting.driver import Closing, Decision, WindowDriver
-from topology.waiting.policy import CONFIRMED
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4
@@ -52,7 +50,7 @@ MAX_PENDING: Final = 10_000
 """Windows emitted on probability whose fate is not known yet; the oldest counts as missed."""
 
 
-CLOSED: Final = ("closed_ns", "sure_ns")
+CLOSED: Final = ("closed_ns",)
 
 
 class QualityTarget(Saved):
@@ -100,7 +98,6 @@ class QualityTarget(Saved):
         self._heard_events = 0
         self._late_events = 0
         self.closed_ns = -NEVER
-        self.sure_ns = -NEVER
 
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
         """An event of the query, in the order of arrival. One that has gone around others of its
@@ -129,13 +126,11 @@ class QualityTarget(Saved):
         heard.ref_time_ns = event.ref_time_ns - error_ns
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
-        """The instant is over; MERGE has announced that all before `passed_ns` is there."""
+        """The instant is over. `passed_ns`: MERGE has let go all that comes before it."""
         self._driver.announce(min(NEVER, passed_ns - 1), now_ns)
         for decision in self._driver.on_time(now_ns):
             if isinstance(decision, Closing):
                 self.closed_ns = decision.bound_ns + 1
-                if decision.by == CONFIRMED:
-                    self.sure_ns = self.closed_ns
 
     @property
     def is_waiting(self) -> bool:

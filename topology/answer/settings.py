@@ -94,7 +94,8 @@ class AnswerSettings(Section):
     (docs/guides/results.md)."""
     answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
     """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
-    lets a detector run before the merge, and is `early` for other queries."""
+    reads the events that the merge accepts, in the merge's stage, and does not wait until the merge
+    emits them."""
     quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
     """The quality target: how often the first result must be right, and how long it may take."""
     key: Key | None = None

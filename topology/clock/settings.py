@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from topology.model.one_clock import Play
+from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MAX_INT,
     DurationNs,
     PositiveNs,
+    RatePpb,
     one_of,
     whole,
 )
@@ -50,8 +53,9 @@ class ClockConfig(Section):
     server is slow, lower it if order has to be exact."""
     sync_window_ns: PositiveNs = 300_000_000_000
     """How long a round of time sync counts. Raise it if sources sync more rarely."""
-    max_skew_ppb: Annotated[int, whole(0, MAX_SKEW_PPB), Unspelled()] = 250_000
-    """How fast a clock may drift; too small breaks the stated error."""
+    max_skew_ppb: RatePpb = 250_000
+    """How fast a clock may drift. Raise it if clocks are worse: too small a rate breaks the stated
+    time error."""
     wander_ppb_per_min: Annotated[int, whole(0), Unspelled()] = 100
     """How fast its rate may change."""
     granularity_ns: DurationNs | None = None
@@ -71,3 +75,8 @@ class ClockConfig(Section):
     @property
     def play(self) -> Play:
         return Play(-(-self.max_skew_ppb // PPB_PER_PPM), self.granularity_ns or 0)
+
+    def faults(self) -> Iterator[Fault]:
+        if self.max_skew_ppb > MAX_SKEW_PPB:
+            message = f"{self.max_skew_ppb} ppb is more than a clock can drift"
+            yield Fault(("max_skew",), message, "write 10000ppm or less")

@@ -10,7 +10,7 @@ from topology.answer.settings import BOUNDS, THESIS3
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
-from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
+from topology.config.stages import MERGE
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
 from topology.window.settings import SLIDING, TUMBLING
@@ -24,11 +24,10 @@ def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from topic_faults(topology)
     yield from timing_faults(topology)
     yield from query_faults(topology.queries, tuple(topology.streams))
-    yield from pattern_faults(topology)
     yield from lateness_faults(topology)
     yield from window_faults(topology)
     yield from join_faults(topology)
-    yield from detector_faults(topology)
+    yield from accepted_faults(topology)
     yield from chain_faults(topology)
 
 
@@ -112,26 +111,8 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(path, message, "lower it, or raise the file's correct_for")
 
 
-def pattern_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Patterns that do not wait for the merge need a stage that reads another topic."""
-    if topology.patterns_read == "ordered":
-        return
-    is_mixed = any(stream.reorder.is_mixed for stream in topology.streams.values())
-    if topology.patterns_read == "raw" and is_mixed:
-        message = "some raw events have no number under `without_seq: by_time`"
-        yield Fault(("patterns_read",), message, "write sequenced or ordered")
-    for stage in topology.stages:
-        if PATTERN in stage.operators and len(stage.operators) > 1:
-            message = f"reads {topology.patterns_read} events, and `{stage.name}` does not"
-            yield Fault(("patterns_read",), message, "cut `pattern` off as a stage of its own")
-    if topology.patterns_read == "sequenced" and topology.fused:
-        message = "reorder+merge writes no sequenced topic"
-        yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
-
-
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Windows that are no longer than clocks are unsure hold no event for certain. Those that do
-    not wait for the merge wait by their quality, and need events that are not merged yet."""
+    """Windows that are no longer than clocks are unsure hold no event for certain."""
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
         for name, query in topology.queries_of(stream).items():
@@ -143,52 +124,17 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
                 remedy = "write a longer one than twice `clock.max_error`, or uncertainty: plain"
                 in_code = remedy.replace("uncertainty: plain", 'uncertainty="plain"')
                 yield Fault(("queries", name, "window"), message, remedy, in_code)
-    if topology.windows_read == "ordered":
-        return
-    for name, query in topology.queries.items():
-        if query.window is not None and query.quality is None:
-            message = "does not say how long a window may wait, and no merge says it"
-            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or windows_read: ordered"
-            in_code = 'give it quality=QualityConfig(), or windows_read="ordered"'
-            yield Fault(("queries", name), message, remedy, in_code)
-    for stage in topology.stages:
-        operators = stage.operators
-        if WINDOW in operators and PATTERN in operators and MERGE not in operators:
-            message = f"reads sequenced events, and `{stage.name}` looks for patterns in them"
-            yield Fault(("windows_read",), message, "cut `window` off as a stage of its own")
-        if WINDOW in operators and MERGE not in operators and topology.fused:
-            message = "reorder+merge writes no sequenced topic"
-            remedy = "write ordered, or join them: reorder+merge+window"
-            yield Fault(("windows_read",), message, remedy)
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Streams that are joined meet in one partition, and only a merge that reads the sequenced
     topic brings those of several raw partitions in one order."""
-    sequenced = topology.joins_read == "sequenced"
-    for stage in topology.stages:
-        if JOIN not in stage.operators or not topology.has_work(JOIN):
-            continue
-        if not sequenced or MERGE in stage.operators:
-            continue
-        if topology.fused:
-            message = "reorder+merge writes no sequenced topic"
-            remedy = "write ordered, or join them: reorder+merge+join"
-            yield Fault(("joins_read",), message, remedy)
-        elif len(stage.operators) > 1:
-            message = f"reads sequenced events, and `{stage.name}` does not"
-            yield Fault(("joins_read",), message, "cut `join` off as a stage of its own")
     for name, query in topology.queries.items():
         if query.sides is None:
             continue
-        if sequenced and query.quality is None:
-            message = "does not say how long a row may wait, and no merge says it"
-            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or joins_read: ordered"
-            in_code = 'give it quality=QualityConfig(), or joins_read="ordered"'
-            yield Fault(("queries", name), message, remedy, in_code)
         streams = sorted({side.stream for side in query.sides.values() if side.stream})
         known = [topology.streams[stream] for stream in streams if stream in topology.streams]
-        if len({stream.output for stream in known}) > 1 and not sequenced:
+        if len({stream.output for stream in known}) > 1 and not topology.reads_accepted(query):
             message = f"joins {' and '.join(streams)}, which have different outputs"
             yield Fault(("queries", name), message, "write one `output` for them")
         if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
@@ -198,17 +144,16 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield Fault(("queries", name), message, remedy, in_code)
 
 
-def detector_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Detectors that run ahead of the merge read what it accepts."""
-    if not topology.detectors_run_ahead:
-        return
-    for stage in topology.stages:
-        if DETECTOR in stage.operators and MERGE not in stage.operators:
-            message = (
-                f"`answer: speculate` reads what the merge accepts, and `{stage.name}` has none"
-            )
-            merging = next(each.name for each in topology.stages if MERGE in each.operators)
-            yield Fault(("stages",), message, f"join them: {merging}+detector")
+def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
+    """Queries that read what the merge accepts are in its stage."""
+    merging = next(each.name for each in topology.stages if MERGE in each.operators)
+    for kind in topology.reading_accepted:
+        for stage in topology.stages:
+            if kind in stage.operators and MERGE not in stage.operators:
+                message = (
+                    f"`answer: speculate` reads what the merge accepts, and `{stage.name}` has none"
+                )
+                yield Fault(("stages",), message, f"join them: {merging}+{kind}")
 
 
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:

@@ -122,6 +122,12 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     # The tree of patterns takes a tenth of what the engine takes to import; most have no pattern.
     from topology.pattern.tree.chains import chain_errors
 
+    for name, query in topology.queries.items():
+        for read in patterns_read(topology, name):
+            other = topology.queries[read.name]
+            if topology.reads_accepted(other) != topology.reads_accepted(query):
+                message = f"one of `{name}` and `{read.name}`, which it reads, waits for the merge"
+                yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
         for error in chain_errors(_patterns_of(topology, stream)):
             yield Fault(("queries", error.query, "pattern"), error.message, error.hint)
@@ -148,6 +154,9 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
         elif (other.stream or only) != stream:
             message = f"`{read}` finds what it finds in stream `{other.stream or only}`"
             yield Fault(path, message, f"read queries of stream `{stream}` alone")
+        elif topology.reads_accepted(other) and not topology.detectors_run_ahead:
+            message = f"`{read}` does not wait for the merge, and the detectors do"
+            yield Fault(("queries", read, "answer"), message, "write answer: early")
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
@@ -199,9 +208,6 @@ def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
                 f"`{read}` is a {kind}, which waits for the merge, and detectors run ahead of it"
             )
             yield Fault(path, message, "write answer: early for all detectors")
-        elif topology.reads_of(kind) != "ordered":
-            message = f"`{read}` does not wait for the merge, and the detectors do"
-            yield Fault((f"{kind}s_read",), message, f"leave {kind}s_read out")
         else:
             for stage in topology.stages:
                 if DETECTOR in stage.operators and kind not in stage.operators:

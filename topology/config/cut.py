@@ -3,8 +3,8 @@
 Reorder and merge are one stage wherever that can be: no topic lies between, and no event is read,
 stamped and written twice. It can be where each stream lies in one partition of its input, for a
 merge sees one partition: the records are keyed by stream (`keyed_by: stream`), or there is one
-partition alone (`topics.partitions: 1`). It cannot where something reads the topic between, or
-where streams that are joined would not meet in one partition of one topic.
+partition alone (`topics.partitions: 1`). It cannot where streams that are joined would not meet in
+one partition of one topic.
 
 The file alone decides, and not what the brokers say today: all workers of a group, and each after a
 restart, have to cut alike, since groups, changelogs and their states belong to stages. Stages that
@@ -42,13 +42,12 @@ class Cut(NamedTuple):
         """Reorder and merge share a stage: no topic between, each stream in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
-    def with_merge(self, name: str) -> Cut:
-        """The operator is in the stage of MERGE."""
-        stages = []
-        for stage in self.stages:
-            if MERGE in stage.operators:
-                stage = StageConfig((*stage.operators, name))
-            stages.append(stage)
+    def with_merge(self, moved: Sequence[str]) -> Cut:
+        """Return the cut with these operators in the stage of MERGE. They are stages of their own
+        here."""
+        stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
+        at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
+        stages[at] = StageConfig((*stages[at].operators, *moved))
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
@@ -67,16 +66,12 @@ def written(stages: tuple[StageConfig, ...]) -> Cut:
 def default_cut(
     streams: Mapping[str, StreamConfig],
     partitions: int,
-    readers_between: Sequence[str],
     joined: Collection[Collection[str]],
     rare: Collection[str] = (),
 ) -> Cut:
-    """`readers_between`: keys of the file by which something reads the topic between reorder and
-    merge. `joined`: the streams of each join. `rare`: see `each_alone`."""
+    """`joined`: the streams of each join. `rare`: see `each_alone`."""
     alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
-    if readers_between:
-        return _two(alone, f"`{readers_between[0]}` reads the topic between them")
     for met in joined:
         inputs = {streams[name].input for name in met if name in streams}
         if len(met) > 1 and (partitions > 1 or len(inputs) > 1):

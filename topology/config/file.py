@@ -13,11 +13,8 @@ from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
 from topology.config.stages import (
     DETECTOR,
-    JOIN,
     MERGE,
-    PATTERN,
     REORDER,
-    WINDOW,
     StageConfig,
     link_of,
     operators,
@@ -43,9 +40,6 @@ from topology.spelling.values import (
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
-PatternsRead = Literal["ordered", "sequenced", "raw"]
-WindowsRead = Literal["ordered", "sequenced"]
-JoinsRead = Literal["ordered", "sequenced"]
 
 MAX_STREAMS: Final = 10_000
 MAX_NAME: Final = 249
@@ -202,14 +196,6 @@ class TopologyFile(Section):
     watermark: Flag = True
     """Whether `events.ordered` contains watermarks. Switch them off if its readers expect events
     alone."""
-    patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
-    """The events that patterns read. Before the merge (`sequenced`, `raw`) matches come sooner, and
-    are corrected more often."""
-    windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
-    """The events that windows read. Before the merge (`sequenced`) each window query needs
-    `quality`."""
-    joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
-    """The events that joins read. Before the merge (`sequenced`) each join needs `quality`."""
     tick_lag_ns: DurationNs = 100_000_000
     """How far the arrival clock stays behind the newest poll while no record comes. Raise it if
     `inorder_tick_late_records_total` counts."""
@@ -233,17 +219,9 @@ class TopologyFile(Section):
         """The stages that run, and why these."""
         if self.stages_written is not None:
             return written(self.stages_written)
-        reads = {
-            "windows_read: sequenced": self.windows_read,
-            "patterns_read: sequenced": self.patterns_read,
-            "joins_read: sequenced": self.joins_read,
-        }
-        between = [key for key, topic in reads.items() if topic == "sequenced"]
-        ahead = self.detectors_run_ahead
-        rare = [DETECTOR] if self.has_queries(DETECTOR) and not ahead else []
-        cut = default_cut(self.streams, self.topics.partitions, between, self.joined_streams, rare)
-        if ahead:
-            cut = cut.with_merge(DETECTOR)
+        rare = [DETECTOR] if self.has_queries(DETECTOR) else []
+        cut = default_cut(self.streams, self.topics.partitions, self.joined_streams, rare)
+        cut = cut.with_merge(self.reading_accepted)
         return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
 
     @property
@@ -306,9 +284,22 @@ class TopologyFile(Section):
         new_source_allowance_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if new_source_allowance_ns is None else new_source_allowance_ns
 
+    def reads_accepted(self, query: QueryConfig) -> bool:
+        """Whether the query reads what the merge accepts, and not what it lets go."""
+        if query.detector is not None:
+            return self.detectors_run_ahead
+        return query.answer == SPECULATE
+
+    @property
+    def reading_accepted(self) -> list[str]:
+        """The operators with such queries, in the order of the chain. They are in the merge's
+        stage."""
+        kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
+        return [name for name in operators() if name in kinds]
+
     @property
     def detectors_run_ahead(self) -> bool:
-        """Where one reads what the merge accepts, all do, in the stage of the merge."""
+        """Where one reads what the merge accepts, all do."""
         return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
 
     def has_work(self, operator: str) -> bool:
@@ -328,15 +319,7 @@ class TopologyFile(Section):
 
     def reads_of(self, operator: str) -> str:
         """Which topics a stage reads that begins with it: raw, sequenced or ordered."""
-        if operator == REORDER:
-            return "raw"
-        looking: dict[str, str] = {
-            WINDOW: self.windows_read,
-            PATTERN: self.patterns_read,
-            JOIN: self.joins_read,
-        }
-        is_merging = operators().index(operator) <= operators().index(MERGE)
-        return looking.get(operator, "sequenced" if is_merging else "ordered")
+        return {REORDER: "raw", MERGE: "sequenced"}.get(operator, "ordered")
 
     @property
     def result_topics(self) -> dict[str, str]:

@@ -157,6 +157,10 @@ MOST_CLOSE: Final = 2
 _NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
 _MOVED: Final = {
     "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
+    **{
+        f"{kind}s_read": f"leave it out, or write answer: speculate in the {kind} queries"
+        for kind in ("window", "pattern", "join")
+    },
     "live_queries": _NO_QUERIES,
     "topics.keep_sequenced": "leave it out, and read the outputs of the streams",
     "topics.queries": _NO_QUERIES,
@@ -188,7 +192,6 @@ _MOVED: Final = {
             "reorder.max_held_total": "1000000",
             "reorder.gap_ranges": "10000",
             "clock.max_behind": "292 years",
-            "clock.max_skew": "250ppm",
             "clock.wander": "100ppb/min",
             "clock.activation": "1s",
             "clock.jump_min": "1s",

@@ -24,7 +24,7 @@ from topology.config.reading import parse, sections
 from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
-from topology.spelling.values import BYTES_PER, MILLION, NS_PER
+from topology.spelling.values import BYTES_PER, MILLION, NS_PER, RATES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
@@ -34,6 +34,7 @@ MAX_ROUNDS: Final = 5
 """Keys may be refused beside others, and these beside others again; each round takes some out."""
 
 UNITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "_ppb": RATES,
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }

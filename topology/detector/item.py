@@ -17,11 +17,6 @@ from topology.model.saved import packed, unpacked
 
 Key = tuple[int, int, str, int, int]
 
-PASSED: Final = "passed"
-"""The kind of a mark beside the accepted events: MERGE has let this one go, in order."""
-REJECTED: Final = "rejected"
-"""MERGE does not let it pass."""
-
 EVENT: Final = 0
 TIMER: Final = 1
 

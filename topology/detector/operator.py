@@ -38,8 +38,6 @@ from topology.detector.detector import Behaviour
 from topology.detector.item import (
     BEHIND_ALL,
     FIRST,
-    PASSED,
-    REJECTED,
     Key,
     LogEntry,
     before,
@@ -55,7 +53,7 @@ from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import LATE, REFUSED, Unit
-from topology.model.event import DATA, WATERMARK, Event
+from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload

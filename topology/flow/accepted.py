@@ -1,15 +1,17 @@
-"""ACCEPTED: what MERGE takes in, for operators that do not wait until it lets events go.
+"""ACCEPTED: what MERGE takes in, for queries that do not wait until it lets events go.
 
-MERGE has two outputs. *Ordered* events go on along the chain, with their watermarks. Operators that
+MERGE has two outputs. *Ordered* events go on along the chain, with their watermarks. Queries that
 read *accepted* events get each as it comes, and with them, in the order of instants, marks of how
 far MERGE is:
 
-    events ─┬──────────────────────────► operators that read accepted events
+    events ─┬──────────────────────────► queries that read accepted events
             └► MERGE ─┬─ marks ────────────┘
-                      └─ ordered events ► the other operators
+                      └─ ordered events ► the other queries
 
-A mark PASSED bears the largest time and error of the events that left in order together; REJECTED
-is for each event that MERGE reports as late; watermarks are marks themselves.
+A mark PASSED bears the largest time and error of the events that left in order together; watermarks
+are marks themselves. An event that MERGE judges late or a duplicate and does not let pass is not
+accepted. REJECTED is for each event that MERGE reports as late; for one that had been accepted,
+because the queues overflowed later, it is the only word.
 
 Both outputs are the same events, and MERGE changes the instant and the lateness of those that it
 lets go. So the operators that read accepted events work while these are as they came (`swap`).
@@ -19,29 +21,36 @@ Cost: O(1) an event.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from topology.detector.item import PASSED, REJECTED
-from topology.model.event import DATA, WATERMARK, Event, at_ns, twin
-from topology.model.outcome import Late, Step
+from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event, at_ns, twin
+from topology.model.late import MERGE_FULL
+from topology.model.outcome import Duplicate, Late, Step
+
+ACCEPTED: Final = "accepted "
+"""Begins the name of a node that reads accepted events, where another reads ordered ones."""
+
+
+def kind_of(name: str) -> str:
+    """Return the operator of the node of this name."""
+    return name.removeprefix(ACCEPTED)
 
 
 class Accepted:
-    """`events`: what MERGE is about to take."""
+    """`events`: what MERGE is about to take. `passes_late`: it lets late events go, marked."""
 
-    __slots__ = ("_events", "_marks", "_others")
+    __slots__ = ("_events", "_marks", "_others", "_passes_late", "_refused")
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], *, passes_late: bool = True) -> None:
         self._events = events
+        self._passes_late = passes_late
         self._others = [(event.at_ns, event.late) for event in events]
         self._marks: list[Event] = []
+        self._refused: set[int] = set()
 
     def note(self, step: Step) -> None:
-        """What MERGE let go and reported."""
-        for report in step.reports:
-            if isinstance(report, Late):
-                rejected = twin(report.event)
-                rejected.kind, rejected.at_ns = REJECTED, report.at_ns
-                self._marks.append(rejected)
+        """Take what MERGE let go and reported."""
+        self._refuse(step)
         passed: Event | None = None
         for event in step.released:
             if event.kind == WATERMARK:
@@ -55,15 +64,34 @@ class Accepted:
                 passed.ref_time_ns = max(passed.ref_time_ns, event.ref_time_ns)
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
+    def _refuse(self, step: Step) -> None:
+        """Tell those that do not pass. Late ones are reported when their instant is over, which may
+        be in a later batch."""
+        for report in step.reports:
+            if isinstance(report, Late):
+                rejected = twin(report.event)
+                rejected.kind, rejected.at_ns = REJECTED, report.at_ns
+                self._marks.append(rejected)
+                if report.reason != MERGE_FULL:
+                    self._refused.add(id(report.event))
+            elif isinstance(report, Duplicate):
+                self._refused.add(id(report.event))
+        if not self._passes_late:
+            self._refused |= {
+                id(event) for event in self._events if event.late and event.late != MERGE_FULL
+            }
+
     def events(self) -> list[Event]:
-        """What was taken and the marks, in the order of instants."""
+        """Return what was accepted and the marks, in the order of instants."""
         events = [*self._events, *self._marks]
+        if self._refused:
+            events = [event for event in events if id(event) not in self._refused]
         if self._marks:
             events.sort(key=at_ns)
         return events
 
     def swap(self) -> None:
-        """The events are as they came; after the next time, as MERGE has left them."""
+        """Make the events as they came; after the next time, as MERGE has left them."""
         others = self._others
         self._others = [(event.at_ns, event.late) for event in self._events]
         for event, (instant_ns, late) in zip(self._events, others, strict=True):

@@ -22,6 +22,7 @@ from topology.config.chains import (
     readings_of,
     reads_stream,
 )
+from topology.config.stages import JOIN, PATTERN, WINDOW
 from topology.detector.settings import Inputs, fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
 class Site(NamedTuple):
     """The place of an operator. `streams`: the one whose chain it is in, or those that meet
     there. `place`: the bit with which it marks the events it holds. `table`: what is heard about
-    the clocks of sources."""
+    the clocks of sources. `is_accepted`: it reads what MERGE accepts."""
 
     topology: Topology
     streams: Sequence[str]
     place: int
     table: DriftTable | None = None
+    is_accepted: bool = False
 
     @property
     def stream(self) -> str:
@@ -52,6 +54,17 @@ class Site(NamedTuple):
     @property
     def config(self) -> StreamConfig:
         return self.topology.streams[self.stream]
+
+    def asked(self, kind: str) -> dict[str, QueryConfig]:
+        """Return the queries of a kind that read this input of these streams, by name."""
+        topology = self.topology
+        return {
+            name: with_method(query)
+            for name, query in topology.queries.items()
+            if query.kind == kind
+            and topology.read_by(query) <= {*self.streams}
+            and topology.reads_accepted(query) == self.is_accepted
+        }
 
 
 def reorder(site: Site) -> Operator:
@@ -137,22 +150,17 @@ def windows(site: Site) -> Operator | None:
             query,
             functions=topology.user_functions.aggregates,
             functions_digest=functions_digest(topology, query),
-            ordered=topology.windows_read == "ordered",
+            ordered=not site.is_accepted,
             announced=topology.watermark,
         )
-        for query in map(with_method, topology.queries_of(stream).values())
-        if query.window is not None
+        for query in site.asked(WINDOW).values()
     ]
     return Queries(found) if found else None
 
 
 def pattern(site: Site) -> Operator | None:
     topology, stream, config = site.topology, site.stream, site.config
-    queries = {
-        name: with_method(query)
-        for name, query in topology.queries_of(stream).items()
-        if query.pattern is not None
-    }
+    queries = site.asked(PATTERN)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
@@ -167,11 +175,12 @@ def pattern(site: Site) -> Operator | None:
         topology.correct_for_ns,
         site.place,
         new_source_allowance_ns=topology.new_source_allowance_ns(stream),
-        max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
         qualities=qualities,
         play=config.clock.play,
         only_final=[name for name, query in queries.items() if query.answer == FINAL],
+        ordered=not site.is_accepted,
         announced=topology.watermark,
+        max_ahead_ns=config.clock.max_ahead_ns,
     )
 
 
@@ -196,15 +205,9 @@ def joins(site: Site) -> Operator | None:
     from topology.join.operator import Join
     from topology.join.queries import JoinQueries
 
-    topology = site.topology
     found = [
-        Join(
-            query,
-            ordered=topology.joins_read == "ordered",
-            announced=topology.watermark,
-        )
-        for query in map(with_method, topology.queries.values())
-        if query.join is not None and {*query.streams} <= {*site.streams}
+        Join(query, ordered=not site.is_accepted, announced=site.topology.watermark)
+        for query in site.asked(JOIN).values()
     ]
     return JoinQueries(found, site.place) if found else None
 

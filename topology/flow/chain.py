@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 from topology.config.stages import MERGE
 from topology.flow.accepted import Accepted
-from topology.flow.node import BATCH, END, TIME, JoinInput, Node
+from topology.flow.node import BATCH, END, TIME, JoinInput, Node, figures_of
+from topology.merge.operator import Merge
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event, at_ns
-from topology.model.operator import Operator
+from topology.model.operator import Figures, Operator
 from topology.model.outcome import Step
 
 
@@ -38,6 +39,8 @@ class Chain(Composite):
         super().__init__(self.nodes)
         self.edges: list[JoinInput] = []
         """Where events go that have not met a node."""
+        self.accepted_edges: list[JoinInput] = []
+        """Where goes what MERGE accepts."""
         self.moved: list[Event] | None = None
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
@@ -71,13 +74,15 @@ class Chain(Composite):
                 self.moved += events
             if found.results and node.detectors is not None:
                 node.detectors.overhear(found.results)
-            is_merge = self._has_readers and node.name == MERGE
-            if is_merge:
-                accepted = Accepted(events)
+            merge = node.operator if node.name == MERGE else None
+            if isinstance(merge, Merge) and (self._has_readers or self.accepted_edges):
+                accepted = Accepted(events, passes_late=merge.passes_late)
             nothing_came = is_first and what != BATCH
             step = node.passes(what, now_ns) if nothing_came else node.on(what, events, now_ns)
-            if is_merge and accepted is not None:
+            if merge is not None and accepted is not None:
                 accepted.note(step)
+                for edge in self.accepted_edges:
+                    edge.accept(accepted, step.now_ns)
             is_first = False
             found.add_found(step)
             events, now_ns = step.released, step.now_ns
@@ -91,6 +96,10 @@ class Chain(Composite):
 
     def prefix_of(self, key: str) -> str:
         return key[: key.find("/") + 1]
+
+    def figures(self) -> Figures:
+        """As `<operator>_<figure>`, of all nodes of an operator together."""
+        return figures_of(self.nodes)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """The nodes that hold the event."""

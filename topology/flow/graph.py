@@ -15,13 +15,18 @@ goes nowhere: it finds results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
+from topology.flow.accepted import ACCEPTED
 from topology.flow.chain import Chain
-from topology.flow.node import BATCH, JoinInput, Node
+from topology.flow.node import BATCH, JoinInput, Node, figures_of
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, at_ns, offset_of
 from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
+
+ACCEPTED_JOINS: Final = "accepted/"
+"""Follows the prefix of a junction whose queries read what MERGE accepts."""
 
 
 class Junction:
@@ -37,15 +42,20 @@ class Junction:
         keeps_log_order: bool,
     ) -> None:
         self.streams = sorted(inputs)
-        self.node = Node(name, operator, place, f"{SEPARATOR}{self.streams[0]}{SEPARATOR}")
+        prefix = f"{SEPARATOR}{self.streams[0]}{SEPARATOR}"
+        if name.startswith(ACCEPTED):
+            prefix += ACCEPTED_JOINS
+        self.node = Node(name, operator, place, prefix)
         self._inputs = list(inputs.values())
         self._keeps_log_order = keeps_log_order
 
     def on(self, what: int) -> Step:
         """Gives on what has come since this was last called, and what passes then."""
-        for each in self._inputs:
+        accepted = [each for edge in self._inputs for each in edge.accepted]
+        for each in accepted:
             each.swap()
-        events = [event for each in self._inputs for event in each.events]
+        events = [event for edge in self._inputs for event in edge.events]
+        events += [event for each in accepted for event in each.events()]
         now_ns = self._spoken_ns()
         if not self._keeps_log_order:
             events.sort(key=at_ns)
@@ -53,9 +63,10 @@ class Junction:
             events.sort(key=offset_of)
             now_ns = events[-1].at_ns
         step = self.node.operator.on_batch(events, now_ns)
-        for each in self._inputs:
+        for each in accepted:
             each.swap()
-            each.clear()
+        for edge in self._inputs:
+            edge.clear()
         if what != BATCH:
             step.add_found(self.node.passes(what, self._spoken_ns()))
         return step
@@ -130,13 +141,8 @@ class Graph:
 
     def figures_of(self, stream: str) -> Figures:
         """How the stream's operators stand; those of a junction stand with its first stream."""
-        figures = self.chains[stream].figures()
-        for junction in self.junctions:
-            if stream == junction.streams[0]:
-                node = junction.node
-                for name, value in node.operator.figures().items():
-                    figures[f"{node.name}_{name}"] = value
-        return figures
+        met = [each.node for each in self.junctions if each.streams[0] == stream]
+        return self.chains[stream].figures() | figures_of(met)
 
     def explain(self) -> dict[str, Plain]:
         return {

@@ -15,6 +15,7 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW, only_looks
 from topology.flow import build
+from topology.flow.accepted import ACCEPTED, kind_of
 from topology.flow.build import Site
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
@@ -72,29 +73,20 @@ def shapes_of(operators: Sequence[str]) -> dict[str, int]:
     }
 
 
-def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:
-    """The operators of a stage as events meet them: windows and joins that do not wait for the
-    merge are before it."""
-    names = list(operators)
-    for name in (WINDOW, JOIN):
-        if MERGE in names and name in names and topology.reads_of(name) == "sequenced":
-            names.remove(name)
-            names.insert(names.index(MERGE), name)
-    return names
-
-
-def places_of(topology: Topology, operators: Sequence[str]) -> dict[str, int]:
-    """The place of each, its bit in `Event.held_by`, the same for all streams."""
+def places_of(operators: Sequence[str]) -> dict[str, int]:
+    """Return the place of each node, its bit in `Event.held_by`, the same for all streams."""
     names: list[str] = []
-    for name in in_chain(topology, operators):
+    for name in operators:
         names += [REORDER, CLOCK] if name == REORDER else [name]
+    if MERGE in operators:
+        names += [ACCEPTED + name for name in operators if name in (WINDOW, PATTERN, JOIN)]
     return {name: FIRST_PLACE << number for number, name in enumerate(names)}
 
 
-def waiting_places(topology: Topology, operators: Sequence[str]) -> int:
+def waiting_places(operators: Sequence[str]) -> int:
     """Return the bits of the operators whose held events have not been let pass."""
-    named = places_of(topology, operators).items()
-    return ALIGN_PLACE | sum(place for name, place in named if not only_looks(name))
+    named = places_of(operators).items()
+    return ALIGN_PLACE | sum(place for name, place in named if not only_looks(kind_of(name)))
 
 
 def chain_of(
@@ -104,10 +96,11 @@ def chain_of(
     rows = {row.name: row for row in ROWS}
     found: list[tuple[str, Operator]] = []
     places: list[int] = []
-    for name, place in places_of(topology, operators).items():
-        if rows[name].takes_several:
+    for name, place in places_of(operators).items():
+        row = rows[kind_of(name)]
+        if row.takes_several:
             continue
-        operator = rows[name].build(Site(topology, [stream], place, table))
+        operator = row.build(Site(topology, [stream], place, table, name != row.name))
         if operator is not None:
             found.append((name, operator))
             places.append(place)
@@ -124,18 +117,16 @@ def graph_of(
 ) -> Graph:
     """`begins_ordered`: the input is the ordered topic."""
     chains = {stream: chain_of(topology, stream, operators, table) for stream in streams}
-    places = places_of(topology, operators)
+    rows = {row.name: row for row in ROWS if row.takes_several}
     junctions: list[Junction] = []
-    for row in ROWS:
-        if not row.takes_several or row.name not in places:
-            continue
-        place = places[row.name]
-        for met in _joined(topology, streams):
-            operator = row.build(Site(topology, met, place))
+    for name, place in places_of(operators).items():
+        kind = kind_of(name)
+        for met in _joined(topology, streams) if kind in rows else ():
+            operator = rows[kind].build(Site(topology, met, place, is_accepted=name != kind))
             if operator is not None:
-                inputs = {stream: _edge(chains[stream], place) for stream in met}
+                inputs = {stream: _edge(chains[stream], name, place) for stream in met}
                 junctions.append(
-                    Junction(row.name, operator, place, inputs, keeps_log_order=begins_ordered)
+                    Junction(name, operator, place, inputs, keeps_log_order=begins_ordered)
                 )
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
@@ -150,9 +141,13 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def _edge(chain: Chain, place: int) -> JoinInput:
-    """Out of the node before that place."""
-    edge = JoinInput(is_accepted=any(n.place > place and n.name == MERGE for n in chain.nodes))
+def _edge(chain: Chain, name: str, place: int) -> JoinInput:
+    """Make an edge to the node of this name: out of the node before its place, or, if it reads what
+    MERGE accepts, from there."""
+    edge = JoinInput()
     before = [node for node in chain.nodes if node.place < place]
-    (before[-1].edges if before else chain.edges).append(edge)
+    if name.startswith(ACCEPTED):
+        chain.accepted_edges.append(edge)
+    else:
+        (before[-1].edges if before else chain.edges).append(edge)
     return edge

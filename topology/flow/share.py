@@ -42,8 +42,8 @@ def share_of(
 ) -> SavedReplay:
     """What a replay has saved of these operators, which are those of a stage, and of these streams;
     in REORDER and CLOCK of the sources that lie here."""
-    places = places_of(topology, operators)
-    names = {place: name for name, place in places_of(topology, topology.operators).items()}
+    places = places_of(operators)
+    names = {place: name for name, place in places_of(topology.operators).items()}
     state = {
         key: value
         for key, value in saved.state.items()

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Final
 
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
-from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW
+from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.chain import Chain
-from topology.flow.graph import Graph
+from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.node import BATCH, END, TIME
 from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
@@ -80,8 +80,7 @@ class Stage(Composite):
             groups.setdefault(topology.partition_name_of(stream), []).append(stream)
         self._groups = {stream: group for group in groups.values() for stream in group}
         """With which streams each is joined, itself among them."""
-        reads = topology.reads_of(operators[0])
-        is_aligned = reads == "sequenced" and operators[0] != PATTERN  # which takes all as it comes
+        is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self._ahead: list[DetectorQueries] = []
@@ -293,7 +292,7 @@ class Stage(Composite):
     @property
     def waiting_places(self) -> int:
         """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
-        return waiting_places(self._topology, self._operators)
+        return waiting_places(self._operators)
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
@@ -311,7 +310,10 @@ class Stage(Composite):
         yield from super().restoring(state, held)
 
     def prefix_of(self, key: str) -> str:
-        return ALIGN if key.startswith(ALIGN) else super().prefix_of(key)
+        if key.startswith(ALIGN):
+            return ALIGN
+        prefix = super().prefix_of(key)
+        return prefix + ACCEPTED_JOINS if key.startswith(prefix + ACCEPTED_JOINS) else prefix
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """All that hold the event. What is there no more, holds it no longer."""
@@ -324,7 +326,7 @@ class Stage(Composite):
 def _begin_amid(graph: Graph, what: int) -> None:
     """Tell the operators of a graph where nothing has come that events came before them."""
     for node in graph.nodes:
-        if node.name in (WINDOW, PATTERN, JOIN):
+        if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
         elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder):
             node.operator.begin_amid()

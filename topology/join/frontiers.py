@@ -23,7 +23,7 @@ from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
 from topology.answer.quality_target import QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
-from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
+from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
 from topology.query.beginning import ALWAYS, QueryBeginning
 
@@ -88,6 +88,7 @@ class Frontiers:
                 heeds_errors=query.heeds_errors,
                 answer=query.answer,
                 target=target,
+                ordered=ordered,
             )
             for stream in self._streams
         }
@@ -114,16 +115,18 @@ class Frontiers:
             frontier.hear(event)
         if self.target is None:
             return
-        speaks = not (self._ordered and event.late)
         if is_taken:
-            self.target.hear(event, speaks=speaks)
-        elif speaks:
+            self.target.hear(event, speaks=not event.late)
+        elif not event.late:
             self.target.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
         """A control event; False if nothing follows from it."""
         if event.kind == WATERMARK:
             frontier.announce(event)
+            return True
+        if event.kind == PASSED:
+            frontier.hear(event)
             return True
         if self.target is None or event.kind not in (HEARTBEAT, BYE):
             return False
@@ -149,9 +152,8 @@ class Frontiers:
     def settle(self, now_ns: int) -> None:
         target = self.target
         if target is not None:
-            target.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
-            for frontier in self._all if not self._ordered else ():
-                frontier.take_word(target.closed_ns, target.sure_ns)
+            passed_ns = min(frontier.passed_ns for frontier in self._all)
+            target.settle(now_ns, passed_ns if self._ordered else NOT_YET)
         for frontier in self._all:
             frontier.settle()
         self._sum_up()

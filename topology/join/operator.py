@@ -83,7 +83,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 class Join(KeepingQuery):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
-    frontier; else only watermark records do. Watermarks come if `announced`; no event is further
+    frontier; else marks beside them do. Watermarks come if `announced`; no event is further
     than `max_ahead_ns` ahead of its arrival."""
 
     def __init__(

@@ -137,6 +137,7 @@ class Merge(StepByStep):
         mixed: bool = False,
     ) -> None:
         numbered = numbered and not mixed
+        self.passes_late = late == "pass"
         self._stream = stream
         self._position = position
         self._max_wait_ns = config.max_wait_ns
@@ -154,12 +155,12 @@ class Merge(StepByStep):
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
         if numbered:
             self._watermark = Watermark(known, quiet_after_ns, correct_for_ns)
-            self._passage = Passage(self._watermark, late == "pass")
+            self._passage = Passage(self._watermark, self.passes_late)
         else:
             uncertain = UncertainWatermark(known, quiet_after_ns, correct_for_ns)
             uncertain.is_mixed = mixed
             self._watermark = uncertain
-            self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
+            self._passage = UncertainPassage(uncertain, self.passes_late, heartbeat_ns > 0)
         self._pause = Pause(known, self._bounds, config)
         self._intake = Intake(
             known,

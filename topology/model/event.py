@@ -38,6 +38,12 @@ WATERMARK: Final = "watermark"
 """From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C, `error_ns` the
 largest error of live sources, `error_all_ns` of all that may still speak."""
 
+PASSED: Final = "passed"
+"""A mark beside the events that MERGE accepts: it has let others go, in order, up to this time."""
+
+REJECTED: Final = "rejected"
+"""A mark beside the events that MERGE accepts: it does not let this one pass."""
+
 DEAD: Final = "dead"
 """A dead letter that takes its place in the sequence: nobody is to wait for the number, or
 to take it for lost."""

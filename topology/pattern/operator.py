@@ -10,10 +10,8 @@ A match that ends in a gap in which nothing may happen is emitted when all known
 sent beyond it, and taken back if a newcomer brings what must not happen. With EMIT EAGER it is
 emitted when W less the errors has passed it, as windows are, also while all sources are silent.
 
-Before MERGE (`patterns_read: raw` or `sequenced`) no watermark says how far events have come. The
-frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
-nobody, drops copies, and takes `ts`, or what REORDER made of it, for the time. One clock far ahead
-would make all others late, so an event more than `max_ahead` after its arrival is refused.
+Where the queries read what MERGE accepts (`topology.flow.accepted`), events come in no order and
+are matched at once; the frontier follows from the marks beside them.
 
 Where nearly as many events are kept as may be, a watermark leaves no room for newcomers
 (`given_up`), so that events of sources that are known find place.
@@ -37,9 +35,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import Frontier
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.settings import QualityConfig
-from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.one_clock import STEADY, Play
 from topology.model.operator import Changes, Figure, Figures, State
@@ -50,7 +48,6 @@ from topology.pattern.run.admit import (
     CONFLICT,
     DUPLICATE,
     FAR,
-    FARTHEST_NS,
     IRRELEVANT,
     LATE,
     MAX_TYPES,
@@ -113,10 +110,11 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Pattern(InstantOperator):
-    """`position` is its bit in `Event.held_by`. `correct_for_ns`: see above. `max_ahead_ns`: it is
-    before MERGE. `qualities`: of the queries that wait, by name. `play`: that of the stream's
-    clocks. `only_final`: the queries that emit nothing before it is final, by name. Watermarks
-    come if `announced`."""
+    """`position` is its bit in `Event.held_by`. `correct_for_ns`: see above. `qualities`: of the
+    queries that wait, by name. `play`: that of the stream's clocks. `only_final`: the queries that
+    emit nothing before it is final, by name. `ordered`: events come as MERGE lets them go; else as
+    it accepts them. Watermarks come if `announced`; no event is further than `max_ahead_ns` ahead
+    of its arrival."""
 
     keeps_passed = True
 
@@ -126,36 +124,34 @@ class Pattern(InstantOperator):
         correct_for_ns: int,
         position: int = 1,
         decode: Decode = read_payload,
-        max_ahead_ns: int | None = None,
         qualities: Mapping[str, QualityConfig] | None = None,
         new_source_allowance_ns: int = 600 * 10**9,
         play: Play = STEADY,
         only_final: Collection[str] = (),
         *,
+        ordered: bool = True,
         announced: bool = True,
+        max_ahead_ns: int = HOUR_NS,
     ) -> None:
         super().__init__()
         self._engine = engine
         self._frontier = Frontier(correct_for_ns, new_source_allowance_ns, heeds_errors=True)
-        self._is_ordered = max_ahead_ns is None
+        self._is_ordered = ordered
         self._beginning = QueryBeginning(
-            ordered=self._is_ordered, announced=announced, max_ahead_ns=max_ahead_ns or HOUR_NS
+            ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns
         )
         waiting = dict.fromkeys((*(qualities or ()), *only_final))
-        names = engine.emitted_when_received if self._is_ordered else []
-        self._emitted_when_received = [name for name in names if name not in waiting]
-        """The queries that emit when all known sources have sent; before MERGE nobody knows the
-        sources."""
+        self._emitted_when_received = [
+            name for name in engine.emitted_when_received if name not in waiting
+        ]
+        """The queries that emit when all known sources have sent."""
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
         self._targets = QualityTargets(qualities or {}, engine)
-        self._correct_for_ns = correct_for_ns
         self._position = position
         self._decode = decode
         self._play = play
-        self._max_ahead_ns = max_ahead_ns
         self._asked: dict[str, bool] = {}  # by type of event, at most MAX_TYPES
-        self._ahead = 0
         self._unreadable = 0
         self._given_up = 0
         self._freed: list[Event] = []
@@ -174,85 +170,22 @@ class Pattern(InstantOperator):
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
         """The plain way: no query waits, so nothing is done when an instant is over."""
         last_ns, is_open = self._now_ns, self._instant_open
-        if self._max_ahead_ns is not None and events:
-            is_open = self._take_raw(events, self._max_ahead_ns, step)
-            last_ns = max(last_ns, events[-1].at_ns)
-        else:
-            for event in events:
-                if event.at_ns > last_ns:
-                    last_ns, is_open = event.at_ns, False
-                if event.kind == DATA:
-                    word = self._word_of(event)
-                    if word == STORED:
-                        event.held_by |= self._position
-                        is_open = True
-                    elif word and not event.late:
-                        is_open = True
-                elif self._take_word(event, step):
+        for event in events:
+            if event.at_ns > last_ns:
+                last_ns, is_open = event.at_ns, False
+            if event.kind == DATA:
+                word = self._word_of(event)
+                if word == STORED:
+                    event.held_by |= self._position
                     is_open = True
+                elif not event.late:
+                    is_open = True
+            elif self._take_word(event, step):
+                is_open = True
         self._now_ns, self._instant_open = last_ns, is_open
         if now_ns > last_ns:
             self._now_ns, self._instant_open = now_ns, False
         self._finish(step)
-
-    def _take_raw(  # noqa: C901, PLR0912 - in one piece because it runs for every event
-        self, events: Sequence[Event], max_ahead_ns: int, step: Step
-    ) -> bool:
-        """The same before MERGE, where most events may be such as no query asks for: what
-        `_word_of` says of each. Whether the last instant is open."""
-        engine, asked, decode = self._engine, self._asked, self._decode
-        accept = engine.intake.accept
-        now, waits, correct_for_ns = engine.now, engine.waits, self._correct_for_ns
-        retained, most = engine.admission.retained, engine.admission.max_retained
-        last_ns, is_open, passed = self._now_ns, self._instant_open, 0
-        for event in events:
-            at_ns = event.at_ns
-            if at_ns > last_ns:
-                last_ns, is_open = at_ns, False
-            if event.kind != DATA:
-                is_open = self._take_word(event, step) or is_open
-                continue
-            time_ns = event.ref_time_ns
-            if time_ns > at_ns + max_ahead_ns:
-                self._ahead += 1
-                continue
-            is_open = True
-            clock_ns = now.clock_ns
-            frontier_ns = (time_ns if time_ns > clock_ns else clock_ns) - correct_for_ns
-            if frontier_ns > now.frontier_ns:
-                if frontier_ns <= waits.quiet_ns and frontier_ns <= clock_ns:
-                    now.frontier_ns = frontier_ns
-                else:
-                    engine.advance(frontier_ns, at_ns)
-            if event.epoch < 0:
-                event.epoch = 0  # on the raw topic nobody has settled it
-            asks = asked.get(event.type)
-            if asks is None:
-                asks = self._ask(event.type)
-            if asks:
-                payload = decode(event.value)
-                if payload is UNREADABLE:
-                    self._unreadable += 1
-                    payload = None
-                if accept(Entry(event, payload, self._play), at_ns) == STORED:
-                    event.held_by |= self._position
-            elif (
-                event.error_ns
-                or waits.gathering
-                or not -FARTHEST_NS <= time_ns <= FARTHEST_NS
-                or time_ns < now.frontier_ns
-                or len(retained) >= most
-                or (event.source, event.epoch, event.seq) in retained
-            ):
-                engine.intake.pass_by(event)  # something is not plain
-            else:
-                passed += 1
-                if time_ns > now.clock_ns:
-                    now.clock_ns = time_ns
-                    if waits.clock.next_ns < time_ns:
-                        waits.emit(at_ns)
-        engine.counts[IRRELEVANT] += passed
-        return is_open
 
     def _take_word(self, event: Event, step: Step) -> bool:
         """Something that is no event; whether it opens the instant."""
@@ -261,7 +194,7 @@ class Pattern(InstantOperator):
                 for watermark in beat:
                     self._take(watermark, step)
             return True
-        if event.kind in (WATERMARK, HEARTBEAT, BYE):
+        if event.kind in (WATERMARK, PASSED, HEARTBEAT, BYE):
             self._take(event, step)
             return True
         return False
@@ -277,6 +210,9 @@ class Pattern(InstantOperator):
             self._engine.pass_time(self._frontier.passed_ns, event.at_ns)
             for name in self._emitted_when_received:
                 self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
+            self._instant_open = True
+        elif event.kind == PASSED:
+            self._frontier.hear(event)
             self._instant_open = True
         elif event.kind in (HEARTBEAT, BYE):
             self._hear_of(event)
@@ -308,33 +244,19 @@ class Pattern(InstantOperator):
         return self._frontier.heard_ns
 
     def _accept(self, event: Event) -> None:
-        word = self._word_of(event)
-        speaks = self._max_ahead_ns is not None or not event.late
-        if word == STORED:
+        if self._word_of(event) == STORED:
             event.held_by |= self._position
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
-            self._targets.hear(event, speaks=speaks, margin_ns=margin_ns)
-        elif word and speaks:
+            self._targets.hear(event, speaks=not event.late, margin_ns=margin_ns)
+        elif not event.late:
             self._hear_of(event)
 
     def _word_of(self, event: Event) -> str:
-        """What becomes of it, by the engine; empty if its clock is too far ahead for that."""
+        """Tell the engine, and return what becomes of the event."""
         engine = self._engine
-        if self._max_ahead_ns is None:
-            if not event.late:
-                self._frontier.hear(event)
-        else:
-            newest_ns = event.ref_time_ns
-            if newest_ns > event.at_ns + self._max_ahead_ns:
-                self._ahead += 1
-                return ""
-            if newest_ns < engine.clock_ns:
-                newest_ns = engine.clock_ns
-            if newest_ns - self._correct_for_ns > engine.frontier_ns:
-                engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
-        if event.epoch < 0:
-            event.epoch = 0  # on the raw topic nobody has settled it
+        if self._is_ordered and not event.late:
+            self._frontier.hear(event)
         asks = self._asked.get(event.type)
         if asks is None:
             asks = self._ask(event.type)
@@ -368,7 +290,8 @@ class Pattern(InstantOperator):
             return
         now_ns = self._now_ns
         self._engine.on_time(now_ns)  # corrections that were put off until before
-        self._targets.settle(self._engine, now_ns, self._frontier.passed_ns)
+        passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
+        self._targets.settle(self._engine, now_ns, passed_ns)
 
     def _next_due_ns(self) -> int:
         return self._targets.next_due_ns()
@@ -434,10 +357,7 @@ class Pattern(InstantOperator):
             self._now_ns, self._instant_open, frontier, kept = own.pop(TARGETS)
             self._frontier.restore(frontier)
             self._targets.restore(kept)
-        entries = []
-        for event in held:
-            event.epoch = max(event.epoch, 0)
-            entries.append(Entry(event, self._payload_of(event), self._play))
+        entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(own, entries)
         self._free()
         self._engine.findings.clear()
@@ -459,7 +379,7 @@ class Pattern(InstantOperator):
             "retained": self._engine.retained,
             "irrelevant": counts[IRRELEVANT],
             "late": counts[LATE],
-            "refused": counts[REFUSED] + self._engine.refused + self._ahead,
+            "refused": counts[REFUSED] + self._engine.refused,
             "duplicates": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
             "error_too_large": counts[UNSURE],

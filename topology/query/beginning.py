@@ -11,9 +11,10 @@ Its results count from an instant on that no event before it can lie at or after
   but not how large those errors are, nor what is missing (C): a result that was emitted before the
   first watermark might be called confirmed though a number is lost. It costs one `heartbeat`. Where
   no watermarks are announced the first event in order has to do.
-* Before MERGE events come in no order. There the operator of all queries of one place remembers the
-  newest time that it passed (`topology.query.queries`). Where there was no such operator, no event
-  that came before the first one lies more than `max_ahead` after it, for CLOCK lets none pass.
+* Events that MERGE accepts come in no order. There the operator of all queries of one place
+  remembers the newest time that it passed (`topology.query.queries`). Where there was no such
+  operator, no event that came before the first one lies more than `max_ahead` after it, for CLOCK
+  lets none pass.
 
 Until that instant is known nothing is emitted. It is part of the state of the query.
 """
@@ -70,7 +71,7 @@ class QueryBeginning:
 
     def hear(self, event: Event) -> None:
         """Learn the instant from an event that comes while it is not known."""
-        if event.kind == WATERMARK:
+        if event.kind == WATERMARK and self._ordered:
             self.follow(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
         elif event.kind == DATA and not self._ordered:
             self.follow(event.at_ns + self._max_ahead_ns + max(event.error_ns, self._margin_ns))

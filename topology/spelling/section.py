@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError, PydanticOmit, core_schema
 from topology.spelling.problem import Fault, refused_at
 from topology.spelling.values import is_from_file
 
-UNITS: Final = ("_ppm", "_ns")
+UNITS: Final = ("_ppb", "_ppm", "_ns")
 
 
 def key_of(name: str) -> str:

@@ -4,6 +4,7 @@
 |----------------------------|--------------------------|-----------|
 | `500ms`, `1.5s`, `24h`     | `int`, name ends `_ns`   | ns        |
 | `256MiB`, `64 KiB`         | `int`, name ends `_bytes`| bytes     |
+| `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
 | `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
 
 Beside what it reads each spelling has its JSON schema, for editors (`inorder check --schema`):
@@ -85,6 +86,7 @@ ELSEWHERE: Final = {
 }
 """Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""
 
+RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
@@ -239,7 +241,7 @@ def named(
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
-    return "ms" if "ms" in unit_sizes else "MiB"
+    return next(unit for unit in ("ms", "MiB", "ppm") if unit in unit_sizes)
 
 
 def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
@@ -264,7 +266,7 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
 
     units = "|".join(unit_sizes)
     pattern = rf"^ *[0-9]{{1,20}}(\.[0-9]{{1,20}})? ?({units}) *$"
-    title = "duration" if unit_sizes is NS_PER else "size"
+    title = {"ns": "duration", "B": "size"}.get(smallest, "rate")
     return Given(
         read, {"type": "string", "pattern": pattern, "title": title, "examples": [example]}
     )
@@ -349,6 +351,7 @@ def source_name_fault(name: Any) -> str | None:
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
+RatePpb = Annotated[int, _amount(RATES, "100ppm", 0)]
 ProbabilityPpm = Annotated[
     int, share(1, MILLION - 1, "write a share from 0.000001 to 0.999999, like 0.001")
 ]

@@ -14,9 +14,9 @@ windows that have changed, at multiples of it on the arrival clock. A window wit
 has no result. With `quality` a window is emitted as soon as a quality target allows it
 (`topology.answer.quality_target`).
 
-The operator is behind MERGE, or before it (`windows_read: sequenced`), where events come as
-they are accepted, each source in order but for what is late; there only the quality target closes
-windows, and they are final after `correct_for`.
+The operator reads ordered events, or accepted ones (`topology.flow.accepted`), each as it comes,
+with marks of how far MERGE is. What is sure and final follows from MERGE in both cases. A quality
+target may close a window before MERGE does, and of accepted events it alone closes windows.
 
 Everything is decided when its instant is over, in the order of the windows' starts and keys,
 and stamped with that instant. `on_end` closes all windows, in order, as final.
@@ -39,9 +39,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import Frontier
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.quality_target import QualityTarget
-from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.journal import part_of
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
@@ -130,9 +130,9 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
 
 class Windows(QueryOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
-    go, so that each in order raises W; else only watermark records do. Watermarks come if
-    `announced`. `functions_digest`: of the texts of the functions. `plain`: if False, there is no
-    plain case (`run`), and all is slower and the same."""
+    go, so that each in order raises W; else marks beside them do. Watermarks come if `announced`.
+    `functions_digest`: of the texts of the functions. `plain`: if False, there is no plain case
+    (`run`), and all is slower and the same."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Windows(QueryOperator):
         super().__init__(query.name, fingerprint(query) + functions_digest.encode())
         known = functions or {}
         self._early_ns = query.emits_every_ns
-        self._ordered = self.is_ordered = ordered
+        self.is_ordered = ordered
         self._beginning = QueryBeginning(
             ordered=ordered,
             announced=announced,
@@ -167,6 +167,7 @@ class Windows(QueryOperator):
             heeds_errors=query.heeds_errors,
             answer=query.answer,
             target=self._target,
+            ordered=ordered,
         )
         self._reading = WindowReading(query, decode, known)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
@@ -223,6 +224,8 @@ class Windows(QueryOperator):
             self._add(event)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
+        elif event.kind == PASSED:
+            self._frontier.hear(event)
         elif self._target is not None and event.kind in (HEARTBEAT, BYE):
             self._target.hear_of(event)
         else:
@@ -275,10 +278,10 @@ class Windows(QueryOperator):
         if read is not None:
             self._windows.add(event, read[0], read[1])
             if target is not None:
-                target.hear(event, speaks=not (self._ordered and event.late))
-        elif target is not None and not (self._ordered and event.late):
+                target.hear(event, speaks=not event.late)
+        elif target is not None and not event.late:
             target.hear_of(event)
-        if self._ordered and not event.late:
+        if self.is_ordered and not event.late:
             self._frontier.hear(event)
 
     def _decide(self, step: Step) -> None:
@@ -303,9 +306,7 @@ class Windows(QueryOperator):
     def _settle(self, now_ns: int) -> None:
         target, frontier = self._target, self._frontier
         if target is not None:
-            target.settle(now_ns, frontier.passed_ns)
-            if not self._ordered:
-                frontier.take_word(target.closed_ns, target.sure_ns)
+            target.settle(now_ns, frontier.passed_ns if self.is_ordered else NOT_YET)
         frontier.settle()
         self._windows.settle()
 

@@ -23,7 +23,7 @@ from tests.simulation.test_simulation import READER, WRITER, batches, progress
 from tests.simulation.world import World
 from tests.topology.merge.test_one_instant import with_copies
 from topology.config import Topology
-from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
 from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -40,7 +40,7 @@ STREAMS: Final = """
 streams:
   default: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
   other: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
-stages: [reorder, merge, join]
+stages: [reorder, merge+join]
 queries:
   near: {join: interval 20ms, key: payload.k, outer: left,
          sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
@@ -52,13 +52,21 @@ ALL_KEEP: Final = """
   seen: {detector: counting, stream: default, reads: [default, pairs], key: payload.k}
 """
 AHEAD: Final = "  seen: {detector: counting, stream: default, key: payload.k, answer: speculate}\n"
+EARLIER: Final = """
+  earlier: {join: interval 20ms, key: payload.k, outer: left, answer: speculate,
+            sides: {a: {stream: default}, b: {stream: other}}}
+"""
+ALL_BEFORE: Final = f"""{EARLIER}
+  counts: {{window: tumbling 50ms, aggregate: {{n: count()}}, stream: default, answer: speculate}}
+  pairs: {{pattern: 'PATTERN SEQ(A a, B b) WITHIN 40 ms', stream: default, answer: speculate}}
+"""
 STAGES: Final = {
     "merge": ((MERGE,), ""),
-    "join before the merge": ((JOIN,), "joins_read: sequenced\n"),
-    "join before the merge, in its stage": ((MERGE, JOIN), "joins_read: sequenced\n"),
+    "joins before the merge and behind it": ((MERGE, JOIN), EARLIER),
     "join in the merge": ((MERGE, JOIN), ""),
+    "all before the merge": ((MERGE, WINDOW, PATTERN, JOIN), ALL_BEFORE),
     "detectors ahead of the merge": ((MERGE, DETECTOR), AHEAD),
-    "all of them": ((MERGE, JOIN, DETECTOR), f"{AHEAD}joins_read: sequenced\n"),
+    "all of them": ((MERGE, JOIN, DETECTOR), f"{AHEAD}{EARLIER}"),
     "all that keep events": ((MERGE, PATTERN, JOIN, DETECTOR), ALL_KEEP),
 }
 

@@ -109,15 +109,16 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-@pytest.mark.parametrize("reads", ["ordered", "sequenced"])
+@pytest.mark.parametrize("answer", ["early", "speculate"])
 @pytest.mark.parametrize("seed", range(2))
-def test_pages_note_what_joins_hold(reads: str, lanes: int, seed: int) -> None:
-    """Also in a stage of their own, which reads what is not merged yet, of several partitions."""
+def test_pages_note_what_joins_hold(answer: str, lanes: int, seed: int) -> None:
+    """Also where they read what is not merged yet, of several partitions."""
     topology = parse(
         "streams: {a: {}, b: {}}\nqueries:\n  q: {join: interval 40ms, sides: {x: {stream: a},"
-        f" y: {{stream: b}}}}, quality: {{}}}}\njoins_read: {reads}\n"
+        f" y: {{stream: b}}}}, answer: {answer}}}\n"
     )
-    book = Book(("join",), FOREVER_NS, topology, lanes)
+    operators = ("join",) if answer == "early" else ("merge", "join")
+    book = Book(operators, FOREVER_NS, topology, lanes)
     most = 0
     for number, batch in enumerate(batches(troubled(seed), Random(seed))):
         for event in batch:

@@ -30,13 +30,6 @@ PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
 BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
 COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
-HASTY = (
-    PLAIN
-    + """\
-patterns_read: raw
-queries: {p: {stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 1 s"}}
-"""
-)
 
 WORKER = ("worker", "--brokers", "nowhere:1")
 
@@ -65,8 +58,6 @@ def worker(folder: Path, out: Path) -> Answer:
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
-        (HASTY, {}, "patterns read raw events here"),
-        (HASTY, {}, "write `patterns_read: ordered`"),
         (PLAIN, {"topology": {"streams.c": "another"}}, "with another topology than"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
         (PLAIN, {"files": {"a.jsonl": [3, 0]}}, "was made from files, which say nothing of places"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.topologies import in_code
 from topology.config import parse
 from topology.config.cut import scattered
 
@@ -28,11 +29,6 @@ JOIN = "queries:\n  q: {join: interval 40ms, sides: {x: {stream: a}, y: {stream:
             "streams: {default: {}}\nstages: [reorder+merge]",
             ["reorder+merge"],
             "names the stages",
-        ),
-        (
-            "streams: {default: {}}\ntopics: {partitions: 1}\nwindows_read: sequenced",
-            TWO,
-            "`windows_read: sequenced` reads the topic between",
         ),
         (f"streams: {{a: {{}}, b: {{}}}}\ntopics: {{partitions: 1}}\n{JOIN}", ONE, "is 1"),
         (
@@ -87,3 +83,27 @@ def test_streams_that_cannot_share_a_topic_are_told_so_with_the_remedy() -> None
     other = f"streams: {{a: {{}}, b: {{input: b, headers: {{ts_unit: ms}}}}}}\n{FUSED}"
     (one,) = scattered(parse(other).streams, parse(other).stages, {"b": 2})
     assert "give all streams the same headers and cut between reorder and merge" in one.remedy
+
+
+@pytest.mark.parametrize(
+    ("partitions", "first"), [(1, ["reorder+merge"]), (2, ["reorder", "merge"])]
+)
+def test_what_reads_accepted_events_is_in_the_stage_of_the_merge(
+    partitions: int, first: list[str]
+) -> None:
+    """With the others of its kind; detectors follow the windows that they read."""
+    text = f"""
+streams: {{default: {{}}}}
+topics: {{partitions: {partitions}}}
+queries:
+  w: {{window: tumbling 1s, aggregate: {{n: count()}}, answer: speculate}}
+  x: {{window: tumbling 1s, aggregate: {{n: count()}}}}
+  p: {{pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}}
+  j: {{join: interval 1s, sides: {{x: {{type: A}}, y: {{type: B}}}}, answer: speculate}}
+"""
+    *before, merging = first
+    stages = [stage.name for stage in parse(text).stages]
+    assert stages == [*before, f"{merging}+window+join", "pattern"]
+    reading = f"{text}  d: {{detector: z, reads: [x]}}\n"
+    stages = [stage.name for stage in in_code(reading).stages]
+    assert stages == [*before, f"{merging}+window+join+pattern+detector"]

@@ -122,16 +122,10 @@ REFUSED = [
     *((f"{BASE}    join: {text}\n", "queries.seen.join", words) for text, words in CONDITIONS),
     *((f"{SIDELESS}{text}", f"queries.q{path}", words) for text, path, words in SIDES),
     *((f"{JOIN}    {text}\n", f"queries.seen{path}", words) for text, path, words in MORE),
-    (f"{JOIN}joins_read: sequenced\n", "queries.seen", "write quality: {accuracy: 99%"),
     (
-        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder, merge, window+join]\n",
-        "joins_read",
-        "cut `join` off as a stage of its own",
-    ),
-    (
-        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder+merge, join]\n",
-        "joins_read",
-        "join them: reorder+merge+join",
+        f"{JOIN}    answer: speculate\nstages: [reorder, merge, window+join]\n",
+        "stages",
+        "join them: merge+join",
     ),
     (f"{JOIN}stages: [reorder+merge, join]\n", "queries.seen", "stages: [reorder, merge, join]"),
     (

@@ -34,7 +34,7 @@ QUERY = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    "
 ONE = "window: tumbling 1s\n    stream: a\n    "
 TABLE = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
 COUNTED = "aggregate: {n: count()}"
-PROMISED = f"{COUNTED}\n    quality: {{}}\nwindows_read: sequenced\n"
+SPECULATIVE = f"{COUNTED}\n    answer: speculate\n"
 
 BROKEN: list[tuple[str, str, str]] = [
     # the text itself
@@ -127,6 +127,9 @@ BROKEN: list[tuple[str, str, str]] = [
     ),
     ("streams: {a: {merge: {expected_sources: a}}}", "streams.a.merge.expected_sources", "a list"),
     # the clock of this version
+    ("streams: {a: {clock: {max_skew: 3}}}", "streams.a.clock.max_skew", "write 3ppm"),
+    ("streams: {a: {clock: {max_skew: 2%}}}", "streams.a.clock.max_skew", "write it like 100ppm"),
+    ("streams: {a: {clock: {max_skew: 10001ppm}}}", "streams.a.clock.max_skew", "10000ppm or less"),
     ("streams: {a: {clock: {unsynced: trusted}}}", "streams.a.clock.unsynced", "mean `trust`?"),
     ("streams: {a: {clock: {sync: tcp}}}", "streams.a.clock.sync", "udp"),
     # stages
@@ -185,16 +188,20 @@ BROKEN: list[tuple[str, str, str]] = [
         "topics.keep_sequenced",
         "leave it out, and read the outputs of the streams",
     ),
-    (f"{QUERY}{ONE}{COUNTED}\nwindows_read: raw", "windows_read", "ordered, sequenced"),
     (
-        f"{QUERY}{ONE}{PROMISED}stages: [reorder+merge, window]",
+        f"{QUERY}{ONE}{COUNTED}\nwindows_read: sequenced",
         "windows_read",
+        "leave it out, or write answer: speculate in the window queries",
+    ),
+    (
+        f"{QUERY}{ONE}{SPECULATIVE}stages: [reorder+merge, window]",
+        "stages",
         "join them: reorder+merge+window",
     ),
     (
-        f"{QUERY}{ONE}{PROMISED}stages: [reorder, merge, window+pattern]",
-        "windows_read",
-        "cut `window` off",
+        f"{QUERY}{ONE}{SPECULATIVE}stages: [reorder, merge, window+pattern]",
+        "stages",
+        "`window+pattern` has none; join them: merge+window",
     ),
 ]
 
@@ -317,7 +324,6 @@ WINDOWS = [
     ),
     ("quality: {accuracy: 101%}", ".quality.accuracy", "like 99% or 0.99"),
     ("quality: {max_wait: 2}", ".quality.max_wait", "write 2ms"),
-    (f"{COUNTED}\nwindows_read: sequenced", "", "quality: {accuracy: 99%"),
     (f"{COUNTED}\n    correct_for: 1h", ".correct_for", "raise the file's"),
     ("answer: auto", ".answer", "write answer: early, final or speculate"),
     ("quality: {strategy: risk}", ".quality.strategy", "leave it out, or"),

@@ -48,7 +48,7 @@ streams:
   a:
     reorder: {start: zero, infer_restart: true, late: side, max_held_bytes: 64 KiB}
     experimental: {reorder: rfc, merge: thesis}
-    clock: {unsynced: trust, granularity: 1.5ms}
+    clock: {unsynced: trust, granularity: 1.5ms, max_skew: 20ppb}
     merge: {expected_sources: [s1, "2"], miss_target: "0.1%"}
 delivery: at_least_once
 state: redis

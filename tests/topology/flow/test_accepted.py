@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from tests.kit.events import event, watermark
 from tests.laws.streams_between import merge_of
-from topology.detector.item import PASSED, REJECTED
 from topology.flow.accepted import Accepted
 from topology.flow.node import BATCH, Node
-from topology.model.event import WATERMARK, Event
+from topology.model.event import PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Operator
-from topology.model.outcome import Late, Step
+from topology.model.outcome import Duplicate, Late, Step
 
 MS = 1_000_000
 Shown = tuple[str, int, int, str]
@@ -54,10 +53,27 @@ def test_what_is_late_is_no_mark_unless_it_is_rejected() -> None:
     marked, dropped = event(0, 5, 10), event(1, 6, 10)
     accepted, noting = Accepted([marked, dropped]), Noting()
     marked.late, marked.at_ns, dropped.at_ns = "wait", 20 * MS, 20 * MS
-    accepted.note(Step(20 * MS, [marked], [Late(20 * MS, dropped, "wait", 1)]))
+    accepted.note(Step(20 * MS, [marked], [Late(20 * MS, dropped, "merge_full", 1)]))
     read(accepted, noting, 20)
     assert noting.given == [("", 10, 5, ""), ("", 10, 6, ""), (REJECTED, 20, 6, "")]
     assert (marked.late, marked.at_ns) == ("wait", 20 * MS)
+
+
+def test_what_does_not_pass_is_not_accepted_wherever_its_instant_is_cut() -> None:
+    """It is judged when it comes, and reported when its instant is over."""
+    late, copy, there = event(0, 5, 10), event(1, 6, 10), event(2, 7, 10)
+    before, noting = Accepted([late, there], passes_late=False), Noting()
+    late.late = "merge_wait"
+    before.note(Step(10 * MS))
+    read(before, noting, 10)
+    assert noting.given == [("", 10, 7, "")]
+    late.late = ""
+    at_once, noting = Accepted([late, copy, there], passes_late=False), Noting()
+    at_once.note(
+        Step(10 * MS, [], [Duplicate(10 * MS, copy), Late(10 * MS, late, "merge_wait", 1)])
+    )
+    read(at_once, noting, 10)
+    assert noting.given == [("", 10, 7, ""), (REJECTED, 10, 5, "")]
 
 
 def test_a_mark_bears_the_largest_time_and_error_of_an_instant() -> None:

@@ -60,7 +60,7 @@ class Noting(Operator):
 def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
     """Streams a and b, which meet behind no node at all."""
     chains = {stream: Chain([]) for stream in "ab"}
-    inputs = {stream: JoinInput(is_accepted=False) for stream in "ab"}
+    inputs = {stream: JoinInput() for stream in "ab"}
     for stream, chain in chains.items():
         chain.edges.append(inputs[stream])
     noting = Noting()
@@ -91,9 +91,12 @@ def test_no_more_is_let_pass_than_came_and_what_is_reported_is_not_lost() -> Non
 
 def test_a_join_holds_the_very_events_that_came() -> None:
     """So that whoever keeps book of the input knows which are held, wherever joins read."""
-    for reads in ("ordered", "sequenced"):
-        asked = topology(f"{JOIN}, {QUALITY}", more=f"joins_read: {reads}")
-        for operators in (["join"], ["merge", "join"]):
+    for answer, stages in (
+        ("early", (["join"], ["merge", "join"])),
+        ("speculate", (["merge", "join"],)),
+    ):
+        asked = topology(f"{JOIN}, {QUALITY}, answer: {answer}")
+        for operators in stages:
             stage = Stage(asked, operators, lanes=lanes_of("raw", 1))
             events = alternating("ab")
             stage.on_batch(events, events[-1].at_ns)

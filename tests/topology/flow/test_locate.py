@@ -59,7 +59,7 @@ def put(stage: Stage, events: Iterable[Event]) -> Step:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_said_is_what_became_of_each(seed: int) -> None:
     stage = stage_of()
-    places = places_of(parse(TOPOLOGY), list(OPERATORS))
+    places = places_of(list(OPERATORS))
     left: set[tuple[str, int, int]] = set()
     came: set[tuple[str, int, int]] = set()
     gaps: list[Gap] = []

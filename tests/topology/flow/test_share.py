@@ -35,15 +35,16 @@ def test_all_of_it_is_dealt_once(seed: int) -> None:
         for lies in (lambda _, source: half(source) == 0, lambda _, source: half(source) == 1)
     ]
     shares += [
-        share_of(saved, topology, [name], topology.streams, lambda *_: True)
-        for name in topology.operators[1:]
+        share_of(saved, topology, stage.operators, topology.streams, lambda *_: True)
+        for stage in topology.stages[1:]
     ]
     dealt = Counter(key for share in shares for key in share.state)
     assert dealt.keys() == saved.state.keys()
     twice = {key.partition("\n")[2] for key, times in dealt.items() if times > 1}
     assert twice <= {"reorder/now", "reorder/pool"}
-    held = Counter((e.stream, e.offset) for share in shares for e in share.held)
-    holders = Counter[tuple[str, int]]()
+    held, holders = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+    for event in [each for share in shares for each in share.held]:
+        held[event.stream, event.offset] += event.held_by.bit_count()
     for event in saved.held:
         holders[event.stream, event.offset] += event.held_by.bit_count()
     assert held == holders

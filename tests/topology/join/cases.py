@@ -8,7 +8,7 @@ from tests.kit.events import copies, copy_of
 from tests.kit.queries import Field, Side, join_query, quality_of
 from tests.laws.cases import Case
 from tests.laws.streams import MS
-from tests.laws.streams_between import accepted, merged
+from tests.laws.streams_between import marked, merged
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.join.settings import JoinSettings
@@ -32,7 +32,7 @@ def streams(seed: int) -> list[Event]:
 
 
 def unmerged(seed: int) -> list[Event]:
-    return _parted(copies(accepted(seed)))
+    return _parted(copies(marked(seed)))
 
 
 def _parted(events: list[Event]) -> list[Event]:

@@ -42,7 +42,7 @@ def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
     assert results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
     assert until(operator, 131) == []
     found = results_of(operator, y(2, 140), x(3, 140)) + until(operator, 141)
-    assert rows(found) == ["x2 y2!", "x3 y2!", "x1"]
+    assert rows(found) == ["x2 y2!", "x3 y2!", "x1?"]
     assert found[-1].at_ns == START + 140 * MS
 
 
@@ -76,7 +76,7 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     assert results_of(operator, other) + until(operator, 140) == []
     word = y(2, 140, at_ms=141)
     word.kind = kind
-    assert rows(results_of(operator, word) + until(operator, 141)) == ["x1"]
+    assert rows(results_of(operator, word) + until(operator, 141)) == ["x1?"]
 
 
 def test_behind_the_merge_it_is_told_no_later_than_without() -> None:

@@ -18,10 +18,10 @@ START = 1_700_000_000_000 * MS
 JOIN = "join: interval 40ms, sides: {x: {stream: a}, y: {stream: b}}, outer: left"
 
 
-def stage(reads: str, quality: str, operators: list[str]) -> Stage:
+def stage(answer: str, quality: str, operators: list[str]) -> Stage:
     topology = parse(
         "streams: {a: {clock: {unsynced: trust}}, b: {clock: {unsynced: trust}}}\n"
-        f"joins_read: {reads}\nqueries: {{q: {{{JOIN}{quality}}}}}\n"
+        f"queries: {{q: {{{JOIN}{quality}, answer: {answer}}}}}\n"
     )
     return Stage(topology, operators)
 
@@ -53,14 +53,14 @@ def found_by(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reads", ["ordered", "sequenced"])
-def test_cuts_change_nothing(reads: str) -> None:
-    quality = ", quality: {accuracy: 90%, max_wait: 300ms}" if reads == "sequenced" else ""
+@pytest.mark.parametrize("answer", ["early", "speculate"])
+def test_cuts_change_nothing(answer: str) -> None:
+    quality = ", quality: {accuracy: 90%, max_wait: 300ms}" if answer == "speculate" else ""
     for seed in range(12):
         events = raw(seed)
         operators = ["reorder", "merge", "join"]
-        whole = found_by(stage(reads, quality, operators), events, (len(events),), Random(seed))
-        cut = found_by(stage(reads, quality, operators), events, (1, 7, 50), Random(seed))
+        whole = found_by(stage(answer, quality, operators), events, (len(events),), Random(seed))
+        cut = found_by(stage(answer, quality, operators), events, (1, 7, 50), Random(seed))
         assert whole == cut, f"seed {seed}"
         assert len(whole) > 100
 

@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from topology.config import Topology, parse
+from topology.flow.chain import Chain
+from topology.flow.registry import chain_of
 from topology.flow.stage import Stage
-from topology.model.event import NO_EPOCH, WATERMARK, Event
+from topology.model.event import WATERMARK, Event, twin
 from topology.model.outcome import Step
 from topology.model.result import MatchResult
 
@@ -219,36 +222,27 @@ def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
     ]
 
 
-def test_before_the_merge_the_engine_alone_corrects_also_after_a_restart() -> None:
+def test_accepted_events_are_matched_at_once_and_corrected_also_after_a_restart() -> None:
     of = topology(
-        f"patterns_read: raw\ncorrect_for: 50ms\nqueries: {{ab: {{pattern: {json.dumps(AB)}}}}}"
+        f"correct_for: 50ms\nqueries: {{ab: {{pattern: {json.dumps(AB)}, answer: speculate}}}}"
     )
-    running = stage(of)
 
-    def raw(type_: str, ms: int, seq: int) -> Event:
-        made = event(type_, ms, seq)
-        made.epoch = NO_EPOCH
-        made.at_ns = 100 * MS
+    def fresh() -> Chain:
+        return chain_of(of, "default", ["merge", "pattern"])
+
+    running = fresh()
+
+    def at_5(type_: str, ms: int, source: str) -> Event:
+        made = event(type_, ms, ms)
+        made.source, made.at_ns = source, 5 * MS
         return made
 
-    assert told(give(running, raw("B", 5, 5), raw("A", 1, 1))) == [("ab", "emit", False, [1, 5])]
-    again = stage(of)
-    state, held = running.snapshot(), kept(running)
-    for one in held:
-        one.epoch = NO_EPOCH  # as it is read from the topic
-    again.restore(state, held)
-    assert told(give(again, raw("B", 5, 5), raw("B", 4, 4))) == [("ab", "update", False, [1, 4])]
-    assert told(give(again, raw("B", 60, 6), raw("B", 3, 3))) == [], "it is behind correct_for"
-    ahead = raw("A", 3_600_101, 7)
-    assert told(give(again, ahead, raw("A", 61, 8), raw("B", 62, 9))) == [
-        ("ab", "emit", False, [8, 9])
-    ]
-    figures = again.chains["default"].figures()
-    assert (figures["pattern_duplicates"], figures["pattern_late"], figures["pattern_refused"]) == (
-        1,
-        1,
-        1,
-    )
+    first = [at_5("B", 5, "s"), at_5("A", 1, "t")]
+    assert told(running.on_batch(first, 5 * MS)) == [("ab", "emit", False, [1, 5])]
+    again = fresh()
+    again.restore(through_changelog(running.snapshot()), [twin(one) for one in running.held()])
+    more = [at_5("B", 5, "s"), at_5("B", 4, "u")]
+    assert told(again.on_batch(more, 6 * MS)) == [("ab", "update", False, [1, 4])]
 
 
 def checkpoint(running: Stage, table: dict[str, Any]) -> None:

@@ -17,7 +17,8 @@ from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
 from topology.config import parse
-from topology.flow.stage import Stage
+from topology.flow.chain import Chain
+from topology.flow.registry import chain_of
 from topology.model.event import Event
 from topology.model.result import EMIT, MatchResult
 
@@ -26,13 +27,13 @@ PAIRS = "PATTERN SEQ(A a, !B n, C c) WITHIN 60 ms"
 QUALITY = "quality: {accuracy: 90%, max_wait: 500ms}"
 
 
-def stage(quality: str = QUALITY, reads: str = "sequenced", pattern: str = PAIRS) -> Stage:
+def stage(quality: str = QUALITY, pattern: str = PAIRS) -> Chain:
     topology = parse(
         "streams: {default: {clock: {unsynced: trust}}}\n"
-        f"patterns_read: {reads}\nstages: [reorder, merge, pattern]\n"
-        f'queries: {{q: {{pattern: "{pattern}"{", " if quality else ""}{quality}}}}}\n'
+        "stages: [reorder, merge+pattern]\nqueries:\n"
+        f'  q: {{pattern: "{pattern}", answer: speculate{", " if quality else ""}{quality}}}\n'
     )
-    return Stage(topology, ["pattern"])
+    return chain_of(topology, "default", ["merge", "pattern"])
 
 
 def typed(one: Event, kind: str) -> Event:
@@ -72,7 +73,7 @@ def stream(seed: int, n: int = 2_000) -> list[Event]:
     return [typed(one, rng.choice("ABCD")) for one in drifting(seed, n=n)]
 
 
-def run(operator: Stage, events: list[Event]) -> list[MatchResult]:
+def run(operator: Chain, events: list[Event]) -> list[MatchResult]:
     found = results_of(operator, *copies(events))
     return found + operator.on_end(events[-1].at_ns).results
 
@@ -139,14 +140,14 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
 def test_what_was_achieved_is_results_of() -> None:
     operator = stage()
     results_of(operator, *copies(stream(1)))
-    figures = operator.chains["default"].figures()
+    figures = operator.figures()
     assert figures["pattern_target_ppm"] == 900_000
     assert figures["pattern_achieved_ppm"] >= 900_000
-    explained = operator.chains["default"].explain()["pattern"]["quality"]["q"]
+    explained = operator.explain()["accepted pattern"]["quality"]["q"]
     assert explained["closed_by"]["probable"] > 0
 
 
-def over(before: Stage, after: Stage) -> Stage:
+def over(before: Chain, after: Chain) -> Chain:
     """A restart, after which the file says something else."""
     state, held = through_changelog(before.snapshot()), list(before.held())
     after.restore(state, read_again(held))

@@ -201,12 +201,6 @@ def test_the_key_mixes_both_orders() -> None:
         settings("rule: time, without_seq: by_time")
 
 
-def test_patterns_cannot_read_what_has_no_number_yet() -> None:
-    text = "patterns_read: raw\nstages: [reorder, merge, window, pattern, join]\n"
-    with pytest.raises(TopologyError, match="write sequenced or ordered"):
-        parse(f"streams: {{default: {{reorder: {{without_seq: by_time}}}}}}\n{text}")
-
-
 # -- whole replays ---------------------------------------------------------------------------------
 
 
