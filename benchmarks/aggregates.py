@@ -46,11 +46,12 @@ from benchmarks.workloads import Recipe, soccer
 from benchmarks.workloads.clocks import Dial, rounds
 from benchmarks.workloads.laws import MS, PAYLOAD, US, S, generator
 from benchmarks.workloads.rows import Row
+from topology.answer.settings import Uncertainty
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.result import WindowResult
-from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
+from topology.window.settings import Aggregate, Window, WindowSettings
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
 """The means of the speeds in um/s, 10 s after 10 s (table 5.11)."""
@@ -64,7 +65,11 @@ MAX_EDGE_EVENTS: Final = 10_000
 """30 events a ms may be within the error of an edge."""
 
 PLAIN: Final = "ignore"
-ESTIMATORS: Final = {PLAIN: "plain", "thesis3": "three windows", "expected": "expected"}
+ESTIMATORS: Final[dict[Uncertainty, str]] = {
+    PLAIN: "plain",
+    "thesis3": "three windows",
+    "expected": "expected",
+}
 THESIS_ERRORS: Final = {"plain": (0.70, 0.99), "three windows": (0.29, 0.36)}
 """Table 5.12: mean and RMS over seven windows."""
 
@@ -166,15 +171,14 @@ class Estimates:
             self.averages[size_ns, name, result.start_ns] = average, low, high
 
 
-def _config(size_ns: int, uncertainty: str) -> WindowConfig:
-    return WindowConfig(
-        "speed",
-        "tumbling",
-        (Output("v", "avg", ("v",)),),
-        size_ns=size_ns,
-        every_ns=size_ns,
+def _config(size_ns: int, uncertainty: Uncertainty) -> WindowSettings:
+    return WindowSettings(
+        name="speed",
+        window=Window("tumbling", size_ns),
+        aggregate={"v": Aggregate("avg", ("payload", "v"))},
         uncertainty=uncertainty,
         max_edge_events=MAX_EDGE_EVENTS,
+        correct_for_ns=600 * S,
     )
 
 

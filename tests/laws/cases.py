@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
@@ -23,7 +24,6 @@ from tests.laws.streams_between import (
     two_streams,
     written_again,
 )
-from topology.answer.quality import Quality
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig, MergeConfig
@@ -46,7 +46,6 @@ from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail
-from topology.window import Output, WindowConfig
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.operator import Windows
 
@@ -174,16 +173,16 @@ _OUTPUTS = tuple(
 )
 
 
-_PROMISE: dict[str, Any] = {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)}
+_PROMISE: dict[str, Any] = {"quality": quality_of(700_000, 40 * MS, idle_ns=90 * MS)}
 
 
 def _window_case(
     name: str, kind: str, ms: int = 0, every_ms: int = 0, ordered: bool = True, **settings: Any
 ) -> Case:
-    config = WindowConfig(
-        query="q",
-        kind=kind,
-        outputs=_OUTPUTS,
+    config = window_query(
+        "q",
+        kind,
+        _OUTPUTS,
         size_ns=ms * MS,
         every_ns=(every_ms or ms) * MS,
         **{
@@ -274,7 +273,9 @@ CASES = [
     _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1)), max_held=3),
     _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),
     _window_case("tumbling, all keys", "tumbling", 50, key=None, uncertainty="ignore"),
-    _window_case("tumbling, thesis", "tumbling", 20, uncertainty="thesis3", max_error_ns=2 * MS),
+    _window_case(
+        "tumbling, thesis", "tumbling", 20, uncertainty="thesis3", clock={"max_error_ns": 2 * MS}
+    ),
     _window_case("few windows", "tumbling", 10, max_windows=3, finals=True),
     _window_case("few unsure", "sliding", 20, 5, max_edge_events=2, max_windows=30),
     _window_case("sliding, uneven", "sliding", 25, 10, early_ns=9 * MS),
@@ -288,7 +289,10 @@ CASES = [
     _window_case("promised, session, unmerged", "session", 6, ordered=False, **_PROMISE),
     _window_case("promised, count", "count", events=3, **_PROMISE),
     _window_case(
-        "promised, patient", "tumbling", 20, quality=Quality(700_000, 40 * MS, idle_ns=30 * MS)
+        "promised, patient",
+        "tumbling",
+        20,
+        quality=quality_of(700_000, 40 * MS, idle_ns=30 * MS),
     ),
     Case(
         "alignment",

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tests.kit.events import copies
+from tests.kit.queries import Output, window_query
 from tests.laws.cases import Case
 from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merge_of, merged, written_again
 from tests.topology.detector.oracle import Counter
 from topology.answer.rules import Answer
-from topology.detector.config import DetectorConfig
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
 from topology.detector.operator import Detecting
 from topology.detector.queries import DetectorQueries
 from topology.detector.result_event import UpstreamQuery
+from topology.detector.settings import DetectorSettings, Inputs
 from topology.flow.chain import Chain
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
-from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
 
-_CONFIG = DetectorConfig(
-    "q", "d", correct_for_ns=100 * MS, new_source_allowance_ns=30 * MS, max_events=500, key=("key",)
+_SETTINGS = DetectorSettings(
+    name="q",
+    detector="d",
+    correct_for_ns=100 * MS,
+    new_source_allowance_ns=30 * MS,
+    max_events=500,
+    key="payload.key",
 )
 
 
@@ -50,11 +54,12 @@ class Odd(Counter):
 
 
 def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
-    config = replace(_CONFIG, answer=answer, is_ahead=is_ahead)
-    other = replace(config, query="other", key=None, finals=True)
+    query = _SETTINGS.model_copy(update={"answer": answer})
+    other = query.model_copy(update={"name": "other", "key": None, "finals": True})
+    inputs = Inputs(is_ahead=is_ahead)
     detecting = [
-        Detecting("default", config, behaviour_of(PURE)),
-        Detecting("default", other, behaviour_of(Odd)),
+        Detecting("default", query, behaviour_of(PURE), inputs),
+        Detecting("default", other, behaviour_of(Odd), inputs),
     ]
     queries = DetectorQueries(detecting, 2)
     return Ahead(queries) if is_ahead else queries
@@ -82,17 +87,22 @@ def _after(state: str, event: Seen) -> tuple[str, Any]:
     return event.source, {"first": state, "then": event.source}
 
 
+def _reader(name: str, answer: Answer, inputs: Inputs, **settings: Any) -> Detecting:
+    changed = {"name": name, "answer": answer, "key": None, **settings}
+    query = _SETTINGS.model_copy(update=changed)
+    return Detecting("default", query, behaviour_of(Detector(_after, "")), inputs)
+
+
 def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     """One that reads two others, and one above, that reads this one, one of the two, and all."""
     below = operator_of(answer, is_ahead=is_ahead)
     queries = below.nodes[-1].operator if is_ahead else below
     detecting = list(queries._detecting)
-    config = replace(_CONFIG, answer=answer, is_ahead=is_ahead, key=None, max_events=400)
     reads = (UpstreamQuery("q", "q", 1, is_keyed=True), UpstreamQuery("other", "other", 1))
-    pairs = replace(config, query="pairs", reads=reads, reads_stream=False)
-    all_of_it = replace(config, query="all", reads=(reads[0], UpstreamQuery("pairs", "pairs", 2)))
-    detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
-    detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
+    of_pairs = Inputs(is_ahead, reads, reads_stream=False)
+    of_all = Inputs(is_ahead, (reads[0], UpstreamQuery("pairs", "pairs", 2)))
+    detecting.insert(0, _reader("all", answer, of_all, max_events=400))
+    detecting.append(_reader("pairs", answer, of_pairs, max_events=400))
     chain = DetectorQueries(detecting, 2)
     return Ahead(chain) if is_ahead else chain
 
@@ -123,7 +133,7 @@ def _without_windows(step: Step) -> Step:
 
 def behind_windows(answer: Answer) -> Any:
     """A chain of the flow: windows, and a detector that reads them."""
-    windows = WindowConfig(
+    windows = window_query(
         "w",
         "tumbling",
         (Output("n", "count"),),
@@ -132,11 +142,8 @@ def behind_windows(answer: Answer) -> Any:
         correct_for_ns=100 * MS,
         new_source_allowance_ns=30 * MS,
     )
-    config = replace(
-        _CONFIG, answer=answer, key=None, reads=(UpstreamQuery("w", "w", 0),), reads_stream=False
-    )
-    detecting = [Detecting("default", config, behaviour_of(Detector(_after, "")))]
-    reader = DetectorQueries(detecting, 2)
+    inputs = Inputs(reads=(UpstreamQuery("w", "w", 0),), reads_stream=False)
+    reader = DetectorQueries([_reader("q", answer, inputs)], 2)
     found: list[tuple[str, Any]] = [
         ("window", Queries([Windows("default", windows)])),
         ("detector", reader),

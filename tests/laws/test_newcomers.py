@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
+from tests.kit.queries import Side, join_query
 from tests.kit.runs import results_of, results_to_end
 from tests.kit.topologies import in_code
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
 from topology.flow.stage import Stage
-from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
 from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
 from topology.model.result import CONFIRMED, RETRACT
@@ -176,7 +176,7 @@ def test_a_pattern_gives_up_room_for_newcomers_before_events_that_are_known() ->
 
 def test_so_does_a_join() -> None:
     sides = Side("x", "default", "A"), Side("y", "default", "B")
-    config = JoinConfig("q", sides, "interval", high_ns=MS, outer="left", max_events=400)
+    config = join_query("q", sides, "interval", high_ns=MS, outer="left", max_events=400)
     running = Join(config)
     found = results_of(running, *ordered(4_000))
     figures = running.figures()

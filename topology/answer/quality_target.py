@@ -2,7 +2,7 @@
 
 `accuracy` of the windows that hold an event are right when they are first emitted: none of the
 events that belong to them, or possibly do, comes later. How long that takes is what the waiting
-strategy decides (`topology.answer.quality`), from what it has seen of each source; `max_wait` after
+strategy decides, from what it has seen of each source; `max_wait` after
 the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from topology.answer.quality import Quality
+from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
@@ -62,7 +62,7 @@ class QualityTarget(Saved):
 
     def __init__(
         self,
-        quality: Quality,
+        quality: QualityConfig,
         *,
         size_ns: int = 0,
         every_ns: int = 0,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import model_validator
-
 from topology.model.one_clock import Play
-from topology.spelling.problem import Fault, refused_at
+from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MAX_INT,
@@ -77,9 +76,7 @@ class ClockConfig(Section):
     def play(self) -> Play:
         return Play(-(-self.max_skew_ppb // PPB_PER_PPM), self.granularity_ns or 0)
 
-    @model_validator(mode="after")
-    def _is_a_clock(self) -> ClockConfig:
+    def faults(self) -> Iterator[Fault]:
         if self.max_skew_ppb > MAX_SKEW_PPB:
             message = f"{self.max_skew_ppb} ppb is more than a clock can drift"
-            raise refused_at(Fault(("max_skew",), message, "write 10000ppm or less"))
-        return self
+            yield Fault(("max_skew",), message, "write 10000ppm or less")

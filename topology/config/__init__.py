@@ -7,21 +7,19 @@ error anywhere, and so is a key that is there twice.
 
 In code the sections take their Python names, whose units come last
 (`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
-pydantic's `ValidationError`. The rooms of this package: `stream`, `stages`, `window`,
-`join`, `query`, `topology`, and `reading`, which puts paths and lines to what these
-refuse. REORDER, CLOCK and MERGE have their sections in their own folders (`settings`);
+pydantic's `ValidationError`. The rooms of this package: `stream`, `stages`, `query`,
+`topology`, and `reading`, which puts paths and lines to what these refuse. Operators have
+their sections in their own folders (`settings`), and take them as they are;
 what all sections share is `topology.spelling`: problems, durations, sizes, shares.
 """
 
+from topology.answer.settings import QualityConfig as QualityConfig
 from topology.clock.settings import ClockConfig as ClockConfig
 from topology.config.experimental import QueryMethods as QueryMethods
 from topology.config.experimental import StreamMethods as StreamMethods
 from topology.config.fields import FieldsConfig as FieldsConfig
 from topology.config.file import TopicsConfig as TopicsConfig
-from topology.config.join import SideConfig as SideConfig
-from topology.config.query import QualityConfig as QualityConfig
 from topology.config.query import QueryConfig as QueryConfig
-from topology.config.query import SpeculateConfig as SpeculateConfig
 from topology.config.query import pattern as pattern
 from topology.config.reading import parse as parse
 from topology.config.reading import parse_with as parse_with
@@ -30,11 +28,13 @@ from topology.config.stages import StageConfig as StageConfig
 from topology.config.stream import HeaderConfig as HeaderConfig
 from topology.config.stream import StreamConfig as StreamConfig
 from topology.config.topology import Topology as Topology
-from topology.join.config import JoinCondition as JoinCondition
-from topology.join.config import JoinedValue as JoinedValue
+from topology.detector.settings import SpeculateConfig as SpeculateConfig
+from topology.join.settings import JoinCondition as JoinCondition
+from topology.join.settings import JoinedValue as JoinedValue
+from topology.join.settings import SideConfig as SideConfig
 from topology.merge.settings import MergeConfig as MergeConfig
 from topology.reorder.settings import ReorderConfig as ReorderConfig
 from topology.spelling.problem import Problem as Problem
 from topology.spelling.problem import TopologyError as TopologyError
-from topology.window.config import Aggregate as Aggregate
-from topology.window.config import Window as Window
+from topology.window.settings import Aggregate as Aggregate
+from topology.window.settings import Window as Window

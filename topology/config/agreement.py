@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from topology.answer.settings import BOUNDS, THESIS3
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import MERGE
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
-from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
+from topology.window.settings import SLIDING, TUMBLING
 
 WHERE_FUSED: Final = " where each input has one partition, or its records are keyed by stream"
 

@@ -135,9 +135,8 @@ def begin_anew(topology: TopologyFile) -> str:
     names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
     if not topology.fused:
         names["topics.sequenced"] = topology.topics.sequenced
-    kinds = {"window": "windows", "pattern": "matches", "join": "joins", "detector": "matches"}
-    for kind, topic in topology.result_topics.items():
-        names[f"topics.{kinds[kind]}"] = topic
+    for operator, topic in topology.result_topics.items():
+        names[f"topics.{link_of(operator).topic}"] = topic
     renamed = [f"{path}: {topic}-2" for path, topic in names.items()]
     renamed += [f"queries.{query}-2 for queries.{query}" for query in topology.result_tables]
     if len(renamed) > MOST_NAMED:
@@ -342,7 +341,7 @@ def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, 
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
-    was = StageConfig(left.stage, tuple(named))
+    was = StageConfig(tuple(named))
     if not any(len(met) > 1 for met in topology.joined_streams):
         stages = ", ".join(before(left.stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"

@@ -47,8 +47,7 @@ class Cut(NamedTuple):
         here."""
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
-        together = (*stages[at].operators, *moved)
-        stages[at] = StageConfig("+".join(together), together)
+        stages[at] = StageConfig((*stages[at].operators, *moved))
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
@@ -56,8 +55,8 @@ class Cut(NamedTuple):
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
-        stages = (*self.stages[:first], StageConfig("+".join(together), together))
-        return Cut((*stages, *self.stages[last:]), self.why)
+        stages = (*self.stages[:first], StageConfig(together), *self.stages[last:])
+        return self._replace(stages=stages)
 
 
 def written(stages: tuple[StageConfig, ...]) -> Cut:
@@ -91,9 +90,8 @@ def default_cut(
 
 
 def _one(alone: Sequence[StageConfig], why: str) -> Cut:
-    first = StageConfig("+".join(TOGETHER), TOGETHER)
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
-    return Cut((first, *rest), f"reorder and merge are one stage, as {why}")
+    return Cut((StageConfig(TOGETHER), *rest), f"reorder and merge are one stage, as {why}")
 
 
 def _two(alone: tuple[StageConfig, ...], why: str) -> Cut:

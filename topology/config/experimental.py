@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
+from topology.reorder.settings import ReorderConfig
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section
 from topology.spelling.values import one_of
@@ -40,15 +41,15 @@ class QueryMethods(Section):
     """The method that finds the wait for the target of `quality`."""
 
 
-def reorder_faults(methods: StreamMethods, rule: str, given: set[str]) -> Iterator[Fault]:
-    """`rule` and `given`: what the section `reorder` says, and which of its fields it has."""
-    method = methods.reorder
+def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[Fault]:
+    """Yield what the method for gaps does not allow in the section `reorder`."""
+    method, rule = methods.reorder, reorder.rule
     place = ("experimental", "reorder")
     if method == BY_TIME:
         if rule != "time":
             message = f"`{method}` is a method of `rule: time`"
             yield Fault(place, message, "write reorder: {rule: time}, or leave it out")
-        if "miss_target_ppm" in given:
+        if "miss_target_ppm" in reorder.model_fields_set:
             message = f"means nothing beside `{method}`"
             yield Fault(("reorder", "miss_target"), message, "leave it out")
     elif method is not None and rule != "miss":

@@ -14,11 +14,8 @@ from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
 from topology.config.stages import (
     DETECTOR,
-    JOIN,
     MERGE,
-    PATTERN,
     REORDER,
-    WINDOW,
     StageConfig,
     link_of,
     operators,
@@ -340,13 +337,8 @@ class TopologyFile(Section):
     @property
     def result_topics(self) -> dict[str, str]:
         """Where the operators that have work emit what they find."""
-        topics = {
-            WINDOW: self.topics.windows,
-            PATTERN: self.topics.matches,
-            JOIN: self.topics.joins,
-            DETECTOR: self.topics.matches,
-        }
-        return {operator: topic for operator, topic in topics.items() if self.has_work(operator)}
+        keys = {name: link_of(name).topic for name in self.operators}
+        return {name: getattr(self.topics, key) for name, key in keys.items() if key}
 
     @property
     def result_tables(self) -> dict[str, str]:

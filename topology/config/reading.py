@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
@@ -65,7 +66,7 @@ def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -
 
     Raises `TopologyError` with all problems found, in the order of the file.
     """
-    return _parsed(source, lambda wanted: _brought(wanted, bring) if wanted else NOTHING)
+    return _parsed(source, lambda path: (bring or _no_file)(path) if path else NOTHING)
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
@@ -73,17 +74,19 @@ def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> T
     return _parsed(source, lambda _: own)
 
 
+def _no_file(_: str) -> UserFunctions:
+    remedy = "give them in its place: parse(text, functions={...}, aggregates={...})"
+    raise BadFunctions("no file of functions is run here", remedy)
+
+
 def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
         return _checked(source, {}, [], bring)
-    if isinstance(source, bytes):
-        source = _decoded(source)
     from topology.config.yaml_text import load  # a topology in code needs no YAML
 
-    loaded = load(source)
+    loaded = load(_decoded(source) if isinstance(source, bytes) else source)
     if loaded.value is None:
-        problems = loaded.problems or [_EMPTY]
-        raise TopologyError(problems)
+        raise TopologyError(loaded.problems or [_EMPTY])
     return _checked(loaded.value, loaded.lines, loaded.problems, bring)
 
 
@@ -119,13 +122,6 @@ def _checked(
     return topology
 
 
-def _brought(wanted: str, bring: Bring | None) -> UserFunctions:
-    if bring is None:
-        remedy = "give them in its place: parse(text, functions={...}, aggregates={...})"
-        raise BadFunctions("no file of functions is run here", remedy)
-    return bring(wanted)
-
-
 def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
     path = fault.path
     while path and path not in lines:
@@ -158,63 +154,66 @@ def _faults(error: Any) -> Iterator[Fault]:
 
 
 MOST_CLOSE: Final = 2
-MOVED: Final[Mapping[Path, str]] = {
-    ("streams", "*", "clock", "model"): "leave it out, or write experimental: {clock: thesis}",
-    ("windows_read",): "leave it out, or write answer: speculate in the window queries",
-    ("patterns_read",): "leave it out, or write answer: speculate in the pattern queries",
-    ("joins_read",): "leave it out, or write answer: speculate in the join queries",
-    ("live_queries",): "leave it out: write patterns into the file, and start the workers anew",
-    ("topics", "keep_sequenced"): "leave it out, and read the outputs of the streams",
-    ("topics", "queries"): "leave it out: write patterns into the file, and start the workers anew",
-    ("queries", "*", "quality", "guard"): "leave it out: the target is kept at every moment",
-    ("queries", "*", "quality", "strategy"): (
+_NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
+_MOVED: Final = {
+    "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
+    **{
+        f"{kind}s_read": f"leave it out, or write answer: speculate in the {kind} queries"
+        for kind in ("window", "pattern", "join")
+    },
+    "live_queries": _NO_QUERIES,
+    "topics.keep_sequenced": "leave it out, and read the outputs of the streams",
+    "topics.queries": _NO_QUERIES,
+    "queries.*.quality.guard": "leave it out: the target is kept at every moment",
+    "queries.*.quality.strategy": (
         "leave it out, or write experimental: {quality: aq} beside `quality`, or another method"
     ),
-    ("queries", "*", "quality", "wait"): "leave it out; `max_wait` bounds the wait",
-    ("queries", "*", "speculate", "withdrawn"): (
+    "queries.*.quality.wait": "leave it out; `max_wait` bounds the wait",
+    "queries.*.speculate.withdrawn": (
         "leave it out; lower `share`, or write answer: early, and fewer results are taken back"
     ),
-    ("max_batch",): "leave it out: transactions are as large as the link carries",
-    ("stuck_after",): "leave it out: it is four times transaction_timeout, and at least 1min",
-    ("topics", "max_record"): "leave it out: 16MiB holds for all records",
-    ("streams", "*", "experimental", "estimator_clock"): "leave it out: arrivals are measured",
-    ("streams", "*", "clock", "max_behind"): "leave it out: 292 years hold for all streams",
-    ("heartbeat",): "leave it out: watermarks are announced every 200 ms",
+    "max_batch": "leave it out: transactions are as large as the link carries",
+    "stuck_after": "leave it out: it is four times transaction_timeout, and at least 1min",
+    "topics.max_record": "leave it out: 16MiB holds for all records",
+    "streams.*.experimental.estimator_clock": "leave it out: arrivals are measured",
+    "heartbeat": "leave it out: watermarks are announced every 200 ms",
     **{
-        ("streams", "*", "headers", field): f"write fields: {{preset: plain, {field}: header.NAME}}"
+        f"streams.*.headers.{field}": f"write fields: {{preset: plain, {field}: header.NAME}}"
         for field in ("source", "seq", "ts", "type", "epoch", "stream", "kind")
     },
-    ("streams", "*", "reorder", "accuracy"): "write miss_target, one minus it",
-    ("streams", "*", "reorder", "strategy"): "leave it out, or write experimental: {reorder: mp}",
-    ("streams", "*", "reorder", "wait"): "write max_wait: no event waits longer",
-    ("streams", "*", "merge", "max_queued_bytes"): "write it as reorder: {max_held_bytes: …}",
-    ("streams", "*", "merge", "newcomers"): "it is called new_source_allowance",
+    "streams.*.reorder.accuracy": "write miss_target, one minus it",
+    "streams.*.reorder.strategy": "leave it out, or write experimental: {reorder: mp}",
+    "streams.*.reorder.wait": "write max_wait: no event waits longer",
+    "streams.*.merge.max_queued_bytes": "write it as reorder: {max_held_bytes: …}",
+    "streams.*.merge.newcomers": "it is called new_source_allowance",
     **{
-        ("streams", "*", section, key): f"leave it out: {all_have} holds for all streams"
-        for section, key, all_have in (
-            ("reorder", "max_held_total", "1000000"),
-            ("reorder", "gap_ranges", "10000"),
-            ("clock", "wander", "100ppb/min"),
-            ("clock", "activation", "1s"),
-            ("clock", "jump_min", "1s"),
-        )
+        f"streams.*.{key}": f"leave it out: {all_have} holds for all streams"
+        for key, all_have in {
+            "reorder.max_held_total": "1000000",
+            "reorder.gap_ranges": "10000",
+            "clock.max_behind": "292 years",
+            "clock.wander": "100ppb/min",
+            "clock.activation": "1s",
+            "clock.jump_min": "1s",
+        }.items()
     },
-    ("queries", "*", "output"): "name the query as its topic is to be called: results.<name>",
-    ("queries", "*", "into"): "name the query as the type of its results",
-    ("queries", "*", "max_events"): "leave it out: 1000000 holds for all queries",
-    ("queries", "*", "max_rows"): "leave it out: 1000 holds for all queries",
+    "queries.*.output": "name the query as its topic is to be called: results.<name>",
+    "queries.*.into": "name the query as the type of its results",
+    "queries.*.max_events": "leave it out: 1000000 holds for all queries",
+    "queries.*.max_rows": "leave it out: 1000 holds for all queries",
 }
+MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
 """The remedies for keys that are elsewhere under another name, or no longer needed."""
 
 
 def _place(path: Path, value: Any) -> str:
     """The remedy for a key that is not known where it is: the sections where it is, nearest
     first; else the likely word here, and then one level down or up."""
-    *section, key = path
-    here = tuple(section)
-    homes = _homes(here, lambda keys: key in keys, value)
+    here, key = path[:-1], path[-1]
+    known, others = _keys(here), _others(here, value)
+    homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
-        close = get_close_matches(str(key), _keys(here), n=MOST_CLOSE)
+        close = get_close_matches(str(key), known, n=MOST_CLOSE)
         if close:  # what is asked of another section is no reason to move it there
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
             return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
@@ -222,36 +221,35 @@ def _place(path: Path, value: Any) -> str:
         least = min(_apart(here, home) for home in homes)
         places = [_place_text(home) for home in homes if _apart(here, home) == least]
         return f"write it {' or '.join(places)}"
-    if nearest(key, _keys(here)) is None:
-        for home in _homes(here, lambda keys: nearest(key, keys) is not None, value):
-            if _apart(here, home) == 1:
-                return f"did you mean `{nearest(key, _keys(home))}` {_place_text(home)}?"
-    return meant(key, _keys(here))
+    if nearest(key, known) is None:
+        for home, keys in others.items():
+            if _apart(here, home) == 1 and (close_by := nearest(key, keys)):
+                return f"did you mean `{close_by}` {_place_text(home)}?"
+    return meant(key, known)
 
 
-def _homes(here: Path, fits: Callable[[Sequence[str]], bool], value: Any) -> list[Path]:
-    """Other sections whose keys fit, with the names of `here` as far as they share them. A mapping
-    belongs where sections stand, and nothing else does."""
-    found = []
+def _others(here: Path, value: Any) -> dict[Path, list[str]]:
+    """The other sections, with the names of `here` as far as they share them, and their keys that
+    may hold such a value: a mapping belongs where sections stand, and nothing else does."""
+    found = {}
     for pattern in _SECTIONS:
+        size = len(pattern)
         home = tuple(
             (here[at] if _pattern(here[: at + 1]) == pattern[: at + 1] else part)
             for at, part in enumerate(pattern)
         )
-        below = {
-            each[len(pattern)] for each in _SECTIONS if each[: len(pattern)] == pattern != each
-        }
-        holds = below if isinstance(value, Mapping) else set(_keys(pattern)) - below
-        if home != here and fits([key for key in _keys(pattern) if key in holds]):
-            found.append(home)
+        below = {path[size] for path in _SECTIONS if path[:size] == pattern != path}
+        of_sections = isinstance(value, Mapping)
+        found[home] = [key for key in _keys(pattern) if (key in below) == of_sections]
+    found.pop(here, None)
     return found
 
 
 def _apart(one: Path, other: Path) -> int:
     """Levels from one section up and down to another; a name and what bears names are one."""
-    shared = 0
-    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
-        shared += 1
+    shared = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    )
     return len(one) + len(other) - 2 * shared
 
 

@@ -21,7 +21,6 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from topology.config.reading import parse, sections
-from topology.config.stages import StageConfig
 from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
@@ -55,7 +54,7 @@ def _spelled(name: str, value: Any) -> Any:
     if isinstance(value, Section):
         return _all_of(type(value))
     if isinstance(value, tuple):
-        return [each.name if isinstance(each, StageConfig) else each for each in value]
+        return list(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bool) or not isinstance(value, int):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, text
 
@@ -58,51 +57,3 @@ class SchemaConfig(Section):
     five bytes of a registry."""
     message: MessageName | None = None
     """The Protobuf message type of the values, like plant.Telemetry."""
-
-
-class Formats(NamedTuple):
-    """A stream's input, and the formats of its values and keys."""
-
-    input: str
-    format: str
-    key_format: str | None
-
-
-def schema_faults(
-    stream: Formats, schema: SchemaConfig | None, *, is_mapped: bool
-) -> Iterator[Fault]:
-    """What does not fit a schema, in one stream."""
-    formats = {stream.format, stream.key_format}
-    if not is_mapped:
-        if schema is not None or stream.format != "json":
-            key = "schema" if schema is not None else "format"
-            remedy = "add `fields`; by the header contract nothing of a value is read"
-            yield Fault((key,), "is of a mapping, and there is none", remedy)
-        return
-    if schema is None:
-        if formats & OF_A_SCHEMA:
-            subject = f"[{stream.input or 'TOPIC'}-value]"
-            remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
-            yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
-        return
-    if (schema.registry is None) == (schema.file is None):
-        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
-    elif schema.file is not None:
-        yield from _file_faults(stream, schema)
-    elif formats & OF_A_SCHEMA and not schema.subjects:
-        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
-        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
-    if "bytes" in formats and not formats & OF_A_SCHEMA:
-        yield Fault(("schema",), "is of no use to bytes", "leave it out")
-
-
-def _file_faults(stream: Formats, schema: SchemaConfig) -> Iterator[Fault]:
-    if stream.format == "json":
-        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
-    if stream.key_format in OF_A_SCHEMA:
-        remedy = "write key_format: json or int64, or a registry"
-        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
-    if stream.format == "protobuf" and schema.message is None:
-        yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
-    if stream.format == "avro" and schema.message is not None:
-        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")

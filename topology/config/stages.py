@@ -29,23 +29,28 @@ DETECTOR: Final = "detector"
 
 
 class Link(NamedTuple):
-    """An operator of the chain. `is_needed`: each topology has it. `is_asked`: it only looks at
-    events, for the queries of its kind; `is_rare`: only with such a query it is a stage of itself.
-    If all are false, it runs only in stages that name it."""
+    """An operator of the chain. `is_needed`: each topology has it. `topic`: the key of the topic of
+    its results if it only looks at events, for the queries of its kind; `is_rare`: only with such a
+    query it is a stage of itself. One with none of these runs only in stages that name it."""
 
     name: str
     is_needed: bool = False
-    is_asked: bool = False
+    topic: str = ""
     is_rare: bool = False
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it only looks at events."""
+        return bool(self.topic)
 
 
 CHAIN = (
     Link(REORDER, is_needed=True),
     Link(MERGE, is_needed=True),
-    Link(WINDOW, is_asked=True),
-    Link(PATTERN, is_asked=True),
-    Link(JOIN, is_asked=True),
-    Link(DETECTOR, is_asked=True, is_rare=True),
+    Link(WINDOW, topic="windows"),
+    Link(PATTERN, topic="matches"),
+    Link(JOIN, topic="joins"),
+    Link(DETECTOR, topic="matches", is_rare=True),
 )
 """All that a stage can name, in order; `topology.flow.registry` makes each."""
 
@@ -54,10 +59,14 @@ _IN_CODE: Final = 'write ["reorder", "merge"] or, without a topic between, ["reo
 
 
 class StageConfig(NamedTuple):
-    """`name` is what `--stage` takes: the operators joined by `+`."""
+    """A stage: its operators, in order."""
 
-    name: str
     operators: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name that `--stage` takes: the operators joined by `+`."""
+        return "+".join(self.operators)
 
 
 def operators() -> list[str]:
@@ -78,49 +87,37 @@ def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     """Every operator a stage of its own, but those that work only where a stage names them. `rare`:
     those that have a query, of the rare ones."""
     return tuple(
-        StageConfig(link.name, (link.name,))
+        StageConfig((link.name,))
         for link in CHAIN
         if link.is_needed or (link.is_asked and (not link.is_rare or link.name in rare))
     )
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
-    """In code a stage may stand as the value, too, or as its fields."""
-    if not isinstance(value, list | tuple) or isinstance(value, StageConfig):
+    """In code a stage may stand as the value, too, or as its field."""
+    if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE, _IN_CODE)
+    stages: list[StageConfig] = []
     faults: list[Fault] = []
-    entries = [or_fields(StageConfig, each, info) for each in value]
-    stages = [_stage(at, entry, faults) for at, entry in enumerate(entries)]
-    if not faults:
-        faults.extend(_cut_faults(stages))
-    if faults:
-        raise refused_at(*faults)
+    for at, entry in enumerate(value):
+        match or_fields(StageConfig, entry, info):
+            case StageConfig((*named,)):
+                pass
+            case str(text):
+                named = [part.strip() for part in text.split("+")]
+            case _:
+                message = f"{shown(entry)} is not the name of a stage"
+                faults.append(Fault((at,), message, _EXAMPLE, _IN_CODE))
+                continue
+        stages.append(StageConfig(tuple(named)))
+        faults += (
+            Fault((at,), f"{shown(name)} is not an operator", meant(name, operators()))
+            for name in named
+            if name not in operators()
+        )
+    if found := faults or _cut_faults(stages):
+        raise refused_at(*found)
     return tuple(stages)
-
-
-def _stage(at: int, entry: Any, faults: list[Fault]) -> StageConfig:
-    if isinstance(entry, StageConfig):
-        entry, said = _joined(entry.operators), entry.name
-        if said != entry:
-            message = f"a stage is named {shown(said)}, and its operators {shown(entry)}"
-            faults.append(Fault((at,), message, "write the operators joined by + alone"))
-    if not isinstance(entry, str):
-        message = f"{shown(entry)} is not the name of a stage"
-        faults.append(Fault((at,), message, _EXAMPLE, _IN_CODE))
-        return StageConfig("", ())
-    named = tuple(part.strip() for part in entry.split("+"))
-    for operator in named:
-        if operator not in operators():
-            message = f"{shown(operator)} is not an operator"
-            faults.append(Fault((at,), message, meant(operator, tuple(operators()))))
-    return StageConfig("+".join(named), named)
-
-
-def _joined(operators: Any) -> str | None:
-    """The name of a stage; None of what is no list of names."""
-    if not isinstance(operators, list | tuple) or not all(isinstance(e, str) for e in operators):
-        return None
-    return "+".join(operators)
 
 
 def _cut_faults(stages: list[StageConfig]) -> list[Fault]:

@@ -8,7 +8,7 @@ in the file is its alias (`max_wait`), its Python name carries the unit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,10 +23,10 @@ from topology.config.fields import (
     KeyFormat,
     ZoneName,
 )
-from topology.config.schema import Formats, SchemaConfig, schema_faults
+from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
-from topology.spelling.problem import Fault, refused_at
+from topology.spelling.problem import Fault
 from topology.spelling.section import Section
 from topology.spelling.values import (
     Flag,
@@ -70,12 +70,10 @@ class HeaderConfig(Section):
         """What two configurations must share to read the same records alike."""
         return self.names(), self.ts_unit
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> HeaderConfig:
+    def faults(self) -> Iterator[Fault]:
         for field, name, taken in clashing(self.names()):
             message = f"the header `{name}` already means {taken}"
-            raise refused_at(Fault((field,), message, "give it a name of its own"))
-        return self
+            yield Fault((field,), message, "give it a name of its own")
 
 
 class StreamConfig(Section):
@@ -125,33 +123,33 @@ class StreamConfig(Section):
     """Published methods in place of the defaults, for comparisons. A version may drop any of
     them."""
 
-    @model_validator(mode="after")
-    def _methods_fit(self) -> StreamConfig:
-        reorder = self.reorder
-        faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
-        faults += _mapping_faults(self)
+    def faults(self) -> Iterator[Fault]:
+        yield from reorder_faults(self.experimental, self.reorder)
+        yield from _mapping_faults(self)
         if self.signed and self.arrival == "timestamp":
             message = "`timestamp` is not signed, and whoever writes to the topic moves the clock"
-            faults.append(Fault(("arrival",), message, "write append or read, or signed: false"))
-        formats = Formats(self.input, self.format, self.key_format)
-        faults += schema_faults(formats, self.value_schema, is_mapped=self.fields is not None)
-        if self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate":
-            if "unsynced" in self.clock.model_fields_set:
-                message = (
-                    f"clocks are estimated by true arrivals, which {self.arrival} does not give"
-                )
-                faults.append(Fault(("clock", "unsynced"), message, "write trust or reject"))
-            # Frozen for all others; here it is made.
-            self.__dict__["clock"] = self.clock.model_copy(update={"unsynced": "trust"})
+            yield Fault(("arrival",), message, "write append or read, or signed: false")
+        yield from _schema_faults(self)
+        if self._is_to_trust and "unsynced" in self.clock.model_fields_set:
+            message = f"clocks are estimated by true arrivals, which {self.arrival} does not give"
+            yield Fault(("clock", "unsynced"), message, "write trust or reject")
+
+    @property
+    def _is_to_trust(self) -> bool:
+        """Without true arrivals no clock is estimated."""
+        return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
+
+    @model_validator(mode="after")
+    def _filled(self) -> StreamConfig:
+        """Fill in what follows from other keys; for all others it is frozen."""
+        of_clock: dict[str, Any] = {"unsynced": "trust"} if self._is_to_trust else {}
         unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
         if self.clock.granularity_ns is None and unit_ns > 1:
-            coarse = self.clock.model_copy(update={"granularity_ns": unit_ns})
-            self.__dict__["clock"] = coarse
+            of_clock["granularity_ns"] = unit_ns
+        self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
         if "max_queued_bytes" not in self.merge.model_fields_set:
-            bound = {"max_queued_bytes": reorder.max_held_bytes}
+            bound = {"max_queued_bytes": self.reorder.max_held_bytes}
             self.__dict__["merge"] = self.merge.model_copy(update=bound)
-        if faults:
-            raise refused_at(*faults)
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
@@ -223,3 +221,46 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
     for field, name, taken_by in clashing(stream.signed_headers()):
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
+
+
+def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
+    """Yield what does not fit a schema, in one stream."""
+    schema, formats = stream.value_schema, {stream.format, stream.key_format}
+    is_needed = bool(formats & OF_A_SCHEMA)
+    if stream.fields is None:
+        if schema is not None or stream.format != "json":
+            key = "schema" if schema is not None else "format"
+            remedy = "add `fields`; by the header contract nothing of a value is read"
+            yield Fault((key,), "is of a mapping, and there is none", remedy)
+    elif schema is not None:
+        yield from _place_faults(stream, schema, is_needed=is_needed)
+        if "bytes" in formats and not is_needed:
+            yield Fault(("schema",), "is of no use to bytes", "leave it out")
+    elif is_needed:
+        subject = f"[{stream.input or 'TOPIC'}-value]"
+        remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
+        yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
+
+
+def _place_faults(
+    stream: StreamConfig, schema: SchemaConfig, *, is_needed: bool
+) -> Iterator[Fault]:
+    if (schema.registry is None) == (schema.file is None):
+        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
+    elif schema.file is not None:
+        yield from _file_faults(stream, schema)
+    elif is_needed and not schema.subjects:
+        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
+        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
+
+
+def _file_faults(stream: StreamConfig, schema: SchemaConfig) -> Iterator[Fault]:
+    if stream.format == "json":
+        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
+    if stream.key_format in OF_A_SCHEMA:
+        remedy = "write key_format: json or int64, or a registry"
+        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
+    if stream.format == "protobuf" and schema.message is None:
+        yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
+    if stream.format == "avro" and schema.message is not None:
+        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationInfo, model_validator
 
 from topology.config.agreement import faults
+from topology.config.chains import corrects_for_ns
 from topology.config.file import TopologyFile
+from topology.config.query import QueryConfig
 from topology.config.user_functions import given_functions
-from topology.spelling.problem import Problem, TopologyError, refused_at
+from topology.spelling.problem import Fault, Problem, TopologyError
 from topology.spelling.values import MAX_INT, user_functions_of
 
 if TYPE_CHECKING:
@@ -22,11 +24,41 @@ class Topology(TopologyFile):
     """What runs, as one frozen value."""
 
     @model_validator(mode="after")
-    def _parts_agree(self, info: ValidationInfo) -> Topology:
+    def _with_all_parts(self, info: ValidationInfo) -> Topology:
+        """Make each query what it is beside the other sections; it is frozen for all others."""
         self._user_functions = user_functions_of(info)
-        if found := list(faults(self)):
-            raise refused_at(*found)
+        self.__dict__["queries"] = {name: self._filled(name) for name in self.queries}
         return self
+
+    def faults(self) -> Iterator[Fault]:
+        return faults(self)
+
+    def _filled(self, name: str) -> QueryConfig:
+        query = self.queries[name]
+        only = next(iter(self.streams))
+        sides = {
+            alias: side.model_copy(update={"stream": side.stream or only})
+            for alias, side in (query.sides or {}).items()
+        }
+        streams = [side.stream or only for side in sides.values()] or [query.stream or only]
+        read = [self.streams[stream] for stream in streams]
+        clocks = tuple(stream.clock for stream in read)
+        quality = query.quality and query.quality.model_copy(
+            update={
+                "idle_ns": max(stream.merge.idle_after_ns for stream in read),
+                "max_sources": max(stream.reorder.max_sources for stream in read),
+            }
+        )
+        found = {
+            "name": name,
+            "clock": clocks[0],
+            "clocks": clocks,
+            "quality": quality,
+            "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
+            **({"sides": sides} if sides else {"stream": streams[0]}),
+            **({} if query.pattern else {"correct_for_ns": corrects_for_ns(self, query)}),
+        }
+        return query.model_copy(update=found)
 
     def with_functions(
         self,

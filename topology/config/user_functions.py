@@ -5,17 +5,14 @@ Whether it came from a file, by `Topology.with_functions` or with `parse`: the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from topology.model.user_functions import UserFunctions
+from topology.model.user_functions import NAME, UserFunctions
 from topology.spelling.problem import Problem, TopologyError
 
 if TYPE_CHECKING:
     from topology.window.aggregates.custom import Function
-
-NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 
 Wrong = tuple[str, str]
 """What is wrong, and what to write instead."""

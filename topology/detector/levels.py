@@ -40,16 +40,16 @@ class Levels(InstantOperator):
         self._below: dict[str, list[Detecting]] = {}
         self._readers: dict[str, list[tuple[Detecting, UpstreamQuery]]] = {}
         for member in members:
-            read = [each for each in member.config.reads if each.query in by_name]
+            read = [each for each in member.inputs.reads if each.query in by_name]
             self._below[member.name] = [by_name[each.query] for each in read]
             for each in read:
                 self._readers.setdefault(each.query, []).append((member, each))
         for name in self._readers:
             by_name[name].unit.watch()
-        ahead = [member for member in members if member.config.answer == SPECULATE]
+        ahead = [member for member in members if member.query.answer == SPECULATE]
         if ahead:
-            granted_ppm = min(member.config.granted_ppm for member in ahead)
-            load = LoadModel(granted_ppm, ahead[0].config.max_ahead_ns)
+            granted_ppm = min(member.query.granted_ppm for member in ahead)
+            load = LoadModel(granted_ppm, ahead[0].query.clock.max_ahead_ns)
             for member in ahead:
                 member.load = load
 
@@ -113,11 +113,11 @@ def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
 
 def _groups(detecting: Sequence[Detecting]) -> Mapping[str, list[Detecting]]:
     groups = {each.name: [each] for each in detecting}
-    ahead = [each for each in detecting if each.config.answer == SPECULATE]
+    ahead = [each for each in detecting if each.query.answer == SPECULATE]
     for each in ahead:
         groups[each.name] = ahead
     for each in detecting:
-        for reading in each.config.reads:
+        for reading in each.inputs.reads:
             mine, other = groups[each.name], groups.get(reading.query)
             if other is not None and other is not mine:
                 mine += other
@@ -134,7 +134,7 @@ def _behind_what_they_read(group: Sequence[Detecting]) -> list[Detecting]:
         ready = [
             each
             for each in left.values()
-            if not any(reading.query in left for reading in each.config.reads)
+            if not any(reading.query in left for reading in each.inputs.reads)
         ]
         assert ready, "queries that read each other"
         for each in ready:

@@ -33,7 +33,7 @@ from typing import Any, Final
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.load_model import LoadModel
 from topology.answer.rules import EARLY, FINAL, SPECULATE
-from topology.detector.config import DetectorConfig
+from topology.answer.settings import key_path
 from topology.detector.detector import Behaviour
 from topology.detector.item import (
     BEHIND_ALL,
@@ -51,6 +51,7 @@ from topology.detector.key_log import CONFLICT, COPY, STORED
 from topology.detector.result_event import ResultEvent, dump, load, of_result
 from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
+from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import LATE, REFUSED, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
@@ -118,32 +119,40 @@ class Detecting(KeepingQuery):
     def __init__(
         self,
         stream: str,
-        config: DetectorConfig,
+        query: DetectorSettings,
         behaviour: Behaviour,
+        inputs: Inputs = STREAM_ALONE,
+        *,
+        functions_digest: str = "",
         decode: Decode = read_payload,
     ) -> None:
-        super().__init__(config.query, config.known_by)
-        self.config = config
+        begun = fingerprint(query, inputs)
+        super().__init__(query.name, begun + functions_digest.encode())
+        self.query = query
+        self.inputs = inputs
         self._behaviour = behaviour
         self._types = behaviour.types
         self._decode = decode
         self._keys = KeyTexts()
+        self._key_path = key_path(query.key)
+        self._max_events = query.max_events
         self._frontier = Frontier(
-            config.correct_for_ns, config.new_source_allowance_ns, heeds_errors=True
+            query.changes_for_ns, query.new_source_allowance_ns, heeds_errors=True
         )
-        begun = framed(config.fingerprint)
-        self.unit = Unit(behaviour, begun, LOG, finals=config.finals, max_keys=config.max_keys)
-        self.load = LoadModel(config.granted_ppm, config.max_ahead_ns)
+        self.unit = Unit(
+            behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
+        )
+        self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
         """What the load was told of, in all."""
-        self.emitter = DetectorEmitter(stream, config.query, is_keyed=config.key is not None)
+        self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
-        self._readings = {each.query: each for each in config.reads}
+        self._readings = {each.query: each for each in inputs.reads}
         self._results = ResultLog(RESULT)
-        self._overhears = any(not each.level for each in config.reads)
+        self._overhears = any(not each.level for each in inputs.reads)
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
 
@@ -156,7 +165,7 @@ class Detecting(KeepingQuery):
 
     def seal(self) -> None:
         self.emitter.proven_ns = self._frontier.watermark_ns
-        self.emitter.settled_ns = self._frontier.watermark_ns - self.config.lag_ns
+        self.emitter.settled_ns = self._frontier.watermark_ns - self.inputs.lag_ns
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -178,7 +187,7 @@ class Detecting(KeepingQuery):
 
     def _take(self, event: Event, step: Step) -> None:
         if event.kind == DATA:
-            if not (self.config.is_ahead or event.late):
+            if not (self.inputs.is_ahead or event.late):
                 self._frontier.hear(event)
             self.load.note_event(event.ref_time_ns, event.at_ns)
             self._put(event)
@@ -198,14 +207,14 @@ class Detecting(KeepingQuery):
         self._instant_open = True
 
     def _put(self, event: Event) -> None:
-        is_read = self.config.reads_stream and event.kind == DATA
+        is_read = self.inputs.reads_stream and event.kind == DATA
         if not is_read or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
-        key = self._keys.of(payload, self.config.key)
+        key = self._keys.of(payload, self._key_path)
         if key is None:
             self._left_out[UNKEYED] += 1
             return
@@ -216,7 +225,7 @@ class Detecting(KeepingQuery):
             self._left_out[word] += 1
 
     def _reject(self, event: Event) -> None:
-        key = self._keys.of(self._decode(event.value), self.config.key)
+        key = self._keys.of(self._decode(event.value), self._key_path)
         if key is not None:
             self.unit.remove(key, key_of(event))
 
@@ -253,7 +262,7 @@ class Detecting(KeepingQuery):
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
-        key = self._keys.of(seen.payload, self.config.key) if said.is_current else None
+        key = self._keys.of(seen.payload, self._key_path) if said.is_current else None
         if said.is_current and key is None:
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:
@@ -290,22 +299,22 @@ class Detecting(KeepingQuery):
 
     def _read(self) -> None:
         unit, frontier = self.unit, self._frontier
-        if unit.held >= self.config.max_events:
+        if unit.held >= self._max_events:
             frontier.crowd()
         final = self._final(frontier)
         self.emitter.emit(unit.advance(self._goal(frontier), final))
-        if unit.held >= self.config.max_events:
+        if unit.held >= self._max_events:
             self._given_up += 1
             all_read = behind(max(self.load.newest_ns, frontier.watermark_ns))
             self.emitter.emit(unit.advance(all_read, all_read))
         if unit.released:
             self.released += [entry.event for entry in unit.released if entry.event is not None]
-            if self.config.reads:
+            if self.inputs.reads:
                 self._results.let_go(unit.released)
             unit.released.clear()
 
     def _final(self, frontier: Frontier) -> Key:
-        return min(before(frontier.final_ns - self.config.lag_ns), self._hold)
+        return min(before(frontier.final_ns - self.inputs.lag_ns), self._hold)
 
     def _goal(self, frontier: Frontier) -> Key:
         return min(self._own_goal(frontier), self._limit)
@@ -320,7 +329,7 @@ class Detecting(KeepingQuery):
     @property
     def _answer(self) -> str:
         """The one that holds now. What no function gives is not read ahead of what is final."""
-        return FINAL if self.unit.counts.nondeterministic else self.config.answer
+        return FINAL if self.unit.counts.nondeterministic else self.query.answer
 
     def _finish(self, step: Step) -> None:
         self.emitter.finish(step)
@@ -349,12 +358,12 @@ class Detecting(KeepingQuery):
             why += f", as the detector is no function: {self.unit.counts.why}"
         elif self._answer == SPECULATE and load.is_spent(self._frontier.watermark_ns):
             why = "as far beyond the watermark as what is left for going back would pay for"
-        reads = [each.query for each in self.config.reads]
+        reads = [each.query for each in self.inputs.reads]
         if reads and self._limit < self._own_goal(self._frontier):
             why = f"what it reads, {' and '.join(reads)}, has read no further"
         return {
-            "answer": self.config.answer,
-            "reads": [*(["the stream"] if self.config.reads_stream else []), *reads],
+            "answer": self.query.answer,
+            "reads": [*(["the stream"] if self.inputs.reads_stream else []), *reads],
             "reads_up_to": why,
             "read": None if reached == FIRST else reached[0],
             "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,

@@ -20,13 +20,13 @@ class DetectorQueries(KeepingQueries[Detecting]):
         super().__init__(detecting, position)
         self._detecting = list(detecting)
         self._runners[:] = levels_of(detecting)
-        self._listens = {each.query for query in detecting for each in query.config.reads}
+        self._listens = {each.query for query in detecting for each in query.inputs.reads}
         self._read_events: list[Event] = []
 
     @property
     def is_ahead(self) -> bool:
         """Events come as MERGE accepts them, with its marks."""
-        return any(each.config.is_ahead for each in self._detecting)
+        return any(each.inputs.is_ahead for each in self._detecting)
 
     def overhear(self, found: Sequence[Finding]) -> None:
         """Windows and matches that a detector reads; each is an event of the instant in which it

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
-from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
+from topology.config import QueryConfig, StreamConfig, Topology
 from topology.config.chains import (
-    corrects_for_ns,
     lag_of,
     patterns_read,
     read_by,
@@ -25,20 +23,17 @@ from topology.config.chains import (
     reads_stream,
 )
 from topology.config.stages import JOIN, PATTERN, WINDOW
+from topology.detector.settings import Inputs, fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
-from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
 
 if TYPE_CHECKING:
-    from topology.detector.config import DetectorConfig
-    from topology.join.config import JoinConfig
     from topology.pattern.run.engine import Engine
     from topology.pattern.tree.syntax import Query
-    from topology.window.config import WindowConfig
 
 
 class Site(NamedTuple):
@@ -64,7 +59,7 @@ class Site(NamedTuple):
         """Return the queries of a kind that read this input of these streams, by name."""
         topology = self.topology
         return {
-            name: query
+            name: with_method(query)
             for name, query in topology.queries.items()
             if query.kind == kind
             and topology.read_by(query) <= {*self.streams}
@@ -149,40 +144,18 @@ def windows(site: Site) -> Operator | None:
     from topology.window.operator import Windows
 
     topology, stream = site.topology, site.stream
-    configs = [
-        window_config(topology, stream, name, query) for name, query in site.asked(WINDOW).items()
+    found = [
+        Windows(
+            stream,
+            query,
+            functions=topology.user_functions.aggregates,
+            functions_digest=functions_digest(topology, query),
+            ordered=not site.is_accepted,
+            announced=topology.watermark,
+        )
+        for query in site.asked(WINDOW).values()
     ]
-    if not configs:
-        return None
-    own = topology.user_functions.aggregates
-    return Queries([Windows(stream, each, functions=own, **_beginning(site)) for each in configs])
-
-
-def window_config(topology: Topology, stream: str, name: str, query: QueryConfig) -> WindowConfig:
-    """`query` is one with a window."""
-    from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
-
-    assert query.window is not None
-    config, (kind, size_ns, every_ns, events) = topology.streams[stream], query.window
-    return WindowConfig(
-        query=name,
-        kind=kind,
-        outputs=tuple(
-            Output(output, each.function, path_of(each.path), each.quantile_ppm)
-            for output, each in (query.aggregate or {}).items()
-        ),
-        size_ns=size_ns,
-        every_ns=size_ns if kind == TUMBLING else every_ns,
-        events=events,
-        key=_path(query.key),
-        uncertainty=query.uncertainty or PLAIN,
-        early_ns=0 if query.answer == FINAL else query.early_ns,
-        max_error_ns=config.clock.max_error_ns,
-        play=config.clock.play,
-        max_windows=query.max_windows,
-        functions_digest=functions_digest(topology, query),
-        **_answering(topology, query, [stream]),
-    )
+    return Queries(found) if found else None
 
 
 def pattern(site: Site) -> Operator | None:
@@ -193,9 +166,9 @@ def pattern(site: Site) -> Operator | None:
     from topology.pattern.operator import Pattern
 
     qualities = {
-        name: quality
+        name: query.quality
         for name, query in queries.items()
-        if query.answer != FINAL and (quality := quality_of(query, [config])) is not None
+        if query.answer != FINAL and query.quality is not None
     }
     return Pattern(
         _engine_of(topology, stream, queries),
@@ -205,7 +178,9 @@ def pattern(site: Site) -> Operator | None:
         qualities=qualities,
         play=config.clock.play,
         only_final=[name for name, query in queries.items() if query.answer == FINAL],
-        **_beginning(site),
+        ordered=not site.is_accepted,
+        announced=topology.watermark,
+        max_ahead_ns=config.clock.max_ahead_ns,
     )
 
 
@@ -220,7 +195,7 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfi
     for name, query in queries.items():
         assert query.pattern is not None
         compiled.append(Compiled(replace(query.pattern, name=name), environment))
-        if Answering(answer=query.answer, finals=query.finals).emits_finals:
+        if query.emits_finals:
             emits_final.append(name)
     return engine_class(compiled)(compiled, stream, emits_final=emits_final)
 
@@ -231,41 +206,10 @@ def joins(site: Site) -> Operator | None:
     from topology.join.queries import JoinQueries
 
     found = [
-        Join(join_config(site.topology, name, query), **_beginning(site))
-        for name, query in site.asked(JOIN).items()
+        Join(query, ordered=not site.is_accepted, announced=site.topology.watermark)
+        for query in site.asked(JOIN).values()
     ]
     return JoinQueries(found, site.place) if found else None
-
-
-def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig:
-    """`query` is one with a join."""
-    from topology.join.config import Field, JoinConfig, Side
-
-    assert query.join is not None
-    assert query.sides is not None
-    only = next(iter(topology.streams))
-    sides = tuple(
-        Side(alias, side.stream or only, side.type or "", _path(side.key or query.key))
-        for alias, side in query.sides.items()
-    )
-    aliases = list(query.sides)
-    values = query.values or {}
-    streams = [side.stream for side in sides]
-    return JoinConfig(
-        query=name,
-        sides=sides,
-        fields=tuple(
-            Field(value_name, aliases.index(value.side), path_of(value.path))
-            for value_name, value in values.items()
-        ),
-        **query.join._asdict(),
-        outer=query.outer or "inner",
-        uncertainty=query.uncertainty or "expected",
-        max_events=query.max_events,
-        max_rows=query.max_rows,
-        plays=tuple(topology.streams[stream].clock.play for stream in streams),
-        **_answering(topology, query, streams),
-    )
 
 
 def detectors(site: Site) -> Operator | None:
@@ -275,45 +219,30 @@ def detectors(site: Site) -> Operator | None:
     from topology.detector.queries import DetectorQueries
 
     topology, stream = site.topology, site.stream
-    is_ahead = topology.detectors_run_ahead
     own = topology.user_functions.detectors
     found = [
         Detecting(
             stream,
-            detector_config(topology, stream, name, query, is_ahead=is_ahead),
+            query,
             behaviour_of(own[query.detector]),
+            inputs_of(topology, query),
+            functions_digest=functions_digest(topology, query),
         )
-        for name, query in topology.queries_of(stream).items()
+        for query in topology.queries_of(stream).values()
         if query.detector is not None
     ]
-    if not found:
-        return None
-    return DetectorQueries(found, site.place)
+    return DetectorQueries(found, site.place) if found else None
 
 
-def detector_config(
-    topology: Topology, stream: str, name: str, query: QueryConfig, *, is_ahead: bool
-) -> DetectorConfig:
-    """`query` is one with a detector."""
-    from topology.detector.config import DetectorConfig
-
-    assert query.detector is not None
-    read = read_by(topology, query)
-    return DetectorConfig(
-        query=name,
-        detector=query.detector,
-        key=_path(query.key),
-        granted_ppm=(query.speculate or SpeculateConfig()).share_ppm,
-        max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,
-        max_events=query.max_events,
-        max_keys=query.max_keys,
-        is_ahead=is_ahead,
+def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
+    """Return what a detector reads."""
+    read = [topology.queries[name] for name in read_by(topology, query)]
+    return Inputs(
+        is_ahead=topology.detectors_run_ahead,
         reads=readings_of(topology, query),
         reads_stream=reads_stream(topology, query),
         lag_ns=lag_of(topology, query),
-        below=tuple(_meaning(topology, stream, each) for each in read),
-        functions_digest=functions_digest(topology, query),
-        **_answering(topology, query, [stream]),
+        below=tuple(_meaning(topology, each) for each in read),
     )
 
 
@@ -338,11 +267,10 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
     return own.state_digest(names)
 
 
-def _meaning(topology: Topology, stream: str, name: str) -> bytes:
-    """Equal for queries whose results are the same."""
-    query = topology.queries[name]
+def _meaning(topology: Topology, query: QueryConfig) -> bytes:
+    """Return what is equal for queries whose results are the same."""
     if query.detector is not None:
-        return detector_config(topology, stream, name, query, is_ahead=False).fingerprint
+        return fingerprint(query, inputs_of(topology, query))
     if query.pattern is not None:
         # The grammar costs much to import, and most files have no pattern that is read.
         from topology.pattern.language.unparse import unparse
@@ -351,48 +279,12 @@ def _meaning(topology: Topology, stream: str, name: str) -> bytes:
     return repr((query.window, query.aggregate, query.key, query.uncertainty)).encode()
 
 
-def _path(key: str | None) -> tuple[str, ...] | None:
-    return None if key is None else path_of(tuple(key.split(".")))
+def with_method(query: QueryConfig) -> QueryConfig:
+    """Return the query with the strategy of the paper that it names."""
+    quality, method = query.quality, query.experimental.quality
+    if quality is None or method is None:
+        return query
+    from topology.published import waits
 
-
-def _answering(topology: Topology, query: QueryConfig, streams: Sequence[str]) -> dict[str, Any]:
-    """The fields of `Answering`. `streams`: those that the query reads."""
-    return {
-        "answer": query.answer,
-        "finals": query.finals,
-        "correct_for_ns": corrects_for_ns(topology, query),
-        "new_source_allowance_ns": max(
-            topology.new_source_allowance_ns(stream) for stream in streams
-        ),
-        "quality": quality_of(query, [topology.streams[stream] for stream in streams]),
-    }
-
-
-def _beginning(site: Site) -> dict[str, Any]:
-    """Return what a query that begins amid its streams has to know of them."""
-    topology = site.topology
-    return {
-        "ordered": not site.is_accepted,
-        "announced": topology.watermark,
-        "max_ahead_ns": max(topology.streams[each].clock.max_ahead_ns for each in site.streams),
-    }
-
-
-def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality | None:
-    """`streams`: those that the query reads."""
-    config, method = query.quality, query.experimental.quality
-    if config is None:
-        return None
-    published = None
-    if method is not None:
-        from topology.published import waits
-
-        published = waits.QUALITY[method]
-    return Quality(
-        config.accuracy_ppm,
-        config.max_wait_ns,
-        method,
-        max(stream.merge.idle_after_ns for stream in streams),
-        max(stream.reorder.max_sources for stream in streams),
-        published,
-    )
+    published = quality.model_copy(update={"published": waits.QUALITY[method]})
+    return query.model_copy(update={"quality": published})

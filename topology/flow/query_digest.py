@@ -7,7 +7,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from topology.config.chains import patterns_read
-from topology.flow.build import detector_config, functions_digest, join_config, window_config
+from topology.detector.settings import fingerprint as detector_fingerprint
+from topology.flow.build import functions_digest, inputs_of
+from topology.join.settings import fingerprint as join_fingerprint
+from topology.window.settings import fingerprint as window_fingerprint
 
 if TYPE_CHECKING:
     from topology.config import Topology
@@ -19,14 +22,14 @@ def query_digest(topology: Topology, name: str) -> str:
     """Return a digest, in hex, of all that the state of the query of this name rests on; equal for
     queries whose results are the same. KeyError for a query that the topology does not have."""
     query = topology.queries[name]
-    stream = query.stream or next(iter(topology.streams))
+    stream = query.stream or ""
     read = patterns_read(topology, name)
     if query.window is not None:
-        computed = window_config(topology, stream, name, query).fingerprint
+        computed = window_fingerprint(query)
     elif query.detector is not None:
-        computed = detector_config(topology, stream, name, query, is_ahead=False).fingerprint
+        computed = detector_fingerprint(query, inputs_of(topology, query))
     elif query.join is not None:
-        computed, stream = join_config(topology, name, query).fingerprint, ""
+        computed = join_fingerprint(query)
     else:
         from topology.pattern.tree.fingerprint import fingerprint
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.answer.frontier import NOT_YET
-from topology.join.config import JoinConfig
+from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
 from topology.model.payload import UNREADABLE
@@ -79,30 +79,31 @@ class JoinReading:
     that cannot be read has no fields and is counted in `unreadable`; an event without a key is left
     out and counted in `unkeyed`."""
 
-    def __init__(self, config: JoinConfig, decode: Decode) -> None:
-        self._sides = config.sides
-        self._heeds_errors = config.heeds_errors
+    def __init__(self, query: JoinSettings, decode: Decode) -> None:
+        self._types = query.types
+        self._keys = query.key_paths
+        self._heeds_errors = query.heeds_errors
         self._decode = decode
         self._texts = KeyTexts()
         self._paths = [
-            [field.path for field in config.fields if field.side == side]
-            for side in range(len(config.sides))
+            [path for _, number, path in query.fields if number == side]
+            for side in range(len(query.streams))
         ]
         self._by_stream: dict[str, list[int]] = {}
-        for number, side in enumerate(config.sides):
-            self._by_stream.setdefault(side.stream, []).append(number)
+        for number, stream in enumerate(query.streams):
+            self._by_stream.setdefault(stream, []).append(number)
         self.unreadable = 0
         self.unkeyed = 0
 
     def sides(self, event: Event) -> list[int]:
         """The sides that the event belongs to."""
         numbers = self._by_stream.get(event.stream, [])
-        return [each for each in numbers if self._sides[each].type in ("", event.type)]
+        return [each for each in numbers if self._types[each] in ("", event.type)]
 
     def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
         """None for a side on which it has no key."""
         payload: Any = None
-        if any(self._paths[side] or self._sides[side].key is not None for side in sides):
+        if any(self._paths[side] or self._keys[side] is not None for side in sides):
             payload = self._decode(event.value)
             if payload is UNREADABLE:
                 payload = None
@@ -110,7 +111,7 @@ class JoinReading:
         error_ns = event.error_ns if self._heeds_errors else 0
         found = []
         for side in sides:
-            key = self._texts.of(payload, self._sides[side].key)
+            key = self._texts.of(payload, self._keys[side])
             if key is None:
                 continue
             values = tuple([at(payload, path) for path in self._paths[side]])

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
-from topology.answer.quality import Quality
 from topology.answer.quality_target import QualityTarget
-from topology.join.config import INTERVAL, JoinConfig
+from topology.answer.settings import QualityConfig
+from topology.join.settings import INTERVAL, JoinSettings
 from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
 from topology.query.beginning import ALWAYS, QueryBeginning
@@ -42,7 +42,7 @@ class SharedTarget(QualityTarget):
     FIELDS = (*QualityTarget.FIELDS, "_unheard", "_is_new")
 
     def __init__(
-        self, quality: Quality, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool
+        self, quality: QualityConfig, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool
     ) -> None:
         super().__init__(quality, reach_ns=reach_ns, heeds_errors=heeds_errors)
         self._unheard = sorted(set(streams))
@@ -72,21 +72,21 @@ class Frontiers:
 
     def __init__(
         self,
-        config: JoinConfig,
+        query: JoinSettings,
         target: SharedTarget | None,
         beginnings: Mapping[str, QueryBeginning],
         *,
         ordered: bool,
     ) -> None:
-        self._config = config
+        self._query = query
         self._ordered = ordered
-        self._streams = [side.stream for side in config.sides]
+        self._streams = query.streams
         self._of_stream = {
             stream: Frontier(
-                config.correct_for_ns,
-                config.new_source_allowance_ns,
-                heeds_errors=config.heeds_errors,
-                answer=config.answer,
+                query.changes_for_ns,
+                query.new_source_allowance_ns,
+                heeds_errors=query.heeds_errors,
+                answer=query.answer,
                 target=target,
                 ordered=ordered,
             )
@@ -140,7 +140,7 @@ class Frontiers:
 
     def after(self, watermarks: Iterable[Event]) -> Frontiers:
         """As they would stand if these came; without the target."""
-        other = Frontiers(self._config, None, self._beginnings, ordered=self._ordered)
+        other = Frontiers(self._query, None, self._beginnings, ordered=self._ordered)
         other._of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
@@ -243,14 +243,14 @@ def _known(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 
-def target_of(config: JoinConfig) -> SharedTarget | None:
+def target_of(query: JoinSettings) -> SharedTarget | None:
     """Time is cut into pieces: an event makes those count that it may have partners in."""
-    if config.quality is None:
+    if query.quality is None:
         return None
-    reach_ns = config.size_ns
-    if config.kind == INTERVAL:
-        reach_ns = max(0, config.high_ns, -config.low_ns)
-    streams = [side.stream for side in config.sides]
+    condition = query.condition
+    reach_ns = condition.size_ns
+    if condition.kind == INTERVAL:
+        reach_ns = max(0, condition.high_ns, -condition.low_ns)
     return SharedTarget(
-        config.quality, streams, reach_ns=reach_ns, heeds_errors=config.heeds_errors
+        query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.heeds_errors
     )

@@ -29,7 +29,6 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
-from topology.join.config import INNER, JoinConfig
 from topology.join.entry import JoinEntry, JoinReading
 from topology.join.frontiers import Frontiers, target_of
 from topology.join.index import JoinIndex
@@ -39,13 +38,13 @@ from topology.join.relation import relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
+from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
 from topology.model.journal import part_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.beginning import (
-    HOUR_NS,
     SINCE,
     QueryBeginning,
     beginnings_state,
@@ -89,35 +88,35 @@ class Join(KeepingQuery):
 
     def __init__(
         self,
-        config: JoinConfig,
+        query: JoinSettings,
         *,
         decode: Decode = read_payload,
         ordered: bool = True,
         announced: bool = True,
-        max_ahead_ns: int = HOUR_NS,
     ) -> None:
-        super().__init__(config.query, config.fingerprint)
-        self.config = config
-        self._relation = relation_of(config)
-        self._index = JoinIndex(len(config.sides))
-        self._rows = Rows(config, self._relation, self._index)
-        self._retention = Retention(config, self._relation, self._index, self._rows)
+        super().__init__(query.name, fingerprint(query))
+        self.query = query
+        self._max_rows = query.max_rows
+        self._relation = relation_of(query)
+        self._index = JoinIndex(len(query.streams))
+        self._rows = Rows(query, self._relation, self._index)
+        self._retention = Retention(query, self._relation, self._index, self._rows)
         self.is_ordered = ordered
+        ahead_ns = max(clock.max_ahead_ns for clock in query.clocks)
         self._beginnings = {
-            side.stream: QueryBeginning(
-                ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns
-            )
-            for side in config.sides
+            stream: QueryBeginning(ordered=ordered, announced=announced, max_ahead_ns=ahead_ns)
+            for stream in query.streams
         }
         self.beginnings.extend(self._beginnings.values())
         self._is_beginning = False
-        self._frontiers = Frontiers(config, target_of(config), self._beginnings, ordered=ordered)
-        self._reading = JoinReading(config, decode)
-        self._emitter = RowEmitter(config, self._relation)
-        self._owners = Owners(config, self._relation, self._rows, self._frontiers, self._emitter)
-        self._is_outer = config.outer != INNER
+        target = target_of(query)
+        self._frontiers = Frontiers(query, target, self._beginnings, ordered=ordered)
+        self._reading = JoinReading(query, decode)
+        self._emitter = RowEmitter(query, self._relation)
+        self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
+        self._is_outer = query.is_outer
         self._fresh: list[JoinEntry] = []
-        self.marks = Marks(len(config.sides))
+        self.marks = Marks(len(query.streams))
         self._expired = self._given_up = self._copies = 0
 
     # -- the contract ------------------------------------------------------------------------------
@@ -203,10 +202,10 @@ class Join(KeepingQuery):
         entry.is_fresh = True
         self._fresh.append(entry)
         self.kept.append(entry.event)
-        left = self.config.max_rows - shown
+        left = self._max_rows - shown
         for row in islice(self._rows.joined(entry), left + 1):
             shown += 1
-            if shown > self.config.max_rows:
+            if shown > self._max_rows:
                 self._emitter.overflow(entry, shown - 1)
             else:
                 self._emitter.emit(row, self._emitter.id_of(row))

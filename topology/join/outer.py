@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from topology.join.config import JoinConfig
 from topology.join.entry import JoinEntry
 from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
 from topology.join.rows import JoinRow, Owner, Rows
+from topology.join.settings import JoinSettings
 from topology.model.journal import Part, StateInParts
 from topology.model.operator import Plain
 from topology.model.timers import Timers
@@ -47,15 +47,15 @@ class Owners(StateInParts[Part]):
 
     def __init__(
         self,
-        config: JoinConfig,
+        query: JoinSettings,
         relation: Relation,
         rows: Rows,
         frontiers: Frontiers,
         emitter: RowEmitter,
     ) -> None:
         super().__init__()
-        self._finals = config.emits_finals
-        self._max_rows = config.max_rows
+        self._finals = query.emits_finals
+        self._max_rows = query.max_rows
         self._relation = relation
         self._rows = rows
         self._frontiers = frontiers

@@ -32,8 +32,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from topology.join.config import BOUNDS, INTERVAL, JoinConfig
+from topology.answer.settings import BOUNDS
 from topology.join.entry import JoinEntry
+from topology.join.settings import INTERVAL, JoinSettings
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1
@@ -48,11 +49,11 @@ MAX_CELLS: Final = 1_000
 class ByInterval:
     """Each other event lies in [first + low, first + high]."""
 
-    def __init__(self, config: JoinConfig) -> None:
-        self._low_ns = config.low_ns
-        self._high_ns = config.high_ns
-        self._play = config.play
-        self._may_be_plain = config.uncertainty != BOUNDS
+    def __init__(self, query: JoinSettings) -> None:
+        self._low_ns = query.condition.low_ns
+        self._high_ns = query.condition.high_ns
+        self._play = query.play
+        self._may_be_plain = query.uncertainty != BOUNDS
 
     def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         return (NO_CELL,)
@@ -121,11 +122,11 @@ class ByInterval:
 class ByWindow:
     """All lie in one window [start, start + size)."""
 
-    def __init__(self, config: JoinConfig) -> None:
-        self._size_ns = config.size_ns
-        self._every_ns = config.every_ns
-        self._play = config.play
-        self._may_be_plain = config.uncertainty != BOUNDS
+    def __init__(self, query: JoinSettings) -> None:
+        self._size_ns = query.condition.size_ns
+        self._every_ns = query.condition.every_ns
+        self._play = query.play
+        self._may_be_plain = query.uncertainty != BOUNDS
 
     def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         reach_ns = 0
@@ -234,7 +235,7 @@ def _free(limit: int) -> int:
     return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
 
 
-def relation_of(config: JoinConfig) -> Relation:
-    if config.kind == INTERVAL:
-        return ByInterval(config)
-    return ByWindow(config)
+def relation_of(query: JoinSettings) -> Relation:
+    if query.condition.kind == INTERVAL:
+        return ByInterval(query)
+    return ByWindow(query)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.join.config import INTERVAL, JoinConfig
 from topology.join.entry import JoinEntry
 from topology.join.relation import Relation
 from topology.join.rows import JoinRow
+from topology.join.settings import INTERVAL, JoinSettings, fingerprint
 from topology.model.result import (
     CONFIRMED,
     EMIT,
@@ -33,21 +33,21 @@ Current = CurrentResult[Shown]
 class RowEmitter(ResultEmitter):
     """`overflows` only grows."""
 
-    def __init__(self, config: JoinConfig, relation: Relation) -> None:
+    def __init__(self, query: JoinSettings, relation: Relation) -> None:
         super().__init__()
-        self._query = config.query
-        self._stream = config.sides[0].stream
-        self._sides = config.sides
-        self._is_keyed = config.sides[0].key is not None
-        self._has_cells = config.kind != INTERVAL
-        self._fingerprint = config.fingerprint
+        self._query = query.name
+        self._stream = query.streams[0]
+        self._aliases = query.aliases
+        self._is_keyed = query.key_paths[0] is not None
+        self._has_cells = query.condition.kind != INTERVAL
+        self._fingerprint = fingerprint(query)
         self._relation = relation
-        taken = [0] * len(config.sides)
+        taken = [0] * len(query.streams)
         self._fields: list[tuple[str, int, int]] = []
         """Name, side, and place among the values of its events."""
-        for field in config.fields:
-            self._fields.append((field.name, field.side, taken[field.side]))
-            taken[field.side] += 1
+        for name, side, _ in query.fields:
+            self._fields.append((name, side, taken[side]))
+            taken[side] += 1
         self.overflows = 0
 
     def id_of(self, row: JoinRow) -> str:
@@ -88,7 +88,7 @@ class RowEmitter(ResultEmitter):
     def overflow(self, entry: JoinEntry, shown: int) -> None:
         self.overflows += 1
         event = entry.event
-        alias = self._sides[entry.side].alias
+        alias = self._aliases[entry.side]
         member = Member(alias, event.source, event.epoch, event.seq, event.ref_time_ns)
         self.results.append(Overflow(self.now_ns, self._stream, self._query, member, shown, "join"))
 
@@ -129,7 +129,7 @@ class RowEmitter(ResultEmitter):
     def _partners(self, present: Sequence[JoinEntry]) -> list[Partner]:
         partners = []
         for member in present:
-            event, alias = member.event, self._sides[member.side].alias
+            event, alias = member.event, self._aliases[member.side]
             partners.append(
                 Partner(alias, event.stream, event.source, event.epoch, event.seq, member.ref_ns)
             )

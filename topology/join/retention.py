@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from topology.join.config import FULL, INTERVAL, JoinConfig
 from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import Relation
 from topology.join.rows import Owner, Rows
+from topology.join.settings import FULL, INTERVAL, JoinSettings
 from topology.model.timers import SPARE, Timers
 
 Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
@@ -28,14 +28,14 @@ class Retention:
     """How long the entries in the index are kept. `outlasts`: see above."""
 
     def __init__(
-        self, config: JoinConfig, relation: Relation, index: JoinIndex, rows: Rows
+        self, query: JoinSettings, relation: Relation, index: JoinIndex, rows: Rows
     ) -> None:
-        self._most = config.max_events
+        self._most = query.max_events
         self._relation = relation
         self._index = index
         self._rows = rows
-        self._is_full = config.outer == FULL
-        self._outlasts = config.kind == INTERVAL
+        self._is_full = query.outer == FULL
+        self._outlasts = query.condition.kind == INTERVAL
         self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
         """A heap, once the bound was met; some in it may have left."""

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from topology.join.config import BOUNDS, FULL, INNER, JoinConfig
+from topology.answer.settings import BOUNDS
 from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
 from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
+from topology.join.settings import FULL, JoinSettings
 
 Owner = tuple[int, JoinEntry]
 """A cell and the event."""
@@ -38,15 +39,15 @@ class JoinRow(NamedTuple):
 
 
 class Rows:
-    def __init__(self, config: JoinConfig, relation: Relation, index: JoinIndex) -> None:
+    def __init__(self, query: JoinSettings, relation: Relation, index: JoinIndex) -> None:
         self._relation = relation
         self._index = index
-        self._sides = len(config.sides)
-        self._is_full = config.outer == FULL
-        self._is_asked = config.outer != INNER or self._sides > 2
-        self._least = POSSIBLE if config.uncertainty == BOUNDS else PLAIN
-        self._enough = CERTAIN if config.uncertainty == BOUNDS else PLAIN
-        streams = [side.stream for side in config.sides]
+        self._sides = len(query.streams)
+        self._is_full = query.outer == FULL
+        self._is_asked = query.is_outer or self._sides > 2
+        self._least = POSSIBLE if query.uncertainty == BOUNDS else PLAIN
+        self._enough = CERTAIN if query.uncertainty == BOUNDS else PLAIN
+        streams = query.streams
         self._may_repeat = len(set(streams)) < len(streams)
 
     # -- which events belong together --------------------------------------------------------------

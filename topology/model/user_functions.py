@@ -13,9 +13,12 @@ aggregate.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 
 Texts = Mapping[str, Mapping[str, str]]
 """The text of each function, by kind and name."""

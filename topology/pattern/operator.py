@@ -36,7 +36,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET, Frontier
-from topology.answer.quality import Quality
+from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.one_clock import STEADY, Play
@@ -124,7 +124,7 @@ class Pattern(InstantOperator):
         correct_for_ns: int,
         position: int = 1,
         decode: Decode = read_payload,
-        qualities: Mapping[str, Quality] | None = None,
+        qualities: Mapping[str, QualityConfig] | None = None,
         new_source_allowance_ns: int = 600 * 10**9,
         play: Play = STEADY,
         only_final: Collection[str] = (),

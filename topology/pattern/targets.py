@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from topology.answer.quality import Quality
 from topology.answer.quality_target import QualityTarget
+from topology.answer.settings import QualityConfig
 from topology.model.event import Event
 from topology.model.operator import NEVER, Figures
 from topology.pattern.run.engine import Engine
@@ -20,7 +20,7 @@ from topology.query.queries import worst
 class QualityTargets:
     """By the names of their queries."""
 
-    def __init__(self, qualities: Mapping[str, Quality], engine: Engine) -> None:
+    def __init__(self, qualities: Mapping[str, QualityConfig], engine: Engine) -> None:
         self._targets = {
             name: QualityTarget(quality, reach_ns=engine.compiled[name].reach_ns)
             for name, quality in qualities.items()

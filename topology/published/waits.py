@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from topology.answer.quality import Quality
+from topology.answer.settings import QualityConfig
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
 from topology.published.ldop import LDOP
@@ -31,20 +31,20 @@ LDOP_REMEMBERS: Final = 10
 """The mean is that of what came within so many times `max_wait`."""
 
 
-def _event_driven(quality: Quality, _: int) -> SlackPolicy:
+def _event_driven(quality: QualityConfig, _: int) -> SlackPolicy:
     return EventDriven(idle_ns=quality.idle_ns, max_sources=quality.max_sources)
 
 
-def _aq(quality: Quality, window_ns: int) -> SlackPolicy:
+def _aq(quality: QualityConfig, window_ns: int) -> SlackPolicy:
     return AQKSlack(window_ns, quality.accuracy_ppm / PPM, idle_ns=quality.idle_ns)
 
 
-def _ldop(quality: Quality, _: int) -> SlackPolicy:
+def _ldop(quality: QualityConfig, _: int) -> SlackPolicy:
     window_ns = LDOP_REMEMBERS * quality.max_wait_ns
     return LDOP(window_ns, LDOP_FACTOR_PPM, idle_ns=quality.idle_ns)
 
 
-QUALITY: Final[Mapping[str, Callable[[Quality, int], SlackPolicy]]] = {
+QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
     "prob_slack": lambda quality, _: ProbSlack((PPM - quality.accuracy_ppm) / PPM),
     "event_driven": _event_driven,
     "mp": lambda quality, _: MPKSlack(idle_ns=quality.idle_ns),

@@ -6,11 +6,12 @@ at is refused: whoever wrote it believes that it counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import (
     MAX_INT,
@@ -136,17 +137,11 @@ class ReorderConfig(Section):
         """It has sources with numbers, and sources without."""
         return self.numbered and self.without_seq == "by_time"
 
-    @model_validator(mode="after")
-    def _bounds_agree(self) -> ReorderConfig:
-        message = "says nothing under rule `time`, which knows no sequence numbers"
-        faults = [
-            Fault((key_of(name),), message, "leave it out")
-            for name in OF_NUMBERS
-            if name in self.model_fields_set and not self.numbered
-        ]
+    def faults(self) -> Iterator[Fault]:
+        for name in OF_NUMBERS:
+            if name in self.model_fields_set and not self.numbered:
+                message = "says nothing under rule `time`, which knows no sequence numbers"
+                yield Fault((key_of(name),), message, "leave it out")
         if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
             message = f"{self.start} does not fit {self.seq_bits} bits"
-            faults.append(Fault(("start",), message, "lower start or raise seq_bits"))
-        if faults:
-            raise refused_at(*faults)
-        return self
+            yield Fault(("start",), message, "lower start or raise seq_bits")

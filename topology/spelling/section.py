@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticOmit, core_schema
 
+from topology.spelling.problem import Fault, refused_at
 from topology.spelling.values import is_from_file
 
 UNITS: Final = ("_ppb", "_ppm", "_ns")
@@ -83,6 +84,16 @@ class Section(BaseModel):
             for name, field in cls.model_fields.items()
             if not any(isinstance(mark, Unspelled) for mark in field.metadata)
         }
+
+    def faults(self) -> Iterable[Fault]:
+        """Return what does not fit together in this section, whose values are sound."""
+        return ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if found := [*self.faults()]:
+            raise refused_at(*found)
+        return self
 
     @model_validator(mode="before")
     @classmethod

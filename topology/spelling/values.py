@@ -57,9 +57,6 @@ MILLION: Final = 1_000_000
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
 """A hundred years; longer ones are a slip."""
 
-MAX_SLICES: Final = 10_000
-"""Windows that one event may belong to."""
-
 NO_WORDS: Final[Mapping[str, str]] = {}
 
 NS_PER: Final[Mapping[str, int]] = {
@@ -183,34 +180,17 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 def length_ns(word: str) -> int:
     """The length of a window."""
     found_ns = in_unit(word, NS_PER, "10s")
-    check_length(shown(word), found_ns, "10s")
+    check_length(shown(word), found_ns)
     return found_ns
 
 
-def check_length(said: str, length_ns: int, example: str) -> None:
+def check_length(said: str, length_ns: int) -> None:
     """`said`: the length as a message names it."""
     if length_ns <= 0:
-        raise refused(f"{said} is no length", f"write more than 0, like {example}")
+        remedy = "write more than 0, like {}"
+        raise refused(f"{said} is no length", remedy.format("10s"), remedy.format("10**9"))
     if length_ns > MAX_LENGTH_NS:
         raise refused(f"{said} is longer than 100 years", "write a shorter one")
-
-
-def check_slide(said: str, size_ns: int, every_ns: int) -> None:
-    """`said`: the window as a message names it."""
-    if every_ns > size_ns:
-        raise refused(
-            f"{said} leaves out what lies between its windows",
-            "make the step at most the size",
-        )
-    if size_ns > MAX_SLICES * every_ns:
-        most = f"{said}: each event would lie in more than {MAX_SLICES} windows"
-        raise refused(most, "write a longer step or a shorter window")
-
-
-def check_whole(name: str, amount: Any) -> None:
-    """A field of a value in code."""
-    if type(amount) is not int:
-        raise refused(f"{name} is {shown(amount)}, not a whole number", "write one, like 10**9")
 
 
 def path_fault(path: Any) -> str:

@@ -10,9 +10,9 @@ from topology.model.operator import Plain
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import AggregateCell, Placed
 from topology.window.aggregates.custom import Custom, Function
-from topology.window.config import Output
 from topology.window.reading import Values
 from topology.window.row import AggregateRow
+from topology.window.settings import Aggregate
 from topology.window.tally import TallyPlan, is_tallied
 
 
@@ -60,7 +60,7 @@ class Makers:
 
     def __init__(
         self,
-        outputs: Sequence[Output],
+        outputs: Sequence[Aggregate],
         functions: Mapping[str, Function],
         *,
         plain: bool = True,
@@ -95,7 +95,7 @@ class Makers:
 
 
 def _maker(
-    output: Output, functions: Mapping[str, Function], failures: list[int]
+    output: Aggregate, functions: Mapping[str, Function], failures: list[int]
 ) -> Callable[[], AggregateCell]:
     if output.function in functions:
         return partial(Custom, functions[output.function], failures)

@@ -35,11 +35,11 @@ from topology.model.journal import Part
 from topology.model.operator import Figures, Plain
 from topology.model.timers import Timers
 from topology.window.cells import Makers
-from topology.window.config import WindowConfig
 from topology.window.counted import Counted, place, restored
 from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
+from topology.window.settings import WindowSettings
 from topology.window.unsure.event import unsure_of
 from topology.window.unsure.measure import Measure
 
@@ -50,11 +50,12 @@ class Counting(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        super().__init__(config, makers, frontier, emitter)
-        self._size = config.events
-        self._measure = Measure(config, makers)
+        super().__init__(query, makers, frontier, emitter)
+        self._size = query.windows.events
+        self._max_recount = query.max_recount
+        self._measure = Measure(query, makers)
         self._keys: dict[str, Counted] = {}
         self._touched: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
@@ -68,7 +69,7 @@ class Counting(WindowKind):
             return
         counted = self._keys.get(key)
         if counted is None:
-            if len(self._keys) >= self._config.max_windows:
+            if len(self._keys) >= self._max_windows:
                 self.refused += 1
                 return
             counted = self._keys[key] = Counted(self._size, self._makers.row())
@@ -83,7 +84,7 @@ class Counting(WindowKind):
         self.kept += 1
         self._touched[key] = None
         self._note(key)
-        if len(counted.kept) > self._config.max_recount:
+        if len(counted.kept) > self._max_recount:
             if self._foldable(counted) == 0:  # for want of room, before the frontier is there
                 counted.emitted += 1
             self._emit_due(key, counted)
@@ -120,7 +121,7 @@ class Counting(WindowKind):
     def _await(self, key: str, counted: Counted) -> None:
         if counted.emitted < counted.full:
             self._closing.arm(key, counted.latest(counted.emitted))
-        if counted.current and self._config.emits_finals:
+        if counted.current and self._emits_finals:
             self._ending.arm(key, counted.latest(min(counted.current)))
 
     def _emit_due(self, key: str, counted: Counted) -> None:
@@ -175,7 +176,7 @@ class Counting(WindowKind):
         for number in sorted(counted.current):
             if (number + 1) * self._size > counted.folded + n:
                 break
-            if self._config.emits_finals:
+            if self._emits_finals:
                 self._emit(key, counted, number, is_final=True)
             counted.current.pop(number, None)
         counted.fold(n, self._makers)

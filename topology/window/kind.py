@@ -8,9 +8,9 @@ from topology.model.journal import Part, StateInParts
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
 from topology.window.cells import Makers
-from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
+from topology.window.settings import WindowSettings
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -18,14 +18,17 @@ class WindowKind(StateInParts[Part]):
     """`expired`, `refused` and `given_up` only grow (`operator`)."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         super().__init__()
-        self._config = config
+        self._max_windows = query.max_windows
+        self._max_edge_events = query.max_edge_events
+        self._early_ns = query.emits_every_ns
+        self._emits_finals = query.emits_finals
         self._makers = makers
         self._frontier = frontier
         self._emitter = emitter
-        self._heeds_errors = config.uncertainty != IGNORE
+        self._heeds_errors = query.heeds_errors
         self.expired = 0
         self.refused = 0
         self.given_up = 0

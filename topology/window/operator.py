@@ -48,7 +48,6 @@ from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.model.saved import dump, load
 from topology.query.beginning import (
-    HOUR_NS,
     SINCE,
     QueryBeginning,
     beginnings_state,
@@ -58,20 +57,20 @@ from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
-from topology.window.config import (
-    COUNT,
-    SESSION,
-    SLIDING,
-    THESIS3,
-    TUMBLING,
-    WindowConfig,
-)
 from topology.window.counting import Counting
 from topology.window.kind import WindowKind
 from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
 from topology.window.run import has_plain_case, last_instant, plain_until
 from topology.window.sessions import Sessions
+from topology.window.settings import (
+    COUNT,
+    SESSION,
+    SLIDING,
+    TUMBLING,
+    WindowSettings,
+    fingerprint,
+)
 from topology.window.spans import Spans
 
 QUERY: Final = "query"
@@ -112,70 +111,71 @@ FIGURES: Final[Mapping[str, Figure]] = {
 """What the figures of WINDOW mean, in the order of the metrics."""
 
 
-def target_of(config: WindowConfig) -> QualityTarget | None:
+def target_of(query: WindowSettings) -> QualityTarget | None:
     """The quality target of the query's windows; of sessions and count windows, of
     pieces of time."""
-    if config.quality is None:
+    if query.quality is None:
         return None
-    is_grid = config.kind in (TUMBLING, SLIDING)
+    windows = query.windows
+    is_grid = windows.kind in (TUMBLING, SLIDING)
     return QualityTarget(
-        config.quality,
-        size_ns=config.size_ns if is_grid else 0,
-        every_ns=config.every_ns if is_grid else 0,
-        reach_ns=config.size_ns if config.kind == SESSION else 0,
-        heeds_errors=config.heeds_errors,
-        zone_ns=config.max_error_ns if config.uncertainty == THESIS3 else 0,
+        query.quality,
+        size_ns=windows.size_ns if is_grid else 0,
+        every_ns=windows.step_ns if is_grid else 0,
+        reach_ns=windows.size_ns if windows.kind == SESSION else 0,
+        heeds_errors=query.heeds_errors,
+        zone_ns=query.zone_ns,
     )
 
 
 class Windows(QueryOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
-    go, so that each in order raises W; else marks beside them do. Watermarks come if
-    `announced`; no event is further than `max_ahead_ns` ahead of its arrival. `plain`: if False,
-    there is no plain case (`run`), and all is slower and the same."""
+    go, so that each in order raises W; else marks beside them do. Watermarks come if `announced`.
+    `functions_digest`: of the texts of the functions. `plain`: if False, there is no plain case
+    (`run`), and all is slower and the same."""
 
     def __init__(
         self,
         stream: str,
-        config: WindowConfig,
+        query: WindowSettings,
         *,
         decode: Decode = read_payload,
         functions: Mapping[str, Function] | None = None,
+        functions_digest: str = "",
         ordered: bool = True,
         announced: bool = True,
-        max_ahead_ns: int = HOUR_NS,
         plain: bool = True,
     ) -> None:
-        super().__init__(config.query, config.known_by)
+        super().__init__(query.name, fingerprint(query) + functions_digest.encode())
         known = functions or {}
-        self._early_ns = config.early_ns
+        self._early_ns = query.emits_every_ns
         self.is_ordered = ordered
         self._beginning = QueryBeginning(
             ordered=ordered,
             announced=announced,
-            max_ahead_ns=max_ahead_ns,
-            margin_ns=config.max_error_ns if config.uncertainty == THESIS3 else 0,
+            max_ahead_ns=query.clock.max_ahead_ns,
+            margin_ns=query.zone_ns,
         )
         self.beginnings.append(self._beginning)
-        self._target = target_of(config)
+        self._target = target_of(query)
         if self._target is not None:
             self._target.policy.keep_apart()
         self._stale: Changes = {}
         self._frontier = Frontier(
-            config.correct_for_ns,
-            config.new_source_allowance_ns,
-            heeds_errors=config.heeds_errors,
-            answer=config.answer,
+            query.changes_for_ns,
+            query.new_source_allowance_ns,
+            heeds_errors=query.heeds_errors,
+            answer=query.answer,
             target=self._target,
             ordered=ordered,
         )
-        self._reading = WindowReading(config, decode, known)
-        self._emitter = WindowEmitter(stream, config, self._frontier, self._beginning)
-        makers = self._makers = Makers(config.outputs, known, plain=plain)
-        kind = KINDS[config.kind]
-        self._windows = kind(config, makers, self._frontier, self._emitter)
-        self._has_plain_case = plain and has_plain_case(config, ordered=ordered)
-        self._heeds_errors = config.heeds_errors
+        self._reading = WindowReading(query, decode, known)
+        self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
+        makers = self._makers = Makers([*query.outputs.values()], known, plain=plain)
+        kind = KINDS[query.windows.kind]
+        self._windows = kind(query, makers, self._frontier, self._emitter)
+        self._has_plain_case = plain and has_plain_case(query, ordered=ordered)
+        self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER
 
     # -- the contract ------------------------------------------------------------------------------

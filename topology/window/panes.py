@@ -18,9 +18,9 @@ from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.window.aggregates.cell import Placed
 from topology.window.cells import Makers
-from topology.window.config import WindowConfig
 from topology.window.reading import Columns, Values
 from topology.window.row import AggregateRow
+from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
 from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
 from topology.window.unsure.measure import Measure, Measured
@@ -93,9 +93,9 @@ Held = list[tuple[int, Pane]]
 class Panes:
     """`by_slice` is there to be read."""
 
-    def __init__(self, config: WindowConfig, makers: Makers, slices: Slices) -> None:
+    def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
         self._makers = makers
-        self._measure = Measure(config, makers)
+        self._measure = Measure(query, makers)
         self._slices = slices
         self._sums: dict[str, Sums] = {}
         self._is_sliding = slices.size_ns != slices.every_ns

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from topology.answer.settings import key_path
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE, read_payload
 from topology.query.fields import NO_KEY, Decode, KeyTexts, at
 from topology.query.numbers import number
 from topology.window.aggregates.built_in import BUILT_IN, Usable
 from topology.window.aggregates.custom import Function
-from topology.window.config import WindowConfig
+from topology.window.settings import WindowSettings
 
 Values = tuple[Any, ...]
 
@@ -43,13 +44,14 @@ class WindowReading:
     """`unreadable`, `unkeyed` and `skipped` only grow."""
 
     def __init__(
-        self, config: WindowConfig, decode: Decode, functions: Mapping[str, Function]
+        self, query: WindowSettings, decode: Decode, functions: Mapping[str, Function]
     ) -> None:
         self._decode = decode
         self._is_json = decode is read_payload
-        self._key = config.key
+        self._key = key_path(query.key)
         self._texts = KeyTexts()
-        wanted = [(output.path, _usable(output.function, functions)) for output in config.outputs]
+        outputs = query.outputs.values()
+        wanted = [(each.path, _usable(each.function, functions)) for each in outputs]
         self._fields = list(dict.fromkeys(wanted))
         """Each is read once, however many aggregates are made of it."""
         self._uses = [wanted.count(field) for field in self._fields]
@@ -62,7 +64,7 @@ class WindowReading:
         ]
         self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._numbers))
         """All that `columns` reads lies on the first level of the payload."""
-        self._blind = config.key is None and all(usable is None for _, usable in wanted)
+        self._blind = self._key is None and all(usable is None for _, usable in wanted)
         self._ones: Values = (1,) * len(wanted)
         self.unreadable = 0
         self.unkeyed = 0

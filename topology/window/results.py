@@ -19,8 +19,8 @@ from topology.model.result import (
 from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
-from topology.window.config import WindowConfig
 from topology.window.row import AggregateRow
+from topology.window.settings import WindowSettings, fingerprint
 from topology.window.unsure.measure import Measured
 
 DIGEST_BYTES: Final = 6
@@ -35,15 +35,15 @@ class WindowEmitter(ResultEmitter):
     frontier knows of."""
 
     def __init__(
-        self, stream: str, config: WindowConfig, frontier: Frontier, beginning: QueryBeginning
+        self, stream: str, query: WindowSettings, frontier: Frontier, beginning: QueryBeginning
     ) -> None:
         """What begins before `since_ns` of the `beginning` is not emitted."""
         super().__init__()
         self._stream = stream
-        self._query = config.query
-        self._is_keyed = config.key is not None
-        self._names = [output.name for output in config.outputs]
-        self._ids = ResultIds(framed(config.fingerprint))
+        self._query = query.name
+        self._is_keyed = query.key is not None
+        self._names = [*query.outputs]
+        self._ids = ResultIds(framed(fingerprint(query)))
         self._frontier = frontier
         self.beginning = beginning
         self.prefix = ""

@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from topology.answer.settings import THESIS3
 from topology.model.event import DATA, Event
-from topology.window.config import SLIDING, THESIS3, TUMBLING, WindowConfig
+from topology.window.settings import SLIDING, TUMBLING, WindowSettings
 
 
 class Room(NamedTuple):
@@ -36,13 +37,13 @@ class Room(NamedTuple):
     vacancies: int
 
 
-def has_plain_case(config: WindowConfig, *, ordered: bool) -> bool:
+def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
     return (
         ordered
-        and config.kind in (TUMBLING, SLIDING)
-        and config.early_ns == 0
-        and config.quality is None
-        and config.uncertainty != THESIS3
+        and query.windows.kind in (TUMBLING, SLIDING)
+        and query.emits_every_ns == 0
+        and query.quality is None
+        and query.uncertainty != THESIS3
     )
 
 

@@ -35,12 +35,12 @@ from topology.model.journal import Part
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.timers import Timers
 from topology.window.cells import Makers
-from topology.window.config import WindowConfig
 from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
 from topology.window.session_key import Envelope, KeySessions, lower_of_envelope, restored
+from topology.window.settings import WindowSettings
 from topology.window.unsure.measure import Measure, Measured
 
 ENVELOPE: Final = "session"
@@ -52,11 +52,11 @@ class Sessions(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        super().__init__(config, makers, frontier, emitter)
-        self._gap_ns = config.size_ns
-        self._measure = Measure(config, makers)
+        super().__init__(query, makers, frontier, emitter)
+        self._gap_ns = query.windows.size_ns
+        self._measure = Measure(query, makers)
         self._by_key: dict[str, KeySessions] = {}
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
@@ -90,9 +90,9 @@ class Sessions(WindowKind):
             self.expired += 1
             return
         if not is_near:
-            if self.count >= self._config.max_windows:
+            if self.count >= self._max_windows:
                 self._make_room()
-            if self.count >= self._config.max_windows:
+            if self.count >= self._max_windows:
                 self.refused += 1
                 return
             known = self._by_key.setdefault(key, KeySessions())
@@ -117,7 +117,7 @@ class Sessions(WindowKind):
         else:
             envelope = Envelope(core)
         known.envelopes[near] = [envelope]
-        if len(envelope.cores) > self._config.max_edge_events and not envelope.is_exact:
+        if len(envelope.cores) > self._max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
         self.count += len(envelope.cores) - before
         self._touch(key, known, envelope)
@@ -128,7 +128,7 @@ class Sessions(WindowKind):
         self._touched[key] = None
         known.fresh[envelope] = None
         envelope.is_touched = True
-        if self._config.early_ns:
+        if self._early_ns:
             envelope.is_news = True
             self._fresh[key] = None
         self._note(key, envelope)
@@ -137,7 +137,7 @@ class Sessions(WindowKind):
         """Give up the sessions that have been closed for longest."""
         self._settle_keys(sorted(self._touched))
         before = self.count
-        while self.count >= self._config.max_windows:
+        while self.count >= self._max_windows:
             oldest_ns = self._ending.next_ns
             if oldest_ns >= min(NEVER, self._frontier.closed_ns):
                 break
@@ -290,7 +290,7 @@ class Sessions(WindowKind):
             released += 1
             sessions = sessions_of(envelope.cores, self._gap_ns)
             for session in sessions:
-                if session[0].first in envelope.current and self._config.emits_finals:
+                if session[0].first in envelope.current and self._emits_finals:
                     self._emit(key, envelope, session, is_closed=True)
             known.passed_ns = max(known.passed_ns, self._end_of(sessions[-1]))
             known.fresh.pop(envelope, None)

@@ -33,12 +33,12 @@ from topology.model.event import Event
 from topology.model.journal import Part
 from topology.model.operator import Figures, Plain
 from topology.window.cells import Makers
-from topology.window.config import THESIS3, TUMBLING, WindowConfig
 from topology.window.kind import WindowKind
 from topology.window.panes import Pane, Panes, restored
 from topology.window.reading import Columns, Values
 from topology.window.results import Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
+from topology.window.settings import TUMBLING, WindowSettings
 from topology.window.slices import Slices, SliceTimers
 
 PANE: Final = "pane"
@@ -57,15 +57,17 @@ class Spans(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+        self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        super().__init__(config, makers, frontier, emitter)
-        self._slices = Slices(config.size_ns, config.every_ns)
-        self._panes = Panes(config, makers, self._slices)
+        super().__init__(query, makers, frontier, emitter)
+        windows = query.windows
+        self._size_ns = windows.size_ns
+        self._slices = Slices(windows.size_ns, windows.step_ns)
+        self._panes = Panes(query, makers, self._slices)
         self._has_plain_panes = (
-            makers.is_tallied and config.kind == TUMBLING and config.early_ns == 0
+            makers.is_tallied and windows.kind == TUMBLING and not self._early_ns
         )
-        self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
+        self._zone_ns = query.zone_ns
 
         self._current: dict[int, dict[str, Current]] = {}
         self._touched: dict[tuple[int, str], None] = {}
@@ -101,7 +103,7 @@ class Spans(WindowKind):
             return None
         end_ns = self._slices.after(slice_ns)
         limit_ns = min(end_ns, self._timers.room_ns(self._frontier))
-        vacancies = self._config.max_windows - self._panes.count
+        vacancies = self._max_windows - self._panes.count
         if self._frontier.watermark_ns >= limit_ns or vacancies <= 0:
             return None
         return Room(slice_ns, end_ns, limit_ns, vacancies)
@@ -129,7 +131,7 @@ class Spans(WindowKind):
             span_ns = slice_ns, self._slices.after(slice_ns)
             if too_many and not pane.blurred:
                 pane.blur(span_ns)
-            pane.add_unsure(event, values, span_ns, self._config.max_edge_events)
+            pane.add_unsure(event, values, span_ns, self._max_edge_events)
             expired = self._mark(slice_ns, key) or expired
         if expired:
             self.expired += 1
@@ -145,12 +147,12 @@ class Spans(WindowKind):
 
     def _open(self, slice_ns: int, key: str) -> Pane | None:
         last_end_ns = self._slices.last_end(slice_ns)
-        if self._panes.count >= self._config.max_windows and last_end_ns > self._frontier.final_ns:
+        if self._panes.count >= self._max_windows and last_end_ns > self._frontier.final_ns:
             self._make_room()
         if last_end_ns <= self._frontier.final_ns:
             self.expired += 1
             return None
-        if self._panes.count >= self._config.max_windows:
+        if self._panes.count >= self._max_windows:
             self.refused += 1
             return None
         if slice_ns not in self._panes.by_slice:
@@ -172,12 +174,12 @@ class Spans(WindowKind):
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
             self._panes.changed(key)
-        is_early = self._config.early_ns > 0
+        is_early = self._early_ns > 0
         if not is_early and self._slices.after(slice_ns) > closed_ns:
             return False
         expired = False
         for start_ns in self._slices.windows(slice_ns):
-            end_ns = start_ns + self._config.size_ns
+            end_ns = start_ns + self._size_ns
             if end_ns <= self._frontier.final_ns:
                 expired = True
             elif (end_ns <= closed_ns or is_early) and (start_ns, key) not in self._touched:
@@ -217,7 +219,7 @@ class Spans(WindowKind):
 
     def _closed(self) -> list[tuple[int, str]]:
         """Return the windows that have changed and were closed before."""
-        size_ns = self._config.size_ns
+        size_ns = self._size_ns
         return [window for window in self._touched if window[0] + size_ns <= self._closed_ns]
 
     def _emit_all(self, windows: Iterable[tuple[int, str]], *, is_closed: bool) -> None:
@@ -245,7 +247,7 @@ class Spans(WindowKind):
             return
         panes = self._panes.by_slice[start_ns]
         rows = [panes[key].row for key in keys]
-        end_ns = start_ns + self._config.size_ns
+        end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
         is_final = end_ns <= self._frontier.final_ns
         is_sure = self._emitter.emit_plain(keys, rows, start_ns, end_ns, is_final=is_final)
@@ -274,12 +276,12 @@ class Spans(WindowKind):
         """What AS_ITS_PANE means."""
         measured = self._panes.measured(start_ns, key)
         assert measured is not None
-        span_ns = start_ns, start_ns + self._config.size_ns
+        span_ns = start_ns, start_ns + self._size_ns
         return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
 
     def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
         start_ns, key = window
-        end_ns = start_ns + self._config.size_ns
+        end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
         if start_ns < self._emitter.beginning.since_ns:
             return
@@ -312,9 +314,9 @@ class Spans(WindowKind):
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
-            if self._config.emits_finals or self.is_asked:
+            if self._emits_finals or self.is_asked:
                 for key in sorted(self._current[start_ns]):
-                    if self._config.emits_finals:
+                    if self._emits_finals:
                         self._emit((start_ns, key), is_closed=True)
                     self.note((SHOWN, start_ns, key))
             del self._current[start_ns]

@@ -23,9 +23,9 @@ from topology.model.saved import packed, unpacked
 from topology.query.numbers import json_number, quotient
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import Placed
-from topology.window.config import Output
 from topology.window.reading import Values
 from topology.window.row import AggregateRow
+from topology.window.settings import Aggregate
 
 COUNT: Final = "count"
 SUM: Final = "sum"
@@ -38,7 +38,7 @@ SCALES: Final = [2.0**shift for shift in range(1_024)]
 """All that are doubles."""
 
 
-def is_tallied(outputs: Sequence[Output]) -> bool:
+def is_tallied(outputs: Sequence[Aggregate]) -> bool:
     """Whether a tally can answer all of it."""
     return all(output.function in TALLIED for output in outputs)
 
@@ -47,7 +47,7 @@ class TallyPlan:
     """What the rows of a query hold. `reads`: each aggregate's function, and the place of its field
     among those that are read; `firsts`: for each field an aggregate that reads it."""
 
-    def __init__(self, outputs: Sequence[Output]) -> None:
+    def __init__(self, outputs: Sequence[Aggregate]) -> None:
         paths = list(dict.fromkeys(each.path for each in outputs if each.function != COUNT))
         self.reads = [
             (each.function, 0 if each.function == COUNT else paths.index(each.path))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topology.answer.quality import Quality
 from topology.answer.quality_target import QualityTarget, piece_ns
+from topology.config import QualityConfig
 from topology.model.event import Event
 
 MS = 1_000_000
@@ -28,7 +28,7 @@ def test_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
 
 def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
     """An event a minute and a half, each of which may matter for five minutes: for an hour."""
-    target = QualityTarget(Quality(accuracy_ppm=990_000, max_wait_ns=2 * S), reach_ns=300 * S)
+    target = QualityTarget(QualityConfig(accuracy_ppm=990_000, max_wait_ns=2 * S), reach_ns=300 * S)
     looks = 0
     for number in range(40):
         at_ns = number * 90 * S
@@ -45,7 +45,7 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     next one would be another instant. Only what it has closed counts."""
 
     def target(max_wait_ns: int) -> QualityTarget:
-        quality = Quality(accuracy_ppm=990_000, max_wait_ns=max_wait_ns)
+        quality = QualityConfig(accuracy_ppm=990_000, max_wait_ns=max_wait_ns)
         return QualityTarget(quality, reach_ns=300 * S)
 
     before, after = target(2 * S), target(4 * S)

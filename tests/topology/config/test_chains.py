@@ -7,7 +7,7 @@ import pytest
 
 from inorder.engine import Detector, TopologyError, parse
 from topology.config.chains import level_of, readings_of
-from topology.flow.build import detector_config
+from topology.flow.build import inputs_of
 
 OWN = {"d": Detector(lambda state, event: (state, None), 0)}
 STREAMS = "streams: {default: {}, other: {}}\n"
@@ -98,5 +98,4 @@ def test_levels_types_and_patience_follow_from_what_is_read() -> None:
         ("low", "low", False),
         ("w", "w", True),
     ]
-    config = detector_config(found, "default", "high", high, is_ahead=False)  # type: ignore[arg-type]
-    assert (config.correct_for_ns, config.reads_stream) == (600 * 10**9, False)
+    assert (high.correct_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]

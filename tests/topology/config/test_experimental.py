@@ -8,7 +8,7 @@ import pytest
 
 from topology.config import Topology, TopologyError, parse
 from topology.config.experimental import QualityMethod
-from topology.flow.build import quality_of
+from topology.flow.build import with_method
 from topology.flow.registry import chain_of
 from topology.model.operator import Operator
 from topology.published.clock import RoundTripClock
@@ -50,9 +50,9 @@ def test_every_method_of_a_query_has_a_strategy() -> None:
     for method in QUALITY:
         text = f"{QUERY}, quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}}}}}"
         topology = parse(text)
-        made = quality_of(topology.queries["q"], [*topology.streams.values()])
+        made = with_method(topology.queries["q"]).quality
         assert made is not None
-        assert made.method == method
+        assert made.published is QUALITY[method]
         assert type(made.policy(1_000)) not in (KSlack, RiskSlack)
 
 

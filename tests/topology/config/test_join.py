@@ -6,9 +6,7 @@ import pytest
 
 from tests.kit.topologies import in_code
 from tests.topology.config.test_problem import assert_refused
-from topology.answer.quality import Quality
-from topology.config import JoinCondition, JoinedValue, parse
-from topology.flow.build import join_config
+from topology.config import JoinCondition, JoinedValue, QualityConfig, parse
 
 S = 1_000_000_000
 BASE = """\
@@ -51,22 +49,14 @@ def test_what_the_operator_gets() -> None:
         "speed": JoinedValue("shot", ("payload", "v")),
         "all": JoinedValue("frame", ("payload",)),
     }
-    config = join_config(topology, "seen", query)
-    assert [(side.alias, side.stream, side.type, side.key) for side in config.sides] == [
-        ("shot", "pitch", "Shot", ("ball",)),
-        ("frame", "video", "", ("ball",)),
-    ]
-    assert [(field.name, field.side, field.path) for field in config.fields] == [
-        ("speed", 0, ("v",)),
-        ("all", 1, ()),
-    ]
-    assert (config.low_ns, config.high_ns, config.outer, config.max_rows) == (
-        -2 * S,
-        2 * S,
-        "left",
-        7,
+    assert (query.aliases, query.streams) == (["shot", "frame"], ["pitch", "video"])
+    assert (query.types, query.key_paths) == (["Shot", ""], [("ball",), ("ball",)])
+    assert query.fields == [("speed", 0, ("v",)), ("all", 1, ())]
+    assert query.condition == JoinCondition("interval", -2 * S, 2 * S)
+    assert (query.outer, query.max_rows) == ("left", 7)
+    assert query.quality == QualityConfig(
+        accuracy_ppm=900_000, max_wait_ns=3 * S, idle_ns=2 * S, max_sources=200_000
     )
-    assert config.quality == Quality(900_000, 3 * S, idle_ns=2 * S, max_sources=200_000)
 
 
 def test_a_side_has_its_own_key_and_the_only_stream() -> None:
@@ -74,11 +64,8 @@ def test_a_side_has_its_own_key_and_the_only_stream() -> None:
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
     )
-    config = join_config(topology, "q", topology.queries["q"])
-    assert [(side.stream, side.key) for side in config.sides] == [
-        ("only", ("x",)),
-        ("only", ("y",)),
-    ]
+    query = topology.queries["q"]
+    assert (query.streams, query.key_paths) == (["only", "only"], [("x",), ("y",)])
 
 
 def test_streams_that_are_joined_meet_under_one_name() -> None:

@@ -92,7 +92,7 @@ def test_defaults() -> None:
         "expected_sources": (),
         "new_source_allowance_ns": None,
     }
-    assert topology.stages == tuple(StageConfig(name, (name,)) for name in DEFAULT)
+    assert topology.stages == tuple(StageConfig((name,)) for name in DEFAULT)
     assert topology.model_dump(exclude={"streams"}) == {
         "stages_written": None,
         "queries": {},
@@ -187,8 +187,8 @@ def test_every_key_has_its_meaning() -> None:
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     assert stream.headers.names() == PRESETS["cloudevents"]._replace(sig="seal")
     assert topology.stages == (
-        StageConfig("reorder+merge", ("reorder", "merge")),
-        StageConfig("window", ("window",)),
+        StageConfig(("reorder", "merge")),
+        StageConfig(("window",)),
     )
     assert topology.fused
     assert topology.topics.partitions == 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.kit.events import copies, copy_of
+from tests.kit.queries import Field, Side, join_query, quality_of
 from tests.laws.cases import Case
 from tests.laws.streams import MS
 from tests.laws.streams_between import marked, merged
-from topology.answer.quality import Quality
-from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
+from topology.join.settings import JoinSettings
 from topology.model.event import WATERMARK, Event
 
 POSITION: Final = 3
@@ -23,7 +23,7 @@ AGAIN: Final = Side("c", "even", key=KEY)
 INTERVAL: Final[dict[str, Any]] = {"kind": "interval", "low_ns": -2 * MS, "high_ns": 5 * MS}
 TUMBLING: Final[dict[str, Any]] = {"kind": "tumbling", "size_ns": 8 * MS, "every_ns": 8 * MS}
 SLIDING: Final[dict[str, Any]] = {"kind": "sliding", "size_ns": 9 * MS, "every_ns": 4 * MS}
-PROMISE: Final[dict[str, Any]] = {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)}
+PROMISE: Final[dict[str, Any]] = {"quality": quality_of(700_000, 40 * MS, idle_ns=90 * MS)}
 
 
 def streams(seed: int) -> list[Event]:
@@ -48,13 +48,13 @@ def _parted(events: list[Event]) -> list[Event]:
     return parted
 
 
-def _config(query: str, *sides: Side, **settings: Any) -> JoinConfig:
+def _config(query: str, *sides: Side, **settings: Any) -> JoinSettings:
     fields = tuple(Field(side.alias, number, ("v",)) for number, side in enumerate(sides))
     correct_for = {"correct_for_ns": 100 * MS, "new_source_allowance_ns": 30 * MS}
-    return JoinConfig(query, sides, fields=fields, **{**correct_for, **settings})
+    return join_query(query, sides, fields=fields, **{**correct_for, **settings})
 
 
-def _case(name: str, *configs: JoinConfig, ordered: bool = True, max_held: int = 1 << 62) -> Case:
+def _case(name: str, *configs: JoinSettings, ordered: bool = True, max_held: int = 1 << 62) -> Case:
     return Case(
         f"join, {name}",
         lambda: JoinQueries([Join(config, ordered=ordered) for config in configs], POSITION),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.join.config import FULL, INNER, INTERVAL, JoinConfig
+from topology.join.settings import FULL, INTERVAL, JoinSettings
 from topology.model.event import DATA, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, JoinResult
 
@@ -23,45 +23,46 @@ def key_of(event: Event) -> str:
     return repr(event.value["key"])
 
 
-def on_side(events: Iterable[Event], config: JoinConfig, number: int) -> list[Event]:
-    side = config.sides[number]
+def on_side(events: Iterable[Event], config: JoinSettings, number: int) -> list[Event]:
+    type_, key = config.types[number], config.key_paths[number]
     return [
         event
         for event in events
         if event.kind == DATA
-        and event.stream == side.stream
-        and side.type in ("", event.type)
-        and (side.key is None or event.value["key"] is not None)
+        and event.stream == config.streams[number]
+        and type_ in ("", event.type)
+        and (key is None or event.value["key"] is not None)
     ]
 
 
-def starts(event: Event, config: JoinConfig) -> set[int]:
+def starts(event: Event, config: JoinSettings) -> set[int]:
     """The starts of the windows that hold it."""
     found = set()
-    start_ns = event.ref_time_ns // config.every_ns * config.every_ns
-    while start_ns + config.size_ns > event.ref_time_ns:
+    start_ns = event.ref_time_ns // config.condition.every_ns * config.condition.every_ns
+    while start_ns + config.condition.size_ns > event.ref_time_ns:
         found.add(start_ns)
-        start_ns -= config.every_ns
+        start_ns -= config.condition.every_ns
     return found
 
 
-def meets(config: JoinConfig, first: Event, other: Event, start_ns: int | None) -> bool:
-    if first is other or (config.sides[0].key and key_of(first) != key_of(other)):
+def meets(config: JoinSettings, first: Event, other: Event, start_ns: int | None) -> bool:
+    if first is other or (config.key_paths[0] and key_of(first) != key_of(other)):
         return False
     if start_ns is not None:
         return start_ns in starts(first, config) and start_ns in starts(other, config)
-    return config.low_ns <= other.ref_time_ns - first.ref_time_ns <= config.high_ns
+    apart_ns = other.ref_time_ns - first.ref_time_ns
+    return config.condition.low_ns <= apart_ns <= config.condition.high_ns
 
 
-def oracle(events: Sequence[Event], config: JoinConfig) -> set[Row]:
-    sides = [on_side(events, config, number) for number in range(len(config.sides))]
+def oracle(events: Sequence[Event], config: JoinSettings) -> set[Row]:
+    sides = [on_side(events, config, number) for number in range(len(config.streams))]
     windows: list[int | None] = [None]
-    if config.kind != INTERVAL:
+    if config.condition.kind != INTERVAL:
         windows = [*{start for own in sides for one in own for start in starts(one, config)}]
     return {
         (
             start_ns,
-            key_of(next(one for one in row if one)) if config.sides[0].key else "",
+            key_of(next(one for one in row if one)) if config.key_paths[0] else "",
             named(row),
         )
         for start_ns in windows
@@ -74,7 +75,7 @@ def named(row: Sequence[Event | None]) -> tuple[Coordinates | None, ...]:
 
 
 def rows(
-    config: JoinConfig, sides: list[list[Event]], start_ns: int | None
+    config: JoinSettings, sides: list[list[Event]], start_ns: int | None
 ) -> Iterator[Sequence[Event | None]]:
     for first in sides[0]:
         if start_ns is not None and start_ns not in starts(first, config):
@@ -87,7 +88,7 @@ def rows(
             present = [one for one in row if one is not None]
             if len({id(one) for one in present}) < len(present):
                 continue
-            if len(present) == len(sides) or config.outer != INNER:
+            if len(present) == len(sides) or config.is_outer:
                 yield row
     if config.outer != FULL:
         return
@@ -112,11 +113,11 @@ def last_word(results: Iterable[Any]) -> list[JoinResult]:
     return [result for result in latest.values() if result.op != RETRACT]
 
 
-def rendered(result: JoinResult, config: JoinConfig) -> Row:
+def rendered(result: JoinResult, config: JoinSettings) -> Row:
     by_alias = {partner.alias: partner for partner in result.partners}
     members = []
-    for side in config.sides:
-        partner = by_alias.get(side.alias)
+    for alias in config.aliases:
+        partner = by_alias.get(alias)
         members.append(partner and (partner.stream, partner.source, partner.seq))
-    start_ns = None if config.kind == INTERVAL else result.start_ns
-    return start_ns, repr(result.key) if config.sides[0].key else "", tuple(members)
+    start_ns = None if config.condition.kind == INTERVAL else result.start_ns
+    return start_ns, repr(result.key) if config.key_paths[0] else "", tuple(members)

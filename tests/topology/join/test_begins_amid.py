@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.kit.queries import Field, Side, join_query
 from tests.kit.runs import through_changelog
 from tests.topology.join.streams import MS, START, event, watermark
-from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import Event
@@ -20,7 +20,7 @@ FIELDS = (Field("x", 0, ("n",)), Field("y", 1, ("n",)))
 
 def added(**settings: Any) -> JoinQueries:
     known = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 5 * MS, "correct_for_ns": NEVER}
-    join = JoinConfig("q", (X, Y), fields=FIELDS, **{**known, **settings})
+    join = join_query("q", (X, Y), fields=FIELDS, **{**known, **settings})
     operator = JoinQueries([Join(join)], 1)
     operator.restore({}, ())
     return operator

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import Field, Side, join_query
 from tests.kit.runs import results_of
 from tests.topology.join.streams import MS, START, event, watermark
-from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import Event
@@ -25,7 +25,7 @@ SLIDING: dict[str, Any] = {"kind": "sliding", "size_ns": 10 * MS, "every_ns": 5 
 
 def join(*sides: Side, **settings: Any) -> JoinQueries:
     return JoinQueries(
-        [Join(JoinConfig("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))], 1
+        [Join(join_query("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))], 1
     )
 
 
@@ -342,15 +342,15 @@ def test_a_query_that_was_changed_begins_anew() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     results_of(operator, first)
-    other = JoinQueries([Join(JoinConfig("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
+    other = JoinQueries([Join(join_query("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
     other.restore(operator.snapshot(), [first])
     assert rows(results_of(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
 
 
 def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
-    short = Join(JoinConfig("short", (X, Y), **KNOWN, **WITHIN))
-    long = Join(JoinConfig("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
+    short = Join(join_query("short", (X, Y), **KNOWN, **WITHIN))
+    long = Join(join_query("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
     operator = JoinQueries([short, long], 1)
     first = x(1, 100)
     assert [row.query for row in results_of(operator, first, y(1, 105))] == ["short", "long"]
@@ -363,7 +363,7 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
 
 def test_queries_take_turns_at_the_end_too() -> None:
     """As they would if the clock had been looked at before."""
-    configs = [JoinConfig(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
+    configs = [join_query(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
     operator = JoinQueries([Join(config) for config in configs], 1)
     results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
     found = end(operator, 201)

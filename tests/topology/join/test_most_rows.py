@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+from tests.kit.queries import Side, join_query
 from tests.seeds import seeds_of_today
-from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
+from topology.join.settings import JoinSettings
 from topology.model.event import WATERMARK, Event
 from topology.model.result import EMIT, JoinResult, Overflow
 
@@ -16,12 +17,12 @@ MS = 1_000_000
 MOST = 3
 
 
-def config(rng: Random, max_rows: int) -> JoinConfig:
+def config(rng: Random, max_rows: int) -> JoinSettings:
     streams = ["a", rng.choice("ab"), *rng.choice(("", "a"))]
-    return JoinConfig(
+    return join_query(
         "q",
         tuple(Side(alias, stream, "", None) for alias, stream in zip("xyz", streams, strict=False)),
-        rng.choice(("interval", "window")),
+        rng.choice(("interval", "sliding")),
         low_ns=-400 * MS,
         high_ns=400 * MS,
         size_ns=600 * MS,
@@ -57,7 +58,7 @@ def rows(join: Join, event: Event) -> tuple[int, int, int]:
     """Rows of the event without a null; the most with a null of one owner; overflows."""
     emitted = join.on_batch([event], event.at_ns).results
     found = [result for result in emitted if isinstance(result, JoinResult)]
-    sides = len(join.config.sides)
+    sides = len(join.query.streams)
     own = [row for row in found if row.op == EMIT and len(row.partners) == sides]
     lacking = Counter(
         (row.start_ns, row.partners[0].alias, row.partners[0].source, row.partners[0].seq, row.op)
@@ -88,7 +89,7 @@ def test_no_event_has_more_rows_than_may_be() -> None:
 def test_times_in_another_unit_make_no_cross_join() -> None:
     """Each event in reach of each: milliseconds that were taken for nanoseconds."""
     join = Join(
-        JoinConfig(
+        join_query(
             "q",
             (Side("x", "a", "", None), Side("y", "b", "", None)),
             "interval",

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import Side, join_query
 from tests.seeds import seeds_of_today
 from tests.topology.join.streams import MS, arriving, history
-from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
+from topology.join.settings import JoinSettings
 from topology.model.event import DATA, Event, twin
 from topology.model.result import JoinResult
 
@@ -22,14 +23,14 @@ MOST = 6
 SIDES = Side("x", "X", key=("key",)), Side("y", "Y", key=("key",))
 
 
-def config(kind: str, outer: str, max_events: int) -> JoinConfig:
+def config(kind: str, outer: str, max_events: int) -> JoinSettings:
     reach: dict[str, Any] = {
         "low_ns": -5 * MS,
         "high_ns": 10 * MS,
         "size_ns": 20 * MS,
         "every_ns": 20 * MS,
     }
-    return JoinConfig(
+    return join_query(
         "q", SIDES, kind, **reach, outer=outer, new_source_allowance_ns=0, max_events=max_events
     )
 
@@ -52,7 +53,7 @@ def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
     return mixed
 
 
-def run(config: JoinConfig, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
+def run(config: JoinSettings, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
     """What is kept after each instant, the rows that stand in the end, how many were given up."""
     join, rng = Join(config), Random(order)
     kept: list[list[str]] = []
@@ -74,7 +75,7 @@ def run(config: JoinConfig, seed: int, order: int) -> tuple[list[list[str]], lis
 
 
 @pytest.mark.parametrize("outer", ["inner", "left", "full"])
-@pytest.mark.parametrize("kind", ["interval", "window"])
+@pytest.mark.parametrize("kind", ["interval", "sliding"])
 def test_what_is_kept_at_the_bound_is_the_same_in_every_order(kind: str, outer: str) -> None:
     given_up = 0
     for seed in SEEDS:
@@ -85,7 +86,7 @@ def test_what_is_kept_at_the_bound_is_the_same_in_every_order(kind: str, outer: 
 
 
 @pytest.mark.parametrize("outer", ["inner", "left", "full"])
-@pytest.mark.parametrize("kind", ["interval", "window"])
+@pytest.mark.parametrize("kind", ["interval", "sliding"])
 def test_below_the_bound_rows_are_the_same_in_every_order(kind: str, outer: str) -> None:
     for seed in SEEDS:
         first, second = (run(config(kind, outer, 1_000), seed, order) for order in (1, 2))

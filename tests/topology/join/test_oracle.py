@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies, copy_of
+from tests.kit.queries import Field, Side, join_query
 from tests.kit.runs import through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.join.oracle import last_word, oracle, rendered
 from tests.topology.join.streams import MS, arriving, history
-from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
+from topology.join.settings import JoinSettings
 from topology.model.event import DATA, Event
 from topology.model.result import CONFIRMED, RETRACT
 
@@ -41,15 +42,15 @@ every_relation = pytest.mark.parametrize("relation", RELATIONS)
 every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 
 
-def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinConfig:
+def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinSettings:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
     known = {"new_source_allowance_ns": 0}  # so that rows become final on the way
-    return JoinConfig("q", own, fields=fields, **{**known, **RELATIONS[relation], **settings})
+    return join_query("q", own, fields=fields, **{**known, **RELATIONS[relation], **settings})
 
 
 def run(
-    config: JoinConfig, stream: Sequence[Event], rng: Random | None = None
+    config: JoinSettings, stream: Sequence[Event], rng: Random | None = None
 ) -> tuple[list[Any], list[Event]]:
     """All that was told, and the events that were taken; with `rng` it is restarted at times."""
     joins = JoinQueries([Join(config)], 1)

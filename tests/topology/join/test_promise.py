@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import join_query, quality_of
 from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
 from tests.topology.join.oracle import last_word, oracle
 from tests.topology.join.oracle import rendered as row_of
 from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
-from topology.answer.quality import Quality
-from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
+from topology.join.settings import JoinSettings
 from topology.model.event import BYE, HEARTBEAT
 from topology.model.result import UNCERTAIN
 
 SEEDS = seeds_of_today(4)
-PROMISE: dict[str, Any] = {"quality": Quality(900_000, 50 * MS, idle_ns=500 * MS)}
+PROMISE: dict[str, Any] = {"quality": quality_of(900_000, 50 * MS, idle_ns=500 * MS)}
 PIECE_MS = 50 / 16
 
 
-def config_of(**settings: Any) -> JoinConfig:
-    return JoinConfig("q", (X, Y), **{**WITHIN, "outer": "left", **PROMISE, **settings})
+def config_of(**settings: Any) -> JoinSettings:
+    return join_query("q", (X, Y), **{**WITHIN, "outer": "left", **PROMISE, **settings})
 
 
 def join(*, ordered: bool = False, **settings: Any) -> JoinQueries:

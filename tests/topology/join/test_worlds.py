@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.queries import join_query
 from tests.topology.join.oracle import Row, last_word, oracle, rendered
 from tests.topology.join.streams import place
 from tests.topology.join.test_oracle import THREE, TWO
-from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.relation import sums_upto
+from topology.join.settings import JoinSettings
 from topology.model.event import Event, twin
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.model.result import CONFIRMED
@@ -86,7 +87,7 @@ def at_true_time(one: Event, behind_ns: int) -> Event:
     return moved
 
 
-def word_of(config: JoinConfig, rng: Random, events: list[Event]) -> dict[Row, Any]:
+def word_of(config: JoinSettings, rng: Random, events: list[Event]) -> dict[Row, Any]:
     """In an order of arrival without announcements, and in that of the times."""
     join = Join(config)
     shuffled = copies(events)
@@ -100,9 +101,9 @@ def word_of(config: JoinConfig, rng: Random, events: list[Event]) -> dict[Row, A
     return {rendered(result, config): result for result in last_word(results)}
 
 
-def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinConfig:
+def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinSettings:
     own = {2: TWO, 3: THREE}[sides]
-    return JoinConfig("q", own, outer=outer, uncertainty=uncertainty, **RELATIONS[relation])
+    return join_query("q", own, outer=outer, uncertainty=uncertainty, **RELATIONS[relation])
 
 
 @every_relation
@@ -175,7 +176,7 @@ def test_an_event_bound_to_another_of_its_clock_is_as_sure_as_their_distance() -
     for seed in range(8 * len(SEEDS)):
         rng = Random(seed)
         events = stamped(rng, "A", 9, unlike=True)
-        config = JoinConfig("q", ONE_STREAM, uncertainty="bounds", **RELATIONS["interval"])
+        config = join_query("q", ONE_STREAM, uncertainty="bounds", **RELATIONS["interval"])
         word = word_of(config, rng, events)
         assert word.keys() == oracle([at_true_time(one, 0) for one in events], config), seed
         assert all(result.confidence == CONFIRMED for result in word.values())
@@ -198,7 +199,7 @@ def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps(
             one.ts_ns = one.ref_time_ns - 7 - rng.randint(-one.error_ns, one.error_ns)
         plays = (play, play)
         settings = {"uncertainty": "bounds", "plays": plays, **RELATIONS[relation]}
-        config = JoinConfig("q", ONE_STREAM, **settings)
+        config = join_query("q", ONE_STREAM, **settings)
         word = word_of(config, rng, events)
         most_ns = play.over(abs(events[1].ts_ns - events[0].ts_ns))
         rows = [

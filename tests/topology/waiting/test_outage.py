@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from topology.answer.quality import Quality
+from tests.kit.queries import quality_of
 from topology.answer.quality_target import QualityTarget
+from topology.config import QualityConfig
 from topology.model.event import Event
 from topology.waiting.runs import MAX_RUNS, Runs
 
@@ -38,7 +39,7 @@ def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) ->
     return sorted((one for one in events if one.at_ns < end_ns), key=lambda one: one.at_ns)
 
 
-def run(quality: Quality, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
+def run(quality: QualityConfig, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
     """The promise at the end, and of each window that was told alone its end and when that was."""
     promise = QualityTarget(quality, size_ns=WINDOW, every_ns=WINDOW)
     emitted: list[tuple[int, int]] = []
@@ -68,7 +69,7 @@ def mean_wait_ms(emitted: list[tuple[int, int]], since_s: float) -> float:
 
 @pytest.mark.slow
 def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> None:
-    quality = Quality(900_000, 300 * MS, idle_ns=SECOND)
+    quality = quality_of(900_000, 300 * MS, idle_ns=SECOND)
     with_outage, without = 0.0, 0.0
     for seed in range(2):
         quiet, emitted = run(quality, stream(Random(seed), 60, []))
@@ -84,7 +85,7 @@ def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> No
 @pytest.mark.slow
 def test_where_idle_after_is_not_above_max_wait_the_reader_has_what_was_promised() -> None:
     """A source that stalls for less than `max_wait` is waited for."""
-    quality = Quality(900_000, 600 * MS, idle_ns=200 * MS)
+    quality = quality_of(900_000, 600 * MS, idle_ns=200 * MS)
     for seed in range(2):
         stalls = [(3 + at, 3.4 + at) for at in range(0, 50, 2)]
         promise, _ = run(quality, stream(Random(seed), 55, stalls))

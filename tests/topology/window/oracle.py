@@ -8,11 +8,12 @@ from math import sqrt
 from sys import float_info
 from typing import Any
 
+from tests.kit.queries import Output
 from tests.topology.window.streams import place
 from topology.model.event import DATA, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, WindowResult
 from topology.window.aggregates.sketch import RELATIVE_ERROR
-from topology.window.config import Output, WindowConfig
+from topology.window.settings import WindowSettings
 
 Window = tuple[str, int, int]
 """The key as text, start and end."""
@@ -47,7 +48,7 @@ def number(value: Any) -> bool:
     )
 
 
-def key_of(event: Event, config: WindowConfig) -> Any:
+def key_of(event: Event, config: WindowSettings) -> Any:
     """As comparable text; None if the event has none."""
     if config.key is None:
         return "-"
@@ -87,7 +88,7 @@ def values_of(events: Sequence[Event], weight: Callable[[Event], Fraction] | Non
     }
 
 
-def by_key(events: Iterable[Event], config: WindowConfig) -> dict[str, list[Event]]:
+def by_key(events: Iterable[Event], config: WindowSettings) -> dict[str, list[Event]]:
     keys: dict[str, list[Event]] = {}
     for event in sorted((e for e in events if e.kind == DATA), key=place):
         key = key_of(event, config)
@@ -96,34 +97,35 @@ def by_key(events: Iterable[Event], config: WindowConfig) -> dict[str, list[Even
     return keys
 
 
-def spans_of(events: Sequence[Event], config: WindowConfig) -> dict[tuple[int, int], list[Event]]:
+def spans_of(events: Sequence[Event], config: WindowSettings) -> dict[tuple[int, int], list[Event]]:
     """The windows of one key, as (start, end)."""
     found: dict[tuple[int, int], list[Event]] = {}
-    if config.kind == "session":
+    windows = config.windows
+    if windows.kind == "session":
         session: list[Event] = []
         for event in [*events, None]:
             if session and (
-                event is None or event.ref_time_ns > session[-1].ref_time_ns + config.size_ns
+                event is None or event.ref_time_ns > session[-1].ref_time_ns + windows.size_ns
             ):
-                span = session[0].ref_time_ns, session[-1].ref_time_ns + config.size_ns
+                span = session[0].ref_time_ns, session[-1].ref_time_ns + windows.size_ns
                 found[span] = session
                 session = []
             if event is not None:
                 session = [*session, event]
-    elif config.kind == "count":
-        for at in range(0, len(events) - config.events + 1, config.events):
-            full = list(events[at : at + config.events])
+    elif windows.kind == "count":
+        for at in range(0, len(events) - windows.events + 1, windows.events):
+            full = list(events[at : at + windows.events])
             found[full[0].ref_time_ns, full[-1].ref_time_ns + 1] = full
     else:
         for event in events:
-            start = event.ref_time_ns // config.every_ns * config.every_ns
-            while start + config.size_ns > event.ref_time_ns:
-                found.setdefault((start, start + config.size_ns), []).append(event)
-                start -= config.every_ns
+            start = event.ref_time_ns // windows.step_ns * windows.step_ns
+            while start + windows.size_ns > event.ref_time_ns:
+                found.setdefault((start, start + windows.size_ns), []).append(event)
+                start -= windows.step_ns
     return found
 
 
-def oracle(events: Iterable[Event], config: WindowConfig) -> Found:
+def oracle(events: Iterable[Event], config: WindowSettings) -> Found:
     return {
         (key, *span): values_of(members)
         for key, own in by_key(events, config).items()
@@ -152,7 +154,7 @@ def last_of_each(results: Iterable[WindowResult]) -> list[WindowResult]:
     return list(latest.values())
 
 
-def rendered(results: Iterable[WindowResult], config: WindowConfig) -> Found:
+def rendered(results: Iterable[WindowResult], config: WindowSettings) -> Found:
     found: Found = {}
     for result in last_word(results):
         key = "-" if config.key is None else repr(result.key)

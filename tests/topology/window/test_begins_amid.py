@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.runs import results_of, through_changelog
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.answer.quality import Quality
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, RETRACT, UNCERTAIN
 from topology.query.beginning import ALWAYS, SINCE, UNKNOWN
 from topology.query.queries import NEWEST, Queries
-from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -28,7 +27,7 @@ KINDS: dict[str, Any] = {
 
 def added(kind: str, **settings: Any) -> Windows:
     ordered = settings.pop("ordered", True)
-    config = WindowConfig("q", kind, COUNT, correct_for_ns=NEVER, **KINDS[kind], **settings)
+    config = window_query("q", kind, COUNT, correct_for_ns=NEVER, **KINDS[kind], **settings)
     operator = Windows("default", config, ordered=ordered, announced=settings.get("early_ns") != 7)
     operator.restore({}, ())
     return operator
@@ -120,7 +119,7 @@ def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirme
         assert {r.values["n"] for r in results} == {3}
         return {r.id for r in results}
 
-    unbroken = Windows("default", WindowConfig("q", "count", COUNT, events=3))
+    unbroken = Windows("default", window_query("q", "count", COUNT, events=3))
     first = {r.id for r in results_of(unbroken, *run_of(0, 25))}
     second, third = ids(added("count"), 25), ids(added("count"), 50)
     assert first
@@ -129,7 +128,7 @@ def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirme
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
-    operator = Windows("default", WindowConfig("q", kind, COUNT, **KINDS[kind]))
+    operator = Windows("default", window_query("q", kind, COUNT, **KINDS[kind]))
     assert SINCE not in operator.snapshot()
     again = added(kind)
     again.restore(through_changelog(operator.snapshot()), ())
@@ -137,11 +136,12 @@ def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
 
 
 def test_before_merge_the_newest_event_that_passed_there_says_it() -> None:
-    quality = Quality(900_000, 10 * MS)
+    quality = quality_of(900_000, 10 * MS)
 
     def query(name: str) -> Windows:
-        config = WindowConfig(name, "tumbling", COUNT, **KINDS["tumbling"], quality=quality)
-        return Windows("default", config, ordered=False, max_ahead_ns=100 * MS)
+        clock = {"max_ahead_ns": 100 * MS}
+        settings = {**KINDS["tumbling"], "quality": quality, "clock": clock}
+        return Windows("default", window_query(name, "tumbling", COUNT, **settings), ordered=False)
 
     before = Queries([query("old")])
     before.on_batch([event("s", 1, 50, at_ms=20), event("t", 1, 21, error_ms=5)], START + 21 * MS)

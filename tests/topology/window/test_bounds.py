@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import Output, window_query
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.config import parse
-from topology.flow.build import window_config
+from topology.config import Aggregate, Window, parse
 from topology.model.event import Event
-from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -22,24 +21,27 @@ def end(operator: Windows, now_ns: int) -> list[Any]:
     return list(operator.on_end(now_ns).results)
 
 
-def test_a_query_of_the_topology_file_becomes_a_config() -> None:
+def test_a_query_of_the_topology_file_is_what_the_operator_takes() -> None:
     topology = parse(
         "streams: {pitch: {}}\n"
         "queries:\n"
         "  speed: {window: sliding 10s every 2s, key: payload.player.id, early: 5ns,"
         ' aggregate: {p: "quantile(payload.v, 0.9)", n: count()}}\n'
     )
-    config = window_config(topology, "pitch", "speed", topology.queries["speed"])
-    assert config.key == ("player", "id")
-    assert config.outputs == (Output("p", "quantile", ("v",), 900_000), Output("n", "count"))
-    assert (config.size_ns, config.every_ns, config.early_ns) == (10**10, 2 * 10**9, 5)
-    assert config.uncertainty == "plain"
-    Windows("default", config)
+    query = topology.queries["speed"]
+    assert (query.name, query.stream, query.key) == ("speed", "pitch", "payload.player.id")
+    assert query.outputs == {
+        "p": Aggregate("quantile", ("v",), 900_000),
+        "n": Aggregate("count"),
+    }
+    assert query.windows == Window("sliding", 10**10, 2 * 10**9)
+    assert (query.emits_every_ns, query.changes_for_ns) == (5, 600 * 10**9)
+    Windows("pitch", query)
 
 
 def test_values_that_are_none_are_left_out_and_counted() -> None:
     outputs = (Output("n", "count"), Output("sum", "sum", ("v",)), Output("d", "distinct", ("v",)))
-    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    operator = Windows("default", window_query("q", "tumbling", outputs, SIZE, SIZE))
     payloads: list[Any] = [
         {"v": 1},
         {"v": float("nan")},
@@ -70,7 +72,7 @@ def test_values_that_are_none_are_left_out_and_counted() -> None:
 
 def test_sums_beyond_a_double_are_told_as_none() -> None:
     outputs = tuple(Output(name, name, ("v",)) for name in ("sum", "avg", "stddev", "max", "min"))
-    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    operator = Windows("default", window_query("q", "tumbling", outputs, SIZE, SIZE))
     large = 8e307
     events = [event("s", seq, 1, {"v": large}) for seq in range(4)]
     operator.on_batch(events, START + MS)
@@ -80,7 +82,7 @@ def test_sums_beyond_a_double_are_told_as_none() -> None:
 
 def test_whole_numbers_beyond_64_bit_are_told_as_floats() -> None:
     outputs = (Output("sum", "sum", ("v",)), Output("last", "last", ("v",)))
-    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    operator = Windows("default", window_query("q", "tumbling", outputs, SIZE, SIZE))
     operator.on_batch([event("s", seq, 1, {"v": 2**63 - 1}) for seq in range(2)], START + MS)
     (result,) = end(operator, START + MS)
     assert result.values == {"sum": 2.0**64, "last": 2**63 - 1}
@@ -88,7 +90,7 @@ def test_whole_numbers_beyond_64_bit_are_told_as_floats() -> None:
 
 
 def test_one_key_too_many_is_left_out_and_hurts_no_other() -> None:
-    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE, key=("k",), max_windows=2)
+    config = window_query("q", "tumbling", COUNT, SIZE, SIZE, key=("k",), max_windows=2)
     operator = Windows("default", config)
     events = [event("s", seq, 1, {"k": seq % 3}) for seq in range(9)]
     operator.on_batch(events, START + MS)
@@ -101,7 +103,7 @@ def test_one_key_too_many_is_left_out_and_hurts_no_other() -> None:
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
 def test_what_was_told_makes_room_for_what_is_open(kind: str) -> None:
     """A hole holds C for ever; windows go on all the same."""
-    config = WindowConfig("q", kind, COUNT, SIZE, SIZE, max_windows=3, finals=True)
+    config = window_query("q", kind, COUNT, SIZE, SIZE, max_windows=3, finals=True)
     operator = Windows("default", config)
     results: list[Any] = []
     for seq in range(20):
@@ -118,7 +120,7 @@ def test_what_was_told_makes_room_for_what_is_open(kind: str) -> None:
 
 
 def test_a_window_with_too_much_that_is_unsure_is_told_without_bounds() -> None:
-    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE, max_edge_events=5)
+    config = window_query("q", "tumbling", COUNT, SIZE, SIZE, max_edge_events=5)
     operator = Windows("default", config)
     rng = Random(1)
     events = [event("s", seq, 9 + rng.random() * 2, {}, error_ms=3) for seq in range(40)]
@@ -131,7 +133,7 @@ def test_a_window_with_too_much_that_is_unsure_is_told_without_bounds() -> None:
 
 
 def test_an_event_of_which_nothing_is_sure_is_told_by_its_reference_time() -> None:
-    operator = Windows("default", WindowConfig("q", "tumbling", COUNT, SIZE, SIZE))
+    operator = Windows("default", window_query("q", "tumbling", COUNT, SIZE, SIZE))
     operator.on_batch([event("s", 0, 5, {}, error_ms=1e9)], START + 5 * MS)
     (result,) = end(operator, START + 5 * MS)
     assert (result.values, result.low, result.confidence) == ({"n": 1}, {"n": None}, "uncertain")
@@ -143,7 +145,7 @@ OF_ONE = ("avg", "min", "max", "stddev", "quantile", "first", "last")
 def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> Any:
     """The result of the window that begins at START."""
     outputs = (Output("it", function, ("v",), 500_000 if function == "quantile" else 0),)
-    config = WindowConfig("q", "tumbling", outputs, SIZE, SIZE, uncertainty=uncertainty)
+    config = window_query("q", "tumbling", outputs, SIZE, SIZE, uncertainty=uncertainty)
     operator = Windows("default", config)
     operator.on_batch(list(events), START + 20 * MS)
     return next(each for each in end(operator, START + 20 * MS) if each.start_ns == START)
@@ -186,7 +188,7 @@ def test_an_event_that_its_clock_puts_inside_has_a_value() -> None:
 
 
 def test_a_count_window_keeps_so_much_and_no_more() -> None:
-    config = WindowConfig("q", "count", COUNT, events=10, max_recount=4)
+    config = window_query("q", "count", COUNT, events=10, max_recount=4)
     operator = Windows("default", config)
     results: list[Any] = []
     for seq in range(25):
@@ -206,7 +208,7 @@ def test_the_largest_numbers_count_for_every_aggregate(most: float) -> None:
     outputs = tuple(
         Output(each, each, ("v",), 500_000 if each == "quantile" else 0) for each in functions
     )
-    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    operator = Windows("default", window_query("q", "tumbling", outputs, SIZE, SIZE))
     values = (most, -most)
     events = [event("s", n, n / 1000, {"v": value}) for n, value in enumerate(values)]
     operator.on_batch(events, 0)

@@ -18,7 +18,7 @@ from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.extremes import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
 from topology.window.cells import Makers
-from topology.window.config import Output
+from topology.window.settings import Aggregate
 
 FUNCTIONS = sorted(BUILT_IN)
 NUMBERS = st.one_of(
@@ -29,7 +29,7 @@ NUMBERS = st.one_of(
 
 def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> Any:
     """A cell of values at 0, 1, 2 … ms, added in the given order."""
-    cell = Makers([Output("x", function, (), 700_000)], {}).cells()[0]
+    cell = Makers([Aggregate(function, (), 700_000)], {}).cells()[0]
     for at in order if order is not None else range(len(values)):
         cell.add(values[at], event("s", at, at))
     return cell

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.kit.queries import Output, window_query
 from tests.kit.runs import results_of
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
-from topology.window import Function, Output, WindowConfig
+from topology.window import Function
 from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
@@ -22,7 +23,7 @@ SUM = (Output("sum", "sum", ("v",)),)
 
 def windows(kind: str, *, ms: int = 0, every_ms: int = 0, **settings: Any) -> Windows:
     sizes = {"size_ns": ms * MS, "every_ns": (every_ms or ms) * MS}
-    config = WindowConfig(
+    config = window_query(
         "q", kind, **{"outputs": SUM, "new_source_allowance_ns": 0, **sizes, **settings}
     )
     return Windows("default", config, functions=settings.pop("functions", None))
@@ -208,7 +209,7 @@ def test_a_query_without_a_key_has_none() -> None:
 def test_aggregates_of_a_users_own() -> None:
     product = Function(lambda: 1, lambda state, value: state * value, lambda a, b: a * b)
     outputs = (Output("p", "product", ("v",)),)
-    config = WindowConfig("q", "sliding", outputs, size_ns=20 * MS, every_ns=10 * MS)
+    config = window_query("q", "sliding", outputs, size_ns=20 * MS, every_ns=10 * MS)
     operator = Windows("default", config, functions={"product": product})
     results = results_of(operator, v("a", 0, 1, 3), v("a", 1, 11, 5), v("a", 2, 12, "no number"))
     values = [result.values["p"] for result in results + end(operator, 12)]
@@ -216,7 +217,7 @@ def test_aggregates_of_a_users_own() -> None:
 
 
 def test_only_watermarks_count_where_events_come_in_any_order() -> None:
-    config = WindowConfig("q", "tumbling", SUM, 10 * MS, 10 * MS, new_source_allowance_ns=0)
+    config = window_query("q", "tumbling", SUM, 10 * MS, 10 * MS, new_source_allowance_ns=0)
     operator = Windows("default", config, ordered=False)
     assert not results_of(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
     results = results_of(operator, watermark(58, 10, 10), watermark(59, 11, 11))
@@ -226,7 +227,7 @@ def test_only_watermarks_count_where_events_come_in_any_order() -> None:
 @pytest.mark.parametrize("uncertainty", ["plain", "ignore", "expected", "bounds", "thesis3"])
 def test_how_sure_a_window_is(uncertainty: str) -> None:
     """One event in the middle, one that may be outside by three quarters."""
-    operator = windows("tumbling", ms=100, uncertainty=uncertainty, max_error_ns=20 * MS)
+    operator = windows("tumbling", ms=100, uncertainty=uncertainty)
     results_of(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
     first, *_ = end(operator, 95)
     value, expected, low, high, confidence = {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.queries import window_query
 from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
@@ -22,9 +23,9 @@ from tests.topology.window.oracle import (
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
-from topology.window import WindowConfig
 from topology.window.operator import Windows
 from topology.window.sessions import Sessions
+from topology.window.settings import WindowSettings
 
 SEEDS = seeds_of_today(3)
 
@@ -40,13 +41,15 @@ KINDS: dict[str, dict[str, Any]] = {
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowConfig:
+def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowSettings:
     key = ("key",) if keyed else None
     known = {"new_source_allowance_ns": 0}  # so that windows become final on the way
-    return WindowConfig("q", outputs=OUTPUTS, key=key, **{**known, **KINDS[kind], **settings})
+    return window_query("q", outputs=OUTPUTS, key=key, **{**known, **KINDS[kind], **settings})
 
 
-def run(config: WindowConfig, stream: list[Event], rng: Random | None = None) -> list[WindowResult]:
+def run(
+    config: WindowSettings, stream: list[Event], rng: Random | None = None
+) -> list[WindowResult]:
     """To the end; with `rng` batches are cut anyhow, and the operator is restarted at times."""
     windows = Windows("default", config)
     results: list[Any] = []

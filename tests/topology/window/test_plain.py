@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.queries import Output, window_query
 from tests.kit.runs import through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
@@ -20,10 +21,10 @@ from tests.topology.window.streams import MS, START, event, payload_of, watermar
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.result import Finding
-from topology.window import Output, WindowConfig
 from topology.window.cells import Makers
 from topology.window.operator import Windows
 from topology.window.run import has_plain_case
+from topology.window.settings import WindowSettings
 from topology.window.tally import TALLIED, Tallies, Tally
 
 SEEDS = seeds_of_today(1)
@@ -71,9 +72,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowConfig:
+def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowSettings:
     known = {"new_source_allowance_ns": 20 * MS, "correct_for_ns": 300 * MS, **KINDS[kind]}
-    return WindowConfig("q", outputs=outputs, key=("key",) if keyed else None, **known)
+    return window_query("q", outputs=outputs, key=("key",) if keyed else None, **known)
 
 
 def mixed(seed: int) -> list[Event]:
@@ -193,7 +194,8 @@ def test_a_tally_is_its_cells() -> None:
     for seed in range(200):
         rng = Random(seed)
         outputs = NESTED if seed % 2 else FLAT
-        tallied, celled = Makers(outputs, {}), Makers(outputs, {}, plain=False)
+        aggregates = [*window_query("q", "count", outputs, events=1).outputs.values()]
+        tallied, celled = Makers(aggregates, {}), Makers(aggregates, {}, plain=False)
         assert isinstance(tallied.row(), Tallies if seed % 2 else Tally)
         rows = [tallied.row(), tallied.row()]
         others = [celled.row(), celled.row()]

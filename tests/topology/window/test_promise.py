@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -11,29 +10,33 @@ import msgspec
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.runs import results_of, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.answer.quality import Quality
-from topology.config import parse
+from topology.config import QualityConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, PASSED, Event
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
-from topology.window import Output, WindowConfig
+from topology.published import waits
 from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(1)
 COUNT = (Output("n", "count"),)
 
 
-QUALITY = Quality(900_000, 50 * MS, idle_ns=500 * MS)
+QUALITY = quality_of(900_000, 50 * MS, idle_ns=500 * MS)
 
 
 def windows(
-    kind: str = "tumbling", quality: Quality = QUALITY, *, ordered: bool = False, **settings: Any
+    kind: str = "tumbling",
+    quality: QualityConfig = QUALITY,
+    *,
+    ordered: bool = False,
+    **settings: Any,
 ) -> Windows:
     sizes = {"size_ns": 10 * MS, "every_ns": 10 * MS}
-    config = WindowConfig("q", kind, **{"outputs": COUNT, **sizes, **settings}, quality=quality)
+    config = window_query("q", kind, **{"outputs": COUNT, **sizes, **settings}, quality=quality)
     return Windows("default", config, ordered=ordered)
 
 
@@ -114,7 +117,7 @@ def test_not_before_its_end_by_the_arrival_clock() -> None:
 
 
 def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
-    operator = windows(quality=replace(QUALITY, max_wait_ns=450 * MS))
+    operator = windows(quality=QUALITY.model_copy(update={"max_wait_ns": 450 * MS}))
     spoke = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400), heard("a", 420, 420)]
     assert not rendered(operator, *spoke)
     assert rendered(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
@@ -122,7 +125,7 @@ def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
 
 
 def test_but_for_max_wait_where_that_is_longer() -> None:
-    operator = windows(quality=replace(QUALITY, max_wait_ns=900 * MS))
+    operator = windows(quality=QUALITY.model_copy(update={"max_wait_ns": 900 * MS}))
     assert not rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
     assert not rendered(operator, until_ms=909)
     assert rendered(operator, until_ms=1_500) == [
@@ -175,7 +178,7 @@ def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int
 
 def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
     """Windows that nobody sees are not gone through one by one."""
-    operator = windows(quality=replace(QUALITY, max_sources=10), correct_for_ns=0)
+    operator = windows(quality=QUALITY.model_copy(update={"max_sources": 10}), correct_for_ns=0)
     old = Event("default", "old", 0, 0, 7, START)
     old.value = {}
     results = rendered(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))
@@ -296,7 +299,7 @@ def test_behind_the_merge_no_promise_can_be_better_than_the_merge() -> None:
 def test_cuts_and_restarts_change_nothing() -> None:
     """With models made and windows told on probability, which short streams do not have."""
     events = drifting(1, n=2_400)
-    sure = replace(QUALITY, accuracy_ppm=950_000)
+    sure = QUALITY.model_copy(update={"accuracy_ppm": 950_000})
     runs = []
     for rng in (None, Random(1)):
         operator = windows("sliding", sure, size_ns=50 * MS, every_ns=20 * MS)
@@ -322,9 +325,13 @@ def test_cuts_and_restarts_change_nothing() -> None:
 
 @pytest.mark.parametrize("kind", ["session", "tumbling", "count"])
 @pytest.mark.parametrize(
-    "later", [replace(QUALITY, max_wait_ns=500 * MS), replace(QUALITY, method="mp")]
+    "later",
+    [
+        QUALITY.model_copy(update={"max_wait_ns": 500 * MS}),
+        QUALITY.model_copy(update={"published": waits.QUALITY["mp"]}),
+    ],
 )
-def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: Quality) -> None:
+def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: QualityConfig) -> None:
     settings: dict[str, Any] = {"events": 3} if kind == "count" else {}
     events = drifting(2, n=1_200)
     first = windows(kind, **settings)
@@ -340,7 +347,7 @@ def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: Quality) -
 
 
 def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
-    operator = windows(ordered=True, quality=replace(QUALITY, max_wait_ns=900 * MS))
+    operator = windows(ordered=True, quality=QUALITY.model_copy(update={"max_wait_ns": 900 * MS}))
     early = [heard("a", 1, 1), heard("b", 2, 2), watermark(3, 2, 2)]
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
     found = rendered(operator, *early, *late, until_ms=200)
@@ -349,7 +356,7 @@ def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
 
 def settled(sources: int) -> Windows:
     """So many sources have sent, all windows are over, and all is saved."""
-    operator = windows(quality=replace(QUALITY, idle_ns=None), ordered=True)
+    operator = windows(quality=QUALITY.model_copy(update={"idle_ns": None}), ordered=True)
     operator.changes()
     for ms in range(3):
         events = [heard(f"s{each}", ms, 5) for each in range(sources)]
@@ -376,7 +383,7 @@ def test_at_rest_the_changelog_gets_the_clock_and_no_table(sources: int) -> None
 
 def test_what_a_target_that_waits_otherwise_kept_of_its_sources_is_removed() -> None:
     state = through_changelog(settled(3).snapshot())
-    other = windows(quality=replace(QUALITY, accuracy_ppm=990_000), ordered=True)
+    other = windows(quality=QUALITY.model_copy(update={"accuracy_ppm": 990_000}), ordered=True)
     other.restore(state, ())
     changes = other.changes()
     removed = [key for key, value in changes.items() if value is None]

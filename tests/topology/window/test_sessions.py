@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.queries import quality_of
 from tests.kit.runs import through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import (
@@ -24,7 +25,6 @@ from tests.topology.window.streams import MS, disordered, event, place
 from tests.topology.window.test_examples import COUNT, brief, end, on_time, windows
 from tests.topology.window.test_oracle import config_of, run
 from tests.topology.window.test_worlds import within
-from topology.answer.quality import Quality
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, RETRACT
 from topology.window.operator import Windows
@@ -111,8 +111,8 @@ UNSURE: dict[str, dict[str, Any]] = {
     "expected": {"uncertainty": "expected"},
     "ignore": {"uncertainty": "ignore"},
     "few parts": {"max_edge_events": 2},
-    "quality": {"quality": Quality(900_000, 40 * MS, idle_ns=90 * MS)},
-    "unmerged": {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)},
+    "quality": {"quality": quality_of(900_000, 40 * MS, idle_ns=90 * MS)},
+    "unmerged": {"quality": quality_of(700_000, 40 * MS, idle_ns=90 * MS)},
 }
 
 

@@ -27,10 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from topology.answer.settings import EXPECTED, IGNORE, THESIS3
 from topology.query.numbers import number, quotient
 from topology.window.cells import Makers
-from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
 from topology.window.row import AggregateRow
+from topology.window.settings import WindowSettings
 from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.shifts import spread
 
@@ -52,16 +53,17 @@ class Measured(NamedTuple):
 class Measure:
     """Asks the rows of windows, which it never changes; for bounds, the cells of them."""
 
-    def __init__(self, config: WindowConfig, makers: Makers) -> None:
-        self._config = config
+    def __init__(self, query: WindowSettings, makers: Makers) -> None:
+        self._uncertainty = query.uncertainty
+        self._max_error_ns = query.clock.max_error_ns
         self._makers = makers
-        self._names = [output.name for output in config.outputs]
-        self._play = config.play
+        self._names = [*query.outputs]
+        self._play = query.clock.play
 
     def plain(self, row: AggregateRow) -> Measured:
         """The measures of a window with nothing unsure."""
         values = self._named(row)
-        if self._config.uncertainty == IGNORE or row.is_sure():
+        if self._uncertainty == IGNORE or row.is_sure():
             return Measured(values, values, values, values, is_sure=True)
         return self._measured(values, dict(values), [cell.bounds(()) for cell in row.cells()])
 
@@ -81,9 +83,9 @@ class Measure:
         inside = self._inside(row, unsure, start_ns, end_ns)
         expected = self._expected(inside, certain, possibles, rows, start_ns, end_ns)
         values = inside
-        if self._config.uncertainty == EXPECTED:
+        if self._uncertainty == EXPECTED:
             values = dict(expected)
-        elif self._config.uncertainty == THESIS3:
+        elif self._uncertainty == THESIS3:
             values = self._mean_of_three(row, unsure, start_ns, end_ns)
         bounds = [
             self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
@@ -120,7 +122,7 @@ class Measure:
 
     def is_possible(self, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> bool:
         """Whether any of them may belong to the window."""
-        if self._config.uncertainty == IGNORE:
+        if self._uncertainty == IGNORE:
             return any(event.is_inside(start_ns, end_ns) for event in unsure)
         return any(event.is_possible(start_ns, end_ns) for event in unsure)
 
@@ -160,7 +162,7 @@ class Measure:
     def _mean_of_three(
         self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Named:
-        shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in unsure), default=0))
+        shift_ns = min(self._max_error_ns, max((e.error_ns for e in unsure), default=0))
         low, middle, high = (
             self._inside(row, unsure, start_ns + by_ns, end_ns + by_ns)
             for by_ns in (-shift_ns, 0, shift_ns)
@@ -210,7 +212,7 @@ class Measure:
                 is_sure = is_sure and low[name] is high[name] is values[name]
                 is_sure = is_sure and name not in fewest
                 expected[name] = _within(expected[name], low[name], high[name])
-                if self._config.uncertainty != THESIS3:
+                if self._uncertainty != THESIS3:
                     values[name] = _within(values[name], low[name], high[name])
             else:
                 values[name] = expected[name] = low[name]

@@ -1,27 +1,38 @@
-"""Windows and what is computed of them: as a file spells them, and as values in code.
+"""What a window query is asked for: its windows, and what is computed of them.
 
 Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
 Aggregates: `avg(payload.v)`; see `topology.window.aggregates.built_in`.
 
-A value passes the checks that its spelling passes: `Window("sliding", 1, 2)` is refused as
-`sliding 1ns every 2ns` is. What only a value can say is refused too, with the remedy in Python.
+All bounds are per query and partition:
+
+* `max_windows`: windows (of sliding ones: slices) that are open or kept for corrections, over
+  all keys; of a count window: keys. At the bound what is kept for corrections is given up
+  first, oldest first; if all are open, what would open one more is left out. Both are counted.
+* `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
+  window is emitted by reference time alone and without bounds.
+* `max_recount`: events per key that a count window keeps for corrections.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationInfo
 
+from topology.answer.rules import FINAL
+from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, Path, key_path
+from topology.clock.settings import ClockConfig
+from topology.query.fields import path_of
+from topology.spelling.kinds import Kinds
 from topology.spelling.problem import Fault, meant, refused, shown
+from topology.spelling.section import Unspelled
 from topology.spelling.values import (
     PATH,
-    check_length,
-    check_slide,
-    check_whole,
-    length_ns,
+    Count,
+    DurationNs,
+    Given,
     named,
     or_fields,
     path_fault,
@@ -29,18 +40,47 @@ from topology.spelling.values import (
     user_functions_of,
 )
 from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.config import Aggregate, Window, WindowType
 
-KINDS: Final[tuple[str, ...]] = get_args(WindowType)
-NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "tumbling": ("size_ns",),
-    "sliding": ("size_ns", "every_ns"),
-    "session": ("size_ns",),
-    "count": ("events",),
-}
-"""Which fields of the value mean something to a kind."""
+WindowType = Literal["tumbling", "sliding", "session", "count"]
 
-WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
+TUMBLING: Final = "tumbling"
+SLIDING: Final = "sliding"
+SESSION: Final = "session"
+COUNT: Final = "count"
+
+
+class Window(NamedTuple):
+    """`size_ns` is the gap of a session; `events` that of a count window."""
+
+    kind: WindowType
+    size_ns: int = 0
+    every_ns: int = 0
+    events: int = 0
+
+    @property
+    def step_ns(self) -> int:
+        """From the begin of one window to that of the next."""
+        return self.size_ns if self.kind == TUMBLING else self.every_ns
+
+
+class Aggregate(NamedTuple):
+    """`path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
+    `quantile_ppm` is of `quantile` alone, 990_000 for 0.99."""
+
+    function: str
+    path: Path = ()
+    quantile_ppm: int = 0
+
+
+EXAMPLES: Final = ("tumbling 10s", "sliding 10s every 2s", "session 5s", "count 100")
+WINDOWS: Final = Kinds(
+    Window,
+    "window",
+    "a {} window",
+    ("tumbling size_ns", "sliding size_ns every every_ns", "session size_ns", "count events"),
+    EXAMPLES,
+    'write Window("tumbling", 10**9), or text like "tumbling 1s"',
+)
 AGGREGATE: Final = {
     "type": "object",
     "minProperties": 1,
@@ -54,67 +94,6 @@ AGGREGATE: Final = {
 MAX_AGGREGATES: Final = 1_000
 MAX_QUANTILE_PPM: Final = 1_000_000
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
-
-
-# -- windows ---------------------------------------------------------------------------------------
-
-
-def read_window(value: Any, info: ValidationInfo) -> Window:
-    value = or_fields(Window, value, info)
-    if isinstance(value, Window):
-        return _checked_window(value)
-    if not isinstance(value, str):
-        in_code = 'write Window("tumbling", 10**9), or text like "tumbling 1s"'
-        raise refused(f"{shown(value)} is not a window", f"write one of: {WINDOWS}", in_code)
-    words = value.split()
-    match words:
-        case ["tumbling", size]:
-            return Window("tumbling", length_ns(size))
-        case ["sliding", size, "every", step]:
-            window = Window("sliding", length_ns(size), length_ns(step))
-            check_slide(shown(value), window.size_ns, window.every_ns)
-            return window
-        case ["sliding", *_]:
-            raise refused(f"{shown(value)} does not say how far it slides", _like("sliding"))
-        case ["session", gap]:
-            return Window("session", length_ns(gap))
-        case ["count", number]:
-            return Window("count", events=_events(value, number))
-        case [("tumbling" | "session" | "count") as kind, *_]:
-            raise refused(f"{shown(value)} is not a {kind} window", _like(kind))
-    raise refused(f"{shown(value)} is not a window", meant(words[0] if words else "", KINDS))
-
-
-def _like(kind: str) -> str:
-    return "write it like " + next(each for each in WINDOWS.split(", ") if each.startswith(kind))
-
-
-def _events(value: str, number: str) -> int:
-    if not (number.isascii() and number.isdigit()) or len(number) > 18 or int(number) < 1:
-        raise refused(f"{shown(value)} is not a number of events", "write it like count 100")
-    return int(number)
-
-
-def _checked_window(window: Window) -> Window:
-    if window.kind not in KINDS:
-        raise refused(f"{shown(window.kind)} is no kind of window", meant(window.kind, KINDS))
-    for name, amount in zip(window._fields[1:], window[1:], strict=True):
-        if name in NEEDS[window.kind]:
-            check_whole(name, amount)
-        elif amount != 0:
-            raise refused(f"{name} means nothing to a {window.kind} window", "leave it out")
-    if window.kind == "count":
-        if window.events < 1:
-            raise refused("a count window of no events", "give events, at least 1")
-        return window
-    check_length("size_ns", window.size_ns, "10**9")
-    if window.kind == "sliding":
-        check_length("every_ns", window.every_ns, "10**9")
-        check_slide("the window", window.size_ns, window.every_ns)
-    return window
-
-
-# -- aggregates ------------------------------------------------------------------------------------
 
 
 def read_aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
@@ -191,3 +170,56 @@ def _checked_aggregate(aggregate: Aggregate) -> Aggregate | Fault:
         message = f"quantile_ppm is {shown(quantile_ppm)}, which is no quantile"
         return Fault((), message, "write 1 to 1_000_000, like 990_000 for 0.99; for 0 there is min")
     return aggregate._replace(path=tuple(path))
+
+
+class WindowSettings(AnswerSettings):
+    """What a window query is asked for. `clock` is that of its stream."""
+
+    window: (
+        Annotated[Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]})] | None
+    ) = None
+    """The windows of a window query."""
+    aggregate: Annotated[Mapping[str, Aggregate], Given(read_aggregates, AGGREGATE)] | None = None
+    """The names of the values, and how each is computed from a window."""
+    early_ns: DurationNs = 0
+    """How often open windows that have changed are emitted. `0ns` emits none early. Set it if
+    readers cannot wait for the end of a window."""
+    max_windows: Count = 1_000_000
+    """The largest number of windows that are open or kept for corrections, over all keys. Raise it
+    if there are more keys."""
+    max_edge_events: Annotated[Count, Unspelled()] = 1_000
+    """Events at the edges of one window."""
+    max_recount: Annotated[Count, Unspelled()] = 10_000
+    """Events per key that a count window keeps for corrections."""
+    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
+    """How the clocks of its stream are trusted."""
+
+    @property
+    def windows(self) -> Window:
+        """Return its windows, which it must have."""
+        assert self.window is not None
+        return self.window
+
+    @property
+    def outputs(self) -> dict[str, Aggregate]:
+        """Return what is computed by name, with paths into the payload."""
+        aggregates = (self.aggregate or {}).items()
+        return {name: each._replace(path=path_of(each.path)) for name, each in aggregates}
+
+    @property
+    def zone_ns(self) -> int:
+        """The least error to reckon with."""
+        return self.clock.max_error_ns if self.uncertainty == THESIS3 else 0
+
+    @property
+    def emits_every_ns(self) -> int:
+        """How often open windows are emitted; 0 if never."""
+        return 0 if self.answer == FINAL else self.early_ns
+
+
+def fingerprint(query: WindowSettings) -> bytes:
+    """Return what is equal for queries whose windows are the same."""
+    kind, size_ns, _, events = windows = query.windows
+    what = (kind, size_ns, windows.step_ns, events, key_path(query.key))
+    outputs = [(name, *each) for name, each in query.outputs.items()]
+    return repr((query.name, what, outputs, query.uncertainty or PLAIN)).encode()

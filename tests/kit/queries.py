@@ -1,0 +1,133 @@
+"""Windows and joins as a test asks for them: in one line each, with paths into the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from topology.config import (
+    Aggregate,
+    ClockConfig,
+    JoinCondition,
+    JoinedValue,
+    QualityConfig,
+    SideConfig,
+    Window,
+)
+from topology.join.settings import JoinSettings
+from topology.model.one_clock import STEADY, Play
+from topology.window.settings import WindowSettings
+
+Path = tuple[str, ...]
+
+MINUTES_10_NS = 600 * 10**9
+LATENESS = {"correct_for_ns": MINUTES_10_NS, "new_source_allowance_ns": MINUTES_10_NS}
+
+
+class Output(NamedTuple):
+    """An aggregate and its name."""
+
+    name: str
+    function: str
+    path: Path = ()
+    quantile_ppm: int = 0
+
+
+class Side(NamedTuple):
+    """One side of a join."""
+
+    alias: str
+    stream: str
+    type: str = ""
+    key: Path | None = None
+
+
+class Field(NamedTuple):
+    """A value of a join's rows: of which side, and where it lies."""
+
+    name: str
+    side: int
+    path: Path = ()
+
+
+def window_query(
+    name: str,
+    kind: Any,
+    outputs: Sequence[Output],
+    size_ns: int = 0,
+    every_ns: int = 0,
+    *,
+    events: int = 0,
+    key: Path | None = None,
+    clock: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> WindowSettings:
+    """Return what asks for windows. `clock`: of its stream."""
+    if kind == "count":
+        window = Window(kind, events=events)
+    else:
+        window = Window(kind, size_ns, every_ns if kind == "sliding" else 0)
+    return WindowSettings(
+        name=name,
+        window=window,
+        aggregate={each.name: _aggregate(each) for each in outputs},
+        key=_spelled(key),
+        clock=ClockConfig(**{"max_skew_ppb": 100_000, **(clock or {})}),
+        **{**LATENESS, **settings},
+    )
+
+
+def join_query(
+    name: str,
+    sides: Sequence[Side],
+    kind: Any,
+    *,
+    low_ns: int = 0,
+    high_ns: int = 0,
+    size_ns: int = 0,
+    every_ns: int = 0,
+    fields: Sequence[Field] = (),
+    plays: Sequence[Play] = (STEADY,),
+    **settings: Any,
+) -> JoinSettings:
+    """Return what asks for a join. `plays`: of the clocks of its streams, however bad. The bounds
+    of an interval are for that kind alone, and so is the size of windows."""
+    condition = JoinCondition(kind, size_ns=size_ns, every_ns=every_ns)
+    if kind == "interval":
+        condition = JoinCondition(kind, low_ns, high_ns)
+    clocks = [
+        {"max_skew_ppb": play.skew_ppm * 1_000, "granularity_ns": play.granularity_ns}
+        for play in plays
+    ]
+    return JoinSettings(
+        name=name,
+        join=condition,
+        sides={
+            side.alias: SideConfig(
+                stream=side.stream, type=side.type or None, key=_spelled(side.key)
+            )
+            for side in sides
+        },
+        values={
+            each.name: JoinedValue(sides[each.side].alias, ("payload", *each.path))
+            for each in fields
+        },
+        clocks=tuple(ClockConfig.by_default().model_copy(update=clock) for clock in clocks),
+        **{**LATENESS, **settings},
+    )
+
+
+def _aggregate(output: Output) -> Aggregate:
+    if output.function == "count":
+        return Aggregate("count")
+    quantile_ppm = output.quantile_ppm if output.function == "quantile" else 0
+    return Aggregate(output.function, ("payload", *output.path), quantile_ppm)
+
+
+def _spelled(key: Path | None) -> str | None:
+    return None if key is None else ".".join(("payload", *key))
+
+
+def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int | None = None) -> QualityConfig:
+    """Return a quality target."""
+    return QualityConfig(accuracy_ppm=accuracy_ppm, max_wait_ns=max_wait_ns, idle_ns=idle_ns)

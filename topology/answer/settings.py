@@ -1,0 +1,129 @@
+"""What a query of any kind is asked for: keys that windows, joins, patterns and detectors share.
+
+Windows, joins and detectors have those of their own in their folders (`settings`), and
+`topology.config.query` puts all together.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, cast
+
+from topology.answer.rules import FINAL, Answer
+from topology.query.fields import path_of
+from topology.spelling.section import Section, Unspelled
+from topology.spelling.values import (
+    MILLION,
+    PATH,
+    Count,
+    DurationNs,
+    Flag,
+    PositiveNs,
+    one_of,
+    or_nothing,
+    share,
+    text,
+)
+from topology.waiting.budget import AccuracyBudget
+from topology.waiting.policy import SlackPolicy
+
+Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
+
+PLAIN: Final = "plain"
+IGNORE: Final = "ignore"
+THESIS3: Final = "thesis3"
+EXPECTED: Final = "expected"
+BOUNDS: Final = "bounds"
+
+MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
+"""What to write in place of an answer that is gone."""
+
+Key = Annotated[
+    str, text(PATH, "a path into the payload", "write it like payload.player, ASCII names only")
+]
+StreamName = Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")]
+
+Path = tuple[str, ...]
+
+
+def key_path(key: str | None) -> Path | None:
+    """Return the names that lead to the key in a payload."""
+    return None if key is None else path_of(tuple(key.split(".")))
+
+
+class QualityConfig(Section):
+    """What share of windows must be right at first, and how long that may take
+    (`topology.answer.quality_target`)."""
+
+    accuracy_ppm: Annotated[
+        int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
+    ] = 990_000
+    """The share of first results that must be right. Lower it if an answer that comes sooner counts
+    for more than one that is never corrected."""
+    max_wait_ns: PositiveNs = 2_000_000_000
+    """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
+    is of no use later."""
+    idle_ns: Annotated[PositiveNs | None, Unspelled()] = None
+    """A source that is silent so long is not waited for; without it every source is."""
+    max_sources: Annotated[Count, Unspelled()] = 10_000
+    """Sources that are remembered."""
+    published: Annotated[Any, Unspelled()] = None
+    """Makes the strategy of a paper (`topology.published`) from this and a length; without it ours
+    waits."""
+
+    def policy(self, window_ns: int) -> SlackPolicy:
+        """Return a fresh strategy; `window_ns` is how long the windows are."""
+        if self.published is not None:
+            return cast("SlackPolicy", self.published(self, window_ns))
+        from topology.waiting.risk import RiskSlack
+
+        budget = AccuracyBudget((MILLION - self.accuracy_ppm) / MILLION)
+        return RiskSlack(budget, idle_ns=self.idle_ns, max_sources=self.max_sources)
+
+
+class AnswerSettings(Section):
+    """What a query of any kind is asked for. A topology gives its queries their `name`, and what
+    follows from its other sections."""
+
+    name: Annotated[str, Unspelled()] = ""
+    """The name of the query."""
+    stream: StreamName | None = None
+    """The stream that the query reads. Name it if there are several."""
+    upsert: Flag = False
+    """Writes the results to a topic of their own, `results.` and the query's name. A retracted
+    result is a record without a value there. The compacted topic is the table of current results
+    (docs/guides/results.md)."""
+    answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
+    """`final` emits final results alone. `early` emits early results and corrects them. `speculate`
+    reads the events that the merge accepts, in the merge's stage, and does not wait until the merge
+    emits them."""
+    quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
+    """The quality target: how often the first result must be right, and how long it may take."""
+    key: Key | None = None
+    """Makes one result for each value of this path."""
+    uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
+    """How time errors affect the values. The default is `plain` for windows and `expected` for
+    joins."""
+    finals: Flag = False
+    """Whether an early result is emitted once more when it is final."""
+    correct_for_ns: DurationNs | None = None
+    """How long late events change the query's results. It is at most that of the file, the default.
+    Lower it if the state of this query is large."""
+    new_source_allowance_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
+    """The largest of the streams that the query reads."""
+
+    @property
+    def emits_finals(self) -> bool:
+        """A query with `answer: final` has emitted results before they were final if it had another
+        answer before a restart."""
+        return self.finals or self.answer == FINAL
+
+    @property
+    def heeds_errors(self) -> bool:
+        """Whether the errors of times count."""
+        return self.uncertainty != IGNORE
+
+    @property
+    def changes_for_ns(self) -> int:
+        """How long late events change results, as the topology has said it."""
+        assert self.correct_for_ns is not None
+        return self.correct_for_ns

@@ -1,0 +1,111 @@
+"""What a query with a detector is asked for.
+
+Bounds, per query and partition: `max_events` are held until they are final; at the bound what was
+read is made final. `max_keys`: keys with a state; what comes for one more is left out. Both are
+counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+from pydantic import ValidationInfo
+
+from topology.answer.settings import AnswerSettings, key_path
+from topology.clock.settings import ClockConfig
+from topology.model.user_functions import NAME
+from topology.spelling.problem import meant, refused, shown
+from topology.spelling.section import Section, Unspelled
+from topology.spelling.values import (
+    MILLION,
+    Count,
+    Given,
+    is_from_file,
+    or_nothing,
+    share,
+    user_functions_of,
+)
+
+if TYPE_CHECKING:
+    from topology.detector.result_event import UpstreamQuery
+
+
+def _detector(value: Any, info: ValidationInfo) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise refused(f"{shown(value)} is not the name of a detector", "write detector: stops")
+    own = user_functions_of(info).detectors
+    if is_from_file(info) and value not in own:
+        remedy = meant(value, (*own,)) if own else "bring it along (`functions`)"
+        raise refused(f"there is no detector `{value}`", remedy)
+    return value
+
+
+def _reads(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names:
+        raise refused(f"{shown(value)} is no list of queries", "write reads: [hits]")
+    for name in names:
+        if not isinstance(name, str):
+            raise refused(f"{shown(name)} is not the name of a query", "write reads: [hits]")
+    if len({*names}) < len(names):
+        raise refused("names one twice", "name it once")
+    return tuple(names)
+
+
+_NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hits"]]}
+
+
+class SpeculateConfig(Section):
+    """What reading ahead may take of a processor (`topology.answer.budget`)."""
+
+    share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
+    """The share of a processor for all speculative detectors of a stream together. If they ask for
+    several shares, the smallest counts. Lower it if the stage does not keep up with its input."""
+
+
+class DetectorSettings(AnswerSettings):
+    """What a query with a detector is asked for. `clock` is that of its stream."""
+
+    detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
+    """A detector of your own, by its name in the functions file."""
+    speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
+    """The limits of a speculative detector."""
+    reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None
+    """The inputs of a detector: its stream, and queries whose results it reads as events. By
+    default it reads the stream alone."""
+    max_keys: Count = 1_000_000
+    """The largest number of keys with a state, of a detector. Raise it if events are left out
+    (`refused`)."""
+    max_events: Annotated[Count, Unspelled()] = 1_000_000
+    """Events a join or a detector keeps."""
+    clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
+    """How the clocks of its stream are trusted."""
+
+    @property
+    def granted_ppm(self) -> int:
+        """What reading ahead may take of a processor."""
+        return (self.speculate or SpeculateConfig.by_default()).share_ppm
+
+
+class Inputs(NamedTuple):
+    """What a detector reads. `is_ahead`: its stream as the merge accepts it, with its marks
+    (`flow.accepted`). `reads`: queries whose results are events for it, and `reads_stream`: so are
+    those of the stream. `lag_ns`: results of these may come so far behind what is final. `below`:
+    what the results of these depend on."""
+
+    is_ahead: bool = False
+    reads: tuple[UpstreamQuery, ...] = ()
+    reads_stream: bool = True
+    lag_ns: int = 0
+    below: tuple[bytes, ...] = ()
+
+
+STREAM_ALONE: Final = Inputs()
+
+
+def fingerprint(query: DetectorSettings, inputs: Inputs) -> bytes:
+    """Return what is equal for queries whose results are the same: however they answer."""
+    own: tuple[object, ...] = (query.name, query.detector, key_path(query.key))
+    if inputs.reads:
+        own = (*own, inputs.reads, inputs.reads_stream, inputs.below)
+    return repr(own).encode()

@@ -1,0 +1,258 @@
+"""What a join is asked for.
+
+`interval 2s` (within 2 s of each other), `interval -1s to 2s` (how long after the first),
+`tumbling 10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin
+with a side, `shot.payload.speed`.
+
+A join has two or more *sides*; the first is the one to which the others are related. A row holds
+one event of each side, all of one key, which belong together:
+
+* interval: each other event lies in [first + low, first + high];
+* tumbling, sliding: all lie in one window. A row for each such window.
+
+`outer` decides what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
+side has rows all the same, with null for each side on which it has none. FULL: the same, and one of
+another side that has no first is alone.
+
+`uncertainty`: IGNORE takes reference times for true; EXPECTED, the default, emits the rows that
+hold by reference time and whether they are sure; BOUNDS also those that are merely possible.
+
+All bounds are per query and partition:
+
+* `max_events`: events that may still get a partner, or whose rows are not final. At the bound the
+  oldest is given up: what it has is emitted as final, and it is counted.
+* `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
+  reports it: which rows are shown then depends on the order of arrival.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BeforeValidator, ValidationInfo
+
+from topology.answer.settings import EXPECTED, AnswerSettings, Key, Path, StreamName, key_path
+from topology.clock.settings import ClockConfig
+from topology.model.one_clock import STEADY, Play
+from topology.query.fields import path_of
+from topology.spelling.kinds import Kinds
+from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.section import Section, Unspelled
+from topology.spelling.values import (
+    PATH,
+    Count,
+    Given,
+    named,
+    one_of,
+    or_fields,
+    path_fault,
+    section,
+    text,
+)
+
+JoinKind = Literal["interval", "tumbling", "sliding"]
+Outer = Literal["inner", "left", "full"]
+
+INTERVAL: Final = "interval"
+TUMBLING: Final = "tumbling"
+
+INNER: Final = "inner"
+LEFT: Final = "left"
+FULL: Final = "full"
+
+MIN_SIDES: Final = 2
+MAX_SIDES: Final = 8
+MAX_VALUES: Final = 1_000
+SIDES: Final = "write sides: {a: {stream: one}, b: {stream: other}}"
+SIDES_IN_CODE: Final = (
+    'write sides={"a": SideConfig(stream="one"), "b": SideConfig(stream="other")}'
+)
+VALUE: Final = "write it like {speed: shot.payload.speed}"
+VALUE_IN_CODE: Final = 'write {"speed": JoinedValue("shot", ("payload", "speed"))}'
+_ALIAS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
+_VALUE: Final = re.compile(rf"({_ALIAS})\.({PATH})", re.ASCII)
+
+
+class JoinCondition(NamedTuple):
+    """When events belong together. `low_ns` and `high_ns`: how long after the first side's the
+    others are; `every_ns` of a tumbling window is its size."""
+
+    kind: JoinKind
+    low_ns: int = 0
+    high_ns: int = 0
+    size_ns: int = 0
+    every_ns: int = 0
+
+
+class JoinedValue(NamedTuple):
+    """`path` begins with `payload`."""
+
+    side: str
+    path: Path
+
+
+class SideConfig(Section):
+    """One side of a join. `stream` may be left out where there is one only; `type`: of these
+    events alone; `key` where it is called otherwise than on the other sides."""
+
+    stream: StreamName | None = None
+    """The stream of this side. Name it if there are several."""
+    type: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
+    """The type of the events that take part. By default all do."""
+    key: Key | None = None
+    """The key of this side, if its path differs from that of the other sides."""
+
+
+EXAMPLES: Final = ("interval 2s", "interval -1s to 2s", "tumbling 10s", "sliding 10s every 2s")
+CONDITIONS: Final = Kinds(
+    JoinCondition,
+    "join",
+    "a join by {}",
+    ("interval low_ns to high_ns", "tumbling size_ns", "sliding size_ns every every_ns"),
+    EXAMPLES,
+    'write JoinCondition("interval", -(10**9), 10**9), or text like "interval 1s"',
+)
+
+
+def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
+    value = or_fields(JoinCondition, value, info)
+    match value.split() if isinstance(value, str) else value:
+        case ["interval", reach]:
+            value = f"interval -{reach} to {reach}"
+        case JoinCondition(kind="tumbling", size_ns=size_ns, every_ns=every_ns):
+            if every_ns not in (0, size_ns):
+                raise refused("a tumbling window's every_ns is its size", "leave it out")
+            value = value._replace(every_ns=0)
+    found: JoinCondition = CONDITIONS.read(value, info)
+    return found._replace(every_ns=found.size_ns) if found.kind == TUMBLING else found
+
+
+def _sides(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise refused(f"{shown(value)} is not a mapping", SIDES, SIDES_IN_CODE)
+    if not MIN_SIDES <= len(value) <= MAX_SIDES:
+        message = f"a join has {MIN_SIDES} to {MAX_SIDES} sides, not {len(value)}"
+        raise refused(message, SIDES, SIDES_IN_CODE)
+    for alias in value:
+        if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
+            remedy = "call the side by a letter, then letters, digits and _"
+            raise refused(f"{shown(alias)} cannot be the name of a side", remedy)
+    return {alias: section(each) for alias, each in value.items()}
+
+
+def _values(value: Any, info: ValidationInfo) -> dict[str, JoinedValue]:
+    return named(
+        value,
+        lambda spelled: _value(or_fields(JoinedValue, spelled, info)),
+        MAX_VALUES,
+        VALUE,
+        VALUE_IN_CODE,
+    )
+
+
+def _value(spelled: Any) -> JoinedValue | Fault:
+    if isinstance(spelled, JoinedValue):
+        side: Any = spelled.side
+        wrong = path_fault(spelled.path)
+        if not isinstance(side, str):
+            wrong = f"{shown(side)} is not the name of a side"
+        return (
+            Fault((), wrong, VALUE, VALUE_IN_CODE)
+            if wrong
+            else spelled._replace(path=tuple(spelled.path))
+        )
+    found = _VALUE.fullmatch(spelled) if isinstance(spelled, str) else None
+    if found is None:
+        return Fault((), f"{shown(spelled)} is not a value of a side", VALUE, VALUE_IN_CODE)
+    return JoinedValue(found[1], tuple(found[2].split(".")))
+
+
+class JoinSettings(AnswerSettings):
+    """What a join is asked for. `clocks` are those of its streams."""
+
+    join: (
+        Annotated[JoinCondition, Given(_condition, {"type": "string", "examples": [*EXAMPLES]})]
+        | None
+    ) = None
+    """The condition under which events belong together."""
+    sides: (
+        Annotated[
+            Mapping[str, SideConfig],
+            BeforeValidator(_sides, json_schema_input_type=dict[str, SideConfig | None]),
+        ]
+        | None
+    ) = None
+    """The sides of a join, by name."""
+    outer: Annotated[Outer, one_of(Outer)] | None = None
+    """Whether events without a partner have a row: none (`inner`), those of the first side
+    (`left`), or all (`full`)."""
+    values: (
+        Annotated[
+            Mapping[str, JoinedValue],
+            Given(_values, {"type": "object", "additionalProperties": {"type": "string"}}),
+        ]
+        | None
+    ) = None
+    """The names of a row's values, and paths that begin with a side."""
+    max_events: Annotated[Count, Unspelled()] = 1_000_000
+    """Events a join or a detector keeps."""
+    max_rows: Annotated[Count, Unspelled()] = 1_000
+    """Rows one event of a join may have."""
+    clocks: Annotated[tuple[ClockConfig, ...], Unspelled()] = (ClockConfig.by_default(),)
+    """How the clocks of its streams are trusted."""
+
+    @property
+    def condition(self) -> JoinCondition:
+        """Return its condition, which it must have."""
+        assert self.join is not None
+        return self.join
+
+    @property
+    def aliases(self) -> list[str]:
+        """Return the names of the sides."""
+        return [*(self.sides or {})]
+
+    @property
+    def is_outer(self) -> bool:
+        """Whether an event without a partner has a row."""
+        return self.outer not in (None, INNER)
+
+    @property
+    def types(self) -> list[str]:
+        """Return the type of the events of each side, "" for all."""
+        return [side.type or "" for side in (self.sides or {}).values()]
+
+    @property
+    def streams(self) -> list[str]:
+        """Return the stream of each side."""
+        return [side.stream or "" for side in (self.sides or {}).values()]
+
+    @property
+    def key_paths(self) -> list[Path | None]:
+        """Return the path of the key of each side into its payload."""
+        return [key_path(side.key or self.key) for side in (self.sides or {}).values()]
+
+    @property
+    def fields(self) -> list[tuple[str, int, Path]]:
+        """Return name, number of the side, and path into its payload of each value."""
+        aliases = self.aliases
+        return [
+            (name, aliases.index(value.side), path_of(value.path))
+            for name, value in (self.values or {}).items()
+        ]
+
+    @property
+    def play(self) -> Play:
+        """Return the widest play of its clocks."""
+        return Play(*map(max, zip(STEADY, *(clock.play for clock in self.clocks), strict=True)))
+
+
+def fingerprint(query: JoinSettings) -> bytes:
+    """Return what is equal for joins whose rows are the same."""
+    kind, *bounds_ns = query.condition
+    sides = [*zip(query.aliases, query.streams, query.types, query.key_paths, strict=True)]
+    what = (kind, *bounds_ns, query.outer or INNER)
+    whole = (query.name, sides, what, query.fields, query.uncertainty or EXPECTED)
+    return repr(whole).encode()
