@@ -16,7 +16,7 @@ from topology.clock.models import Measuring, Rounds
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.journal import Tracked
+from topology.model.kept import Tracked
 from topology.model.operator import NEVER, Plain
 from topology.model.saved import assign, dump, load
 

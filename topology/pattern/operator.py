@@ -417,7 +417,7 @@ class Pattern(InstantOperator):
         return self._engine.snapshot() | self._own_state()
 
     def _own_state(self) -> State:
-        kept = [self._now_ns, self._instant_open, self._frontier.snapshot()]
+        kept = [self._now_ns, self._instant_open, self._frontier.dump()]
         return {TARGETS: [*kept, self._targets.snapshot()], **beginnings_state([self._beginning])}
 
     def changes(self) -> Changes:
@@ -432,7 +432,7 @@ class Pattern(InstantOperator):
         own.pop(SINCE, None)
         if TARGETS in own:
             self._now_ns, self._instant_open, frontier, kept = own.pop(TARGETS)
-            self._frontier.restore(frontier)
+            self._frontier.load(frontier)
             self._targets.restore(kept)
         entries = []
         for event in held:

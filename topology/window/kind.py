@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.journal import Part, StateInParts
+from topology.model.kept import Table
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
@@ -14,13 +16,14 @@ from topology.window.results import WindowEmitter
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WindowKind(StateInParts[Part]):
-    """`expired`, `refused` and `given_up` only grow (`operator`)."""
+class WindowKind:
+    """The windows of one query. `expired`, `refused` and `given_up` only grow; `tables` are what is
+    state of it."""
 
     def __init__(
         self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        super().__init__()
+        self.tables: list[Table[Any, Any]] = []
         self._config = config
         self._makers = makers
         self._frontier = frontier
@@ -53,9 +56,5 @@ class WindowKind(StateInParts[Part]):
     def figures(self) -> Figures:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
-    def load(self, part: Part, state: Plain) -> None:
-        """The frontier is there."""
-        raise NotImplementedError
-
     def loaded(self) -> None:
-        """All parts are there."""
+        """The frontier is there, and so are the tables."""
