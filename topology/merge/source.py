@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
@@ -94,11 +94,14 @@ NONE_MISSING: Final[list[Missing]] = []
 """The missing numbers of a source that never lacked one."""
 
 
+MISSING: Final = list_of(
+    record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)
+)
 SOURCE: Final = Shape(
     "merge.source",
     1,
     lasting_state=INT,
-    _missing=list_of(record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)),
+    _missing=MISSING,
     delays=HISTOGRAM,
     newest_ns=INT,
     error_ns=INT,
@@ -193,6 +196,25 @@ class SourceProgress(Tracked):
     def received(self, received: int) -> None:
         """Behind `late` and `duplicate`; those that wait are taken again."""
         self.released = received - self.late - self.duplicate
+
+    def dump(self) -> list[Any]:
+        return [
+            self.lasting_state,
+            MISSING.dump(self._missing),
+            self.delays.dump(),
+            self.newest_ns,
+            self.error_ns,
+            self.last_arrival_ns,
+            self.blocked,
+            self.said_bye,
+            self.late,
+            self.duplicate,
+            self.received,
+            self.epoch,
+            self.seq,
+            self.woke_ns,
+            self.silence_ns,
+        ]
 
     def settled(self) -> None:
         if not self._missing:

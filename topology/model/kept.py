@@ -178,14 +178,14 @@ class Record(Kind):
         parts = [kind.name for kind in kinds]
         if names:
             parts = [f"{name}:{part}" for name, part in zip(names, parts, strict=True)]
-        is_tuple = not names or (isinstance(make, type) and issubclass(make, tuple))
-        is_plain = is_tuple and all(kind.is_plain for kind in kinds)
-        super().__init__(f"({' '.join(parts)})", is_plain=is_plain)
+        is_flat = all(kind.is_plain for kind in kinds)
+        super().__init__(f"({' '.join(parts)})", is_plain=is_flat and not names)
         self._make = make
         self._kinds = list(kinds)
         self._types = tuple([kind.exact for kind in kinds])
-        self._values = None if is_tuple else values_of(names)
-        self._is_flat = all(kind.is_plain for kind in kinds)
+        self._values = values_of(names) if names else None
+        """Codecs carry tuples, but none of a class of its own."""
+        self._is_flat = is_flat
 
     def dump(self, value: Any) -> Plain:
         values = value if self._values is None else self._values(value)
@@ -308,7 +308,11 @@ class Shape(Kind):
 
     def dump(self, value: Any) -> Plain:
         """Return the row of the object."""
-        values = self._values(value)
+        return value.dump() if isinstance(value, Kept) else self.row(value)
+
+    def row(self, one: Any) -> Plain:
+        """Return the values of its fields."""
+        values = self._values(one)
         if not self._dumped:
             return values
         row = list(values)
@@ -336,7 +340,7 @@ class Shape(Kind):
                     kind.read_into(one, name, value, written)
         except ShapeRefused as wrong:
             raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
-        if isinstance(one, Kept):
+        if isinstance(one, KeptPart):
             one.settled()
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -428,19 +432,10 @@ def written_in(said: Plain, kinds: Iterable[Kind]) -> Written | None:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Kept:
-    """An object whose state is declared by its `SHAPE`."""
+class KeptPart:
+    """An object that has a shape; which one, its owner knows."""
 
     __slots__ = ()
-
-    SHAPE: ClassVar[Shape]
-
-    def dump(self) -> Plain:
-        return self.SHAPE.dump(self)
-
-    def load(self, row: Plain, written: Written | None = None) -> None:
-        """Read the row; for one that is fresh."""
-        self.SHAPE.put(self, row, written)
 
     def settled(self) -> None:
         """All fields are read: an heir derives from them what is no state."""
@@ -448,6 +443,23 @@ class Kept:
     def fresh(self, field: str) -> Any:
         """Return a new part for that field, into which its row is read."""
         raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Kept(KeptPart):
+    """An object whose state is declared by its `SHAPE`."""
+
+    __slots__ = ()
+
+    SHAPE: ClassVar[Shape]
+
+    def dump(self) -> Plain:
+        """Return its row. A class of which there are many may make that by hand, the same."""
+        return self.SHAPE.row(self)
+
+    def load(self, row: Plain, written: Written | None = None) -> None:
+        """Read the row; for one that is fresh."""
+        self.SHAPE.put(self, row, written)
 
 
 # -- tables and whole states -----------------------------------------------------------------------
@@ -608,13 +620,13 @@ class KeptState:
         """Whether the changelog has the shapes, and all rows that did not change since."""
 
     def snapshot(self, one: Any) -> State:
-        state = {SHAPES: described(self._kinds), self._key: self._shape.dump(one)}
+        state = {SHAPES: described(self._kinds), self._key: self._shape.row(one)}
         for table in self._tables.values():
             state |= table.snapshot()
         return state
 
     def changes(self, one: Any) -> Changes:
-        changes: Changes = {self._key: self._shape.dump(one)}
+        changes: Changes = {self._key: self._shape.row(one)}
         if not self.is_asked:
             self.is_asked = True
             changes[SHAPES] = described(self._kinds)

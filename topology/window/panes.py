@@ -13,9 +13,10 @@ derived and no part of the state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, Grid, NumberAndKey, Shape, list_of, optional
+from topology.model.kept import FLAG, INT, Grid, Kept, NumberAndKey, Shape, list_of, optional
 from topology.window.aggregates.cell import Placed
 from topology.window.cells import Makers, RowKind
 from topology.window.config import WindowConfig
@@ -26,7 +27,7 @@ from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
 
 
-class Pane:
+class Pane(Kept):
     """`row` holds what is certainly in the slice, `n` events, and `unsure` what may be: each
     such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
     were unsure the pane is `blurred`: those inside by reference time are in the row, the others
@@ -71,6 +72,10 @@ class Pane:
                 self.add(event, event.values)
         self.unsure = None
         self.blurred = True
+
+    def dump(self) -> list[Any]:
+        unsure = None if self.unsure is None else [UNSURE_EVENT.dump(one) for one in self.unsure]
+        return [self.n, self.row.dump(), unsure, self.blurred]
 
 
 def pane_shape(makers: Makers) -> Shape:

@@ -15,7 +15,7 @@ from topology.answer.frontier import NOT_YET
 from topology.model.kept import (
     FLAG,
     INT,
-    Kept,
+    KeptPart,
     NumberAndKey,
     NumberedTable,
     Shape,
@@ -39,7 +39,7 @@ Results = dict[int, tuple[Current, int, bool]]
 """By start: what was emitted last, up to which end, and whether the session was closed then."""
 
 
-class Envelope(Kept):
+class Envelope(KeptPart):
     """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
     that are not final; also of what is open again, retracted.
     `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.

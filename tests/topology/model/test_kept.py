@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -129,6 +130,10 @@ def test_each_kind_of_field_comes_back_as_it_was() -> None:
     assert again.perhaps.count == 3
     assert again.derived == 1
     assert through_changelog(again.dump()) == through_changelog(one.dump())
+
+
+def test_codecs_carry_what_was_written() -> None:
+    assert marshal.loads(marshal.dumps(whole().dump())) == whole().dump()
 
 
 def test_what_was_written_is_no_longer_the_object() -> None:
