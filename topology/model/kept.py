@@ -295,6 +295,7 @@ class Shape(Kind):
         self.fields = tuple(fields)
         self.kinds = list(fields.values())
         self.dropped = frozenset(dropped)
+        self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._values = values_of(self.fields)
         self._dumped = [(at, kind.dump) for at, kind in enumerate(self.kinds) if not kind.is_plain]
 
@@ -372,14 +373,7 @@ def shapes_in(kinds: Iterable[Kind]) -> dict[str, Shape]:
 
 def described(kinds: Iterable[Kind]) -> Plain:
     """Return what a state says of the shapes that it is written in."""
-    return [
-        [name, shape.number, [[*each] for each in _spelled(shape)]]
-        for name, shape in sorted(shapes_in(kinds).items())
-    ]
-
-
-def _spelled(shape: Shape) -> Iterable[tuple[str, str]]:
-    return zip(shape.fields, [kind.name for kind in shape.kinds], strict=True)
+    return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
 
 class Written:
