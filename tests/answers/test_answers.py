@@ -78,13 +78,13 @@ FAULTS = {
     ),
     "a restart forgets the delays of sources": Fault(
         "merge/source.py",
-        "        self.delays.restore(delays)\n",
+        "    delays=HISTOGRAM,\n",
         "",
         "stream, defaults",
     ),
     "a restart forgets what was emitted": Fault(
         "window/counted.py",
-        "    counted.current = {number: current_of(*current) for number, *current in results}\n",
+        "        current=dict_of(INT, CURRENT),\n",
         "",
         "query, counted",
     ),

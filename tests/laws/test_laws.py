@@ -19,7 +19,7 @@ from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
 from tests.seeds import seeds_of_today
-from topology.merge.source import FIELDS
+from topology.merge.source import SOURCE
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
@@ -291,10 +291,8 @@ def known_blocked(operator: Operator) -> set[str]:
     """Sources whose events wait in REORDER, as MERGE knows."""
     found = set()
     for key, value in operator.snapshot().items():
-        if key.startswith("feed/"):
-            own = value[0] if isinstance(value[0], list) else value  # `thesis` keeps more
-            if own[FIELDS.index("blocked") - len(FIELDS)]:
-                found.add(key.removeprefix("feed/"))
+        if key.startswith("feed/") and value[SOURCE.fields.index("blocked")]:
+            found.add(key.removeprefix("feed/"))
     return found
 
 

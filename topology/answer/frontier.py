@@ -30,43 +30,41 @@ from typing import Final
 from topology.answer.quality_target import QualityTarget
 from topology.answer.rules import EARLY, FINAL, Answer
 from topology.model.event import Event
-from topology.model.saved import Saved
+from topology.model.kept import BIG, Kept, Shape
 
 NOT_YET: Final = -(1 << 66)
 FOR_EVER: Final = 1 << 66
 
 
-class Frontier(Saved):
+FRONTIER: Final = Shape(
+    "frontier",
+    1,
+    watermark_ns=BIG,
+    _announced_ns=BIG,
+    _complete_ns=BIG,
+    error_ns=BIG,
+    _error_all_ns=BIG,
+    goal_ns=BIG,
+    sure_ns=BIG,
+    final_ns=BIG,
+)
+
+
+class Frontier(Kept):
     """Moved by `hear` and `announce`, made to count by `settle` when the instant is over.
     `watermark_ns` is W and `error_ns` E, as they were announced last."""
 
+    SHAPE = FRONTIER
     __slots__ = (
-        "_announced_ns",
+        *FRONTIER.fields,
         "_closes",
-        "_complete_ns",
         "_correct_for_ns",
-        "_error_all_ns",
         "_heeds_errors",
         "_new_source_allowance_ns",
         "_ordered",
         "_target",
-        "error_ns",
-        "final_ns",
-        "goal_ns",
         "proven_ns",
-        "sure_ns",
         "waits_for_final",
-        "watermark_ns",
-    )
-    FIELDS = (
-        "watermark_ns",
-        "_announced_ns",
-        "_complete_ns",
-        "error_ns",
-        "_error_all_ns",
-        "goal_ns",
-        "sure_ns",
-        "final_ns",
     )
 
     def __init__(
@@ -185,7 +183,7 @@ class Frontier(Saved):
             target=self._target,
             ordered=self._ordered,
         )
-        other.restore(self.snapshot())
+        other.load(self.dump())
         for event in watermarks:
             other.announce(event)
         other.settle()

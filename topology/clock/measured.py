@@ -283,9 +283,7 @@ class MeasuredClock(Saved):
 
     def snapshot(self) -> Plain:
         """Bounds and counts; all of it integers, names and lists."""
-        views = [
-            [name, self._arrivals_ns[name], view.snapshot()] for name, view in self._views.items()
-        ]
+        views = [[name, self._arrivals_ns[name], view.dump()] for name, view in self._views.items()]
         return [super().snapshot(), views]
 
     def restore(self, state: Plain) -> None:
@@ -295,7 +293,7 @@ class MeasuredClock(Saved):
         self._arrivals_ns = {}
         for name, arrival_ns, view_state in views:
             view = self._views[name] = ServerView(self._config)
-            view.restore(view_state)
+            view.load(view_state)
             self._arrivals_ns[name] = arrival_ns
 
 

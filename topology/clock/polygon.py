@@ -33,7 +33,7 @@ from bisect import bisect_left
 from math import ceil, floor, inf
 from typing import Final
 
-from topology.model.saved import Saved
+from topology.model.kept import INT, Kept, Shape, list_of
 
 MAX_BOUNDS: Final = 32
 """Bounds of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
@@ -45,11 +45,14 @@ NO_AREA: Final = 1e-15
 """A nanosecond times 1e-15: corners that are one point but for rounding."""
 
 
-class Bounds(Saved):
+BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_of(INT))
+
+
+class Bounds(Kept):
     """D <= `values_ns[i]` at `times_ns[i]` of the source, in the order of time."""
 
-    __slots__ = ("_skew_ppb", "times_ns", "values_ns")
-    FIELDS = ("times_ns", "values_ns")
+    SHAPE = BOUNDS
+    __slots__ = (*BOUNDS.fields, "_skew_ppb")
 
     def __init__(self, skew_ppb: int) -> None:
         self._skew_ppb = skew_ppb

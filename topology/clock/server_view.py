@@ -40,13 +40,13 @@ reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; mem
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import most_covered
-from topology.clock.polygon import PPB, Bounds, Polygon, guess_of, polygon_of
+from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
 from topology.clock.settings import STALE_AFTER_NS, ClockConfig
-from topology.model.saved import Saved
+from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
 """Fewer are no answer; so many must agree on a jump."""
@@ -109,19 +109,25 @@ class OffsetSpan:
         self.low_end_ns, self.guess_end_ns, self.high_end_ns = end
 
 
-class Belief(Saved):
+ROUND: Final = record(
+    Round, sent_ns=INT, upper_ns=INT, received_ns=INT, lower_ns=INT, server_ns=INT, lag_ns=INT
+)
+BELIEF: Final = Shape(
+    "clock.belief",
+    1,
+    _first_three=list_of(list_of(INT)),
+    newest=optional(ROUND),
+    received_ns=INT,
+    _uppers=BOUNDS,
+    _lowers=BOUNDS,
+)
+
+
+class Belief(Kept):
     """Rounds that agree: what they leave possible, and how old they are."""
 
-    __slots__ = (
-        "_config",
-        "_first_three",
-        "_guess",
-        "_lowers",
-        "_uppers",
-        "newest",
-        "polygon",
-        "received_ns",
-    )
+    SHAPE = BELIEF
+    __slots__ = (*BELIEF.fields, "_config", "_guess", "polygon")
 
     def __init__(self, config: ClockConfig) -> None:
         self._config = config
@@ -233,36 +239,30 @@ class Belief(Saved):
         span = self.span(cell_start(ts_ns))
         return min(span.low_ns, span.low_end_ns), max(span.high_ns, span.high_end_ns)
 
-    def snapshot(self) -> list[Any]:
-        newest = None if self.newest is None else list(self.newest)
-        bounds = [self._uppers.snapshot(), self._lowers.snapshot()]
-        return [self._first_three.copy(), newest, self.received_ns, *bounds]
-
-    def restore(self, state: Any) -> None:
-        first_three, newest, self.received_ns, uppers, lowers = state
-        self._first_three = [list(each) for each in first_three]
-        self._uppers.restore(uppers)
-        self._lowers.restore(lowers)
-        if newest is not None:
-            self.newest = Round(*newest)
+    def settled(self) -> None:
+        if self.newest is not None:
             self.polygon = left_by(self._uppers, self._lowers, self._config)
 
 
-class ServerView(Saved):
+SERVER_VIEW: Final = Shape(
+    "clock.server_view",
+    1,
+    belief=BELIEF,
+    doubted=list_of(ROUND),
+    suspect=FLAG,
+    floor_ns=INT,
+    false_rounds=INT,
+    late_rounds=INT,
+    jumps=INT,
+)
+
+
+class ServerView(Kept):
     """`false_rounds`, `late_rounds` and `jumps` count; `floor_ns` is the server's time up
     to which rounds belong to a clock segment that is over."""
 
-    __slots__ = (
-        "_config",
-        "belief",
-        "doubted",
-        "false_rounds",
-        "floor_ns",
-        "jumps",
-        "late_rounds",
-        "suspect",
-    )
-    FIELDS = ("belief", "suspect", "floor_ns", "false_rounds", "late_rounds", "jumps")
+    SHAPE = SERVER_VIEW
+    __slots__ = (*SERVER_VIEW.fields, "_config")
 
     def __init__(self, config: ClockConfig) -> None:
         self._config = config
@@ -391,14 +391,6 @@ class ServerView(Saved):
         if gap_ns <= self._config.sync_window_ns:
             self.false_rounds += old.rounds
         return AGREES
-
-    def snapshot(self) -> list[Any]:
-        return [super().snapshot(), [list(each) for each in self.doubted]]
-
-    def restore(self, state: Any) -> None:
-        own, doubted = state
-        super().restore(own)
-        self.doubted = [Round(*each) for each in doubted]
 
 
 def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:

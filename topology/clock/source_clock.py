@@ -15,7 +15,7 @@ from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
 from topology.clock.models import Measuring, Rounds
 from topology.clock.one_way import OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.journal import Tracked
+from topology.model.kept import Tracked
 from topology.model.operator import NEVER, Plain
 from topology.model.sample import Sample
 from topology.model.saved import assign, dump, load

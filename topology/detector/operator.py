@@ -405,7 +405,7 @@ class Detecting(KeepingQuery):
             self._now_ns,
             self._instant_open,
             self.load.snapshot(),
-            self._frontier.snapshot(),
+            self._frontier.dump(),
             dump_key(self.unit.reached),
             dump_key(self.unit.confirmed),
             self.unit.known(),
@@ -419,7 +419,7 @@ class Detecting(KeepingQuery):
         own = state[OWN]
         self._now_ns, self._instant_open = own[0], own[1]
         self.load.restore(own[2])
-        self._frontier.restore(own[3])
+        self._frontier.load(own[3])
         self.unit.reached = load_key(own[4])
         self.unit.confirmed = load_key(own[5])
         self.unit.know(own[6])

@@ -229,11 +229,11 @@ class Frontiers:
 
     def snapshot(self) -> Plain:
         kept = None if self.target is None else self.target.snapshot()
-        return [[frontier.snapshot() for frontier in self._all], kept]
+        return [[frontier.dump() for frontier in self._all], kept]
 
     def restore(self, state: Plain) -> None:
         for frontier, times in zip(self._all, state[FRONTIERS], strict=True):
-            frontier.restore(times)
+            frontier.load(times)
         if self.target is not None:
             self.target.restore(state[TARGET])
         self._sum_up()

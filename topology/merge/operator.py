@@ -631,7 +631,7 @@ class Merge(StepByStep):
 
     def snapshot(self) -> State:
         state: State = {
-            PROGRESS + source: progress.snapshot() for source, progress in self._sources.items()
+            PROGRESS + source: progress.dump() for source, progress in self._sources.items()
         }
         state[STREAM] = self._stream_state()
         return state
@@ -655,7 +655,7 @@ class Merge(StepByStep):
             if key != STREAM:
                 source = key[len(PROGRESS) :]
                 progress = self._new_progress(source)
-                progress.restore(value)
+                progress.load(value)
                 self._known.add(progress)
                 self._watermark.note(progress)
                 self._bounds.restored(progress)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.histogram import Histogram
-from topology.model.journal import Tracked
+from topology.model.histogram import HISTOGRAM, Histogram
+from topology.model.kept import FLAG, INT, Shape, Tracked, list_of, record
 from topology.model.operator import NEVER
-from topology.model.saved import assign
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source that has sent nothing yet."""
@@ -91,12 +89,33 @@ class Missing:
             left.append(Missing(epoch, number + 1, self.last, from_ns, after_ns))
         return left
 
-    def snapshot(self) -> Any:
-        return [self.epoch, self.first, self.last, self.before_ns, self.after_ns]
-
 
 NONE_MISSING: Final[list[Missing]] = []
 """The missing numbers of a source that never lacked one."""
+
+
+MISSING: Final = list_of(
+    record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)
+)
+SOURCE: Final = Shape(
+    "merge.source",
+    1,
+    lasting_state=INT,
+    _missing=MISSING,
+    delays=HISTOGRAM,
+    newest_ns=INT,
+    error_ns=INT,
+    last_arrival_ns=INT,
+    blocked=FLAG,
+    said_bye=FLAG,
+    late=INT,
+    duplicate=INT,
+    received=INT,
+    epoch=INT,
+    seq=INT,
+    woke_ns=INT,
+    silence_ns=INT,
+)
 
 
 class SourceProgress(Tracked):
@@ -104,6 +123,7 @@ class SourceProgress(Tracked):
     error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
     `_missing`: how many numbers below it never came."""
 
+    SHAPE = SOURCE
     __slots__ = (
         "_missing",
         "blocked",
@@ -159,8 +179,47 @@ class SourceProgress(Tracked):
         self._missing = NONE_MISSING
 
     @property
+    def lasting_state(self) -> int:
+        """The state after a restore: all that are live begin as KEYED."""
+        return self.state if self.state >= AWAITED else KEYED
+
+    @lasting_state.setter
+    def lasting_state(self, state: int) -> None:
+        self.state = state
+
+    @property
     def received(self) -> int:
+        """All that has come; it is state, so to release an event changes nothing."""
         return self.released + self.late + self.duplicate + len(self.queue)
+
+    @received.setter
+    def received(self, received: int) -> None:
+        """Behind `late` and `duplicate`; those that wait are taken again."""
+        self.released = received - self.late - self.duplicate
+
+    def dump(self) -> list[Any]:
+        return [
+            self.lasting_state,
+            MISSING.dump(self._missing),
+            self.delays.dump(),
+            self.newest_ns,
+            self.error_ns,
+            self.last_arrival_ns,
+            self.blocked,
+            self.said_bye,
+            self.late,
+            self.duplicate,
+            self.received,
+            self.epoch,
+            self.seq,
+            self.woke_ns,
+            self.silence_ns,
+        ]
+
+    def settled(self) -> None:
+        if not self._missing:
+            self._missing = NONE_MISSING
+        self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""
@@ -273,36 +332,3 @@ class SourceProgress(Tracked):
     def complete_ns(self) -> int:
         """Heard without a hole up to here."""
         return self._missing[0].before_ns if self._missing else self.newest_ns
-
-    # -- state: what is received is in it, so to be released changes nothing -----------------------
-
-    def snapshot(self) -> Any:
-        state = self.state if self.state >= AWAITED else KEYED
-        missing = [each.snapshot() for each in self._missing]
-        return [state, missing, self.delays.snapshot(), self.received, *_values(self)]
-
-    def restore(self, state: Any) -> None:
-        self.state, missing, delays, received, *values = state
-        assign(self, FIELDS, values)
-        self.released = received - self.late - self.duplicate  # less those that wait, as they come
-        if missing:
-            self._missing = [Missing(*each) for each in missing]
-        self.delays.restore(delays)
-        self.warm = self.delays.trials >= WARM_DELAYS
-
-
-FIELDS: Final = (
-    "newest_ns",
-    "error_ns",
-    "last_arrival_ns",
-    "blocked",
-    "said_bye",
-    "late",
-    "duplicate",
-    "epoch",
-    "seq",
-    "woke_ns",
-    "silence_ns",
-)
-_values: Final = attrgetter(*FIELDS)
-"""What is state of a source besides."""

@@ -126,5 +126,5 @@ class KnownSources:
     def changes(self) -> Changes:
         changes: Changes = {**self.journal.take_removed()}
         for progress in self.journal.take_changed():
-            changes[PROGRESS + progress.source] = progress.snapshot()
+            changes[PROGRESS + progress.source] = progress.dump()
         return changes

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.model.saved import Saved
+from topology.model.kept import INT, Kept, Shape, dict_of
 
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
@@ -40,7 +40,10 @@ def upper_edge_ns(bucket: int) -> int:
     return (((bucket & 7) + 9) << shift) - 1
 
 
-class Histogram(Saved):
+HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=dict_of(INT, INT))
+
+
+class Histogram(Kept):
     """Samples, the number of trials they come from, and the edge of their tail.
 
     `edge_ns()` is the smallest upper edge w with
@@ -48,7 +51,8 @@ class Histogram(Saved):
     (holes that never filled) make the edge smaller.
     """
 
-    __slots__ = ("_above", "_counts", "_edge_ns", "_index", "_trials", "miss_ppm", "since_halved")
+    SHAPE = HISTOGRAM
+    __slots__ = (*HISTOGRAM.fields, "_above", "_edge_ns", "_index", "miss_ppm")
 
     def __init__(self, miss_ppm: int) -> None:
         self.miss_ppm = miss_ppm
@@ -150,11 +154,9 @@ class Histogram(Saved):
         self._counts = {b: n // 2 for b, n in self._counts.items() if n > 1}
         self._above = sum(n for b, n in self._counts.items() if b > self._index)
 
-    def snapshot(self) -> Any:
+    def dump(self) -> list[Any]:
         return [self._trials, self.since_halved, list(self._counts.items())]
 
-    def restore(self, state: Any) -> None:
-        self._trials, self.since_halved, counts = state
-        self._counts = dict(counts)
+    def settled(self) -> None:
         self._index = self._edge_ns = 0
         self._above = sum(n for b, n in self._counts.items() if b > 0)

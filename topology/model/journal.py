@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
+from topology.model.kept import Tracked
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Plain, State
 
@@ -69,17 +70,6 @@ def name_of(part: Part | str) -> str:
 def part_of(name: str) -> Part:
     kind, number, key = name.split("/", 2)
     return kind, int(number), key
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Tracked:
-    """`dirty`: its state has changed since the last checkpoint. Set by the journal alone."""
-
-    __slots__ = ("dirty", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.dirty = False
 
 
 T = TypeVar("T", bound=Tracked)

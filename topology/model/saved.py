@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from topology.model.kept import Kept
 from topology.model.native import mypyc_attr
 
 _FITS: Final = 1 << 63
@@ -48,6 +49,8 @@ def load(one: Any, fields: Sequence[str], state: Any) -> None:
         fresh: Any = getattr(one, name)
         if isinstance(fresh, Saved):
             fresh.restore(value)
+        elif isinstance(fresh, Kept):
+            fresh.load(value)
         else:
             setattr(one, name, _like(fresh, value))
 
@@ -64,6 +67,8 @@ def _plain(value: Any) -> Any:
         return value if -_FITS <= value < _FITS else [hex(value)]
     if isinstance(value, Saved):
         return value.snapshot()
+    if isinstance(value, Kept):
+        return value.dump()
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, set):

@@ -340,7 +340,7 @@ class Pattern(InstantOperator):
         return self._engine.snapshot() | self._own_state()
 
     def _own_state(self) -> State:
-        kept = [self._now_ns, self._instant_open, self._frontier.snapshot()]
+        kept = [self._now_ns, self._instant_open, self._frontier.dump()]
         return {TARGETS: [*kept, self._targets.snapshot()], **beginnings_state([self._beginning])}
 
     def changes(self) -> Changes:
@@ -355,7 +355,7 @@ class Pattern(InstantOperator):
         own.pop(SINCE, None)
         if TARGETS in own:
             self._now_ns, self._instant_open, frontier, kept = own.pop(TARGETS)
-            self._frontier.restore(frontier)
+            self._frontier.load(frontier)
             self._targets.restore(kept)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(own, entries)

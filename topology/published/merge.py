@@ -10,21 +10,28 @@ is none. S. Rajendran, thesis, 3.1; reorder_drift_merge.md 3.1. Cost: O(sources)
 from __future__ import annotations
 
 from heapq import heappop, heapreplace
-from typing import Any
+from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.operator import Merge
-from topology.merge.source import BEHIND, OUT, SourceProgress
+from topology.merge.source import BEHIND, OUT, SOURCE, SourceProgress
+from topology.model.kept import INT, optional
 from topology.model.operator import NEVER, Figures
 from topology.model.outcome import Step
-from topology.published.smoothed import Smoothed
+from topology.published.smoothed import SMOOTHED, Smoothed
 
 OLD_WEIGHT_PPM = 600_000
+
+
+PACED_SOURCE: Final = SOURCE.with_more(
+    "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)
+)
 
 
 class PacedProgress(SourceProgress):
     """A source whose pace is measured."""
 
+    SHAPE = PACED_SOURCE
     __slots__ = ("_pace", "_spoke_ns", "empty_since_ns")
 
     def __init__(self, source: str, miss_ppm: int) -> None:
@@ -52,16 +59,11 @@ class PacedProgress(SourceProgress):
             wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
         return self.empty_since_ns + wait_ns
 
-    def snapshot(self) -> Any:
-        pace = self._pace.snapshot() if self._pace is not None else None
-        return [super().snapshot(), self.empty_since_ns, self._spoke_ns, pace]
+    def dump(self) -> Any:
+        return self.SHAPE.row(self)
 
-    def restore(self, state: Any) -> None:
-        progress, self.empty_since_ns, self._spoke_ns, pace = state
-        super().restore(progress)
-        if pace is not None:
-            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
-            self._pace.restore(pace)
+    def fresh(self, field: str) -> Smoothed:
+        return Smoothed(OLD_WEIGHT_PPM, against_new=True)
 
 
 class PacedBounds(SourceBounds):

@@ -78,14 +78,14 @@ class Thesis(Timeout):
 
     def snapshot(self) -> Any:
         own = [self._filled, self._opened, *self._direct, self._direct_ns]
-        return [own, self._inter.snapshot(), self._buffered.snapshot()]
+        return [own, self._inter.dump(), self._buffered.dump()]
 
     def restore(self, state: Any) -> None:
         own, inter, buffered = state
         self._filled, self._opened, epoch, seq, self._direct_ns = own
         self._direct = (epoch, seq)
-        self._inter.restore(inter)
-        self._buffered.restore(buffered)
+        self._inter.load(inter)
+        self._buffered.load(buffered)
 
 
 class PacedBuffer(NumberedBuffer):

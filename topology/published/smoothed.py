@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 from topology.model.histogram import PPM
+from topology.model.kept import INT, Kept, Shape
+
+SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, deviation_ns=INT)
 
 
-class Smoothed:
+class Smoothed(Kept):
     """Average and deviation of a time, smoothed. `old_weight_ppm` weighs the past.
 
     (3.2)-(3.5): the first sample is the average, the second gives the first
@@ -15,7 +18,8 @@ class Smoothed:
     holds the sample, as printed; RFC 6298 takes the one before.
     """
 
-    __slots__ = ("_against_new", "_old_weight_ppm", "average_ns", "deviation_ns", "samples")
+    SHAPE = SMOOTHED
+    __slots__ = (*SMOOTHED.fields, "_against_new", "_old_weight_ppm")
 
     def __init__(self, old_weight_ppm: int, against_new: bool) -> None:
         self._old_weight_ppm = old_weight_ppm
@@ -37,9 +41,3 @@ class Smoothed:
             self.deviation_ns = distance
         else:
             self.deviation_ns = (old * self.deviation_ns + (PPM - old) * distance) // PPM
-
-    def snapshot(self) -> Any:
-        return [self.samples, self.average_ns, self.deviation_ns]
-
-    def restore(self, state: Any) -> None:
-        self.samples, self.average_ns, self.deviation_ns = state

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.journal import Tracked
+from topology.model.kept import Tracked
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
 from topology.reorder.settings import ReorderConfig

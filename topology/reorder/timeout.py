@@ -94,11 +94,11 @@ class FillTimes:
         return wait_ns
 
     def snapshot(self) -> Any:
-        return [self.warm, self._filled, self._opened, self.histogram.snapshot()]
+        return [self.warm, self._filled, self._opened, self.histogram.dump()]
 
     def restore(self, state: Any) -> None:
         self.warm, self._filled, self._opened, histogram = state
-        self.histogram.restore(histogram)
+        self.histogram.load(histogram)
 
 
 class Miss(Timeout):

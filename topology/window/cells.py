@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from topology.model.kept import Kind, Written, row_of
 from topology.model.operator import Plain
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import AggregateCell, Placed
@@ -87,10 +88,20 @@ class Makers:
         row.add(values, event)
         return row
 
-    def load(self, states: Sequence[Plain]) -> AggregateRow:
-        """What `AggregateRow.dump` gave."""
-        row = self.row()
-        row.load(states)
+
+class RowKind(Kind):
+    """The kind of rows that these makers make."""
+
+    def __init__(self, makers: Makers) -> None:
+        super().__init__("aggregates", is_plain=False)
+        self._makers = makers
+
+    def dump(self, value: AggregateRow) -> Plain:
+        return value.dump()
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> AggregateRow:
+        row = self._makers.row()
+        row.load(row_of(plain, self))
         return row
 
 

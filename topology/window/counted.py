@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
-from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
-from topology.window.cells import Makers
-from topology.window.results import Current, current_of
+from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
+from topology.window.cells import Makers, RowKind
+from topology.window.results import CURRENT, Current
 from topology.window.row import AggregateRow
-from topology.window.unsure.event import UnsureEvent, loaded
+from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -35,6 +34,7 @@ class Counted:
         "first_ns",
         "floor",
         "folded",
+        "is_touched",
         "kept",
         "latest_ns",
         "least_ns",
@@ -56,6 +56,7 @@ class Counted:
         self.emitted = 0
         self.current: dict[int, Current] = {}
         self.anew_from = 0
+        self.is_touched = False
 
     @property
     def full(self) -> int:
@@ -154,40 +155,25 @@ class Counted:
             self.floor = place(event)
         del self.kept[:n]
 
-    def dump(self) -> Plain:
-        times = (self.first_ns, self.least_ns, self.latest_ns, self.before_ns, self.error_ns)
-        return [
-            self.folded,
-            self.row.dump(),
-            [packed(time_ns) for time_ns in times],
-            [event.dump() for event in self.kept],
-            [packed(part) for part in self.floor],
-            self.emitted,
-            [
-                [number, current.revision, current.content]
-                for number, current in sorted(self.current.items())
-            ],
-            self.anew_from,
-        ]
 
-
-def restored(state: Plain, size: int, makers: Makers) -> Counted:
-    folded, row, times, kept, floor, emitted, results, anew_from = state
-    counted = Counted(size, makers.load(row))
-    counted.folded = folded
-    (
-        counted.first_ns,
-        counted.least_ns,
-        counted.latest_ns,
-        counted.before_ns,
-        counted.error_ns,
-    ) = (unpacked(time_ns) for time_ns in times)
-    counted.kept = [loaded(event) for event in kept]
-    counted.floor = (unpacked(floor[0]), floor[1], floor[2], floor[3])
-    counted.emitted = emitted
-    counted.current = {number: current_of(*current) for number, *current in results}
-    counted.anew_from = anew_from
-    return counted
+def counted_shape(makers: Makers) -> Shape:
+    return Shape(
+        "window.counted",
+        1,
+        folded=INT,
+        row=RowKind(makers),
+        first_ns=BIG,
+        least_ns=BIG,
+        latest_ns=BIG,
+        before_ns=BIG,
+        error_ns=INT,
+        kept=list_of(UNSURE_EVENT),
+        floor=tuple_of(BIG, TEXT, INT, INT),
+        emitted=INT,
+        current=dict_of(INT, CURRENT),
+        anew_from=INT,
+        is_touched=FLAG,
+    )
 
 
 def place(event: UnsureEvent) -> Any:

@@ -26,16 +26,13 @@ forgotten: their count would begin anew. Cost per event O(log kept), per window 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.journal import Part
-from topology.model.operator import Figures, Plain
+from topology.model.kept import Table
+from topology.model.operator import Figures
 from topology.model.timers import Timers
 from topology.window.cells import Makers
-from topology.window.counted import Counted, place, restored
+from topology.window.counted import Counted, counted_shape, place
 from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
@@ -43,7 +40,17 @@ from topology.window.settings import WindowSettings
 from topology.window.unsure.event import unsure_of
 from topology.window.unsure.measure import Measure
 
-COUNTED: Final = "count"
+
+class CountedKeys(Table[str, Counted]):
+    """What is counted of each key."""
+
+    def __init__(self, query: WindowSettings, makers: Makers) -> None:
+        super().__init__("count/", counted_shape(makers))
+        self._size = query.windows.events
+        self._makers = makers
+
+    def fresh(self, key: str) -> Counted:
+        return Counted(self._size, self._makers.row())
 
 
 class Counting(WindowKind):
@@ -56,7 +63,9 @@ class Counting(WindowKind):
         self._size = query.windows.events
         self._max_recount = query.max_recount
         self._measure = Measure(query, makers)
-        self._keys: dict[str, Counted] = {}
+        self._counted = CountedKeys(query, makers)
+        self._keys = self._counted.rows
+        self.tables = [self._counted]
         self._touched: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
@@ -73,7 +82,7 @@ class Counting(WindowKind):
                 self.refused += 1
                 return
             counted = self._keys[key] = Counted(self._size, self._makers.row())
-            self._note(key)
+            self._counted.note(key)
         mine = unsure_of(event, values)
         if not self._heeds_errors:
             mine.error_ns = 0
@@ -83,15 +92,13 @@ class Counting(WindowKind):
         counted.insert(mine)
         self.kept += 1
         self._touched[key] = None
-        self._note(key)
+        counted.is_touched = True
+        self._counted.note(key)
         if len(counted.kept) > self._max_recount:
             if self._foldable(counted) == 0:  # for want of room, before the frontier is there
                 counted.emitted += 1
             self._emit_due(key, counted)
             self._fold(key, counted, min(1, self._foldable(counted)))
-
-    def _note(self, key: str) -> None:
-        self.note((COUNTED, 0, key))
 
     # -- emitting ---------------------------------------------------------------------------------
 
@@ -100,8 +107,10 @@ class Counting(WindowKind):
         due.update(self._ending.due(self._frontier.final_ns))
         for key in sorted(due):
             counted = self._keys[key]
-            if self._touched.pop(key, self) is None:
-                self._note(key)
+            if counted.is_touched:
+                counted.is_touched = False
+                del self._touched[key]
+                self._counted.note(key)
             self._emit_due(key, counted)
             final = counted.passed(self._frontier.final_ns)
             self._fold(key, counted, min(final, self._foldable(counted)))
@@ -135,7 +144,7 @@ class Counting(WindowKind):
         if number != counted.anew_from:
             counted.anew_from = number
             counted.emitted = max(counted.emitted, number)
-            self._note(key)
+            self._counted.note(key)
 
     def _may_emit(self, latest_ns: int) -> bool:
         frontier = self._frontier
@@ -165,7 +174,7 @@ class Counting(WindowKind):
             counted.current.pop(number, None)
         else:
             counted.current[number] = current
-        self._note(key)
+        self._counted.note(key)
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -181,24 +190,16 @@ class Counting(WindowKind):
             counted.current.pop(number, None)
         counted.fold(n, self._makers)
         self.kept -= n
-        self._note(key)
+        self._counted.note(key)
 
     # -- state -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {"windows": len(self._keys), "retained": self.kept, **super().figures()}
 
-    def parts(self) -> Iterable[Part]:
-        for key in self._keys:
-            yield COUNTED, 0, key
-
-    def peek(self, part: Part) -> Plain:
-        return [self._keys[part[2]].dump(), part[2] in self._touched]
-
-    def load(self, part: Part, state: Plain) -> None:
-        counted_state, is_touched = state
-        counted = self._keys[part[2]] = restored(counted_state, self._size, self._makers)
-        self.kept += len(counted.kept)
-        if is_touched:
-            self._touched[part[2]] = None
-        self._await(part[2], counted)
+    def loaded(self) -> None:
+        for key, counted in self._keys.items():
+            self.kept += len(counted.kept)
+            if counted.is_touched:
+                self._touched[key] = None
+            self._await(key, counted)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.journal import Part, StateInParts
+from topology.model.kept import Table
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
 from topology.window.cells import Makers
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
@@ -14,13 +16,14 @@ from topology.window.settings import WindowSettings
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WindowKind(StateInParts[Part]):
-    """`expired`, `refused` and `given_up` only grow (`operator`)."""
+class WindowKind:
+    """The windows of one query. `expired`, `refused` and `given_up` only grow; `tables` are what is
+    state of it."""
 
     def __init__(
         self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        super().__init__()
+        self.tables: list[Table[Any, Any]] = []
         self._max_windows = query.max_windows
         self._max_edge_events = query.max_edge_events
         self._early_ns = query.emits_every_ns
@@ -56,9 +59,5 @@ class WindowKind(StateInParts[Part]):
     def figures(self) -> Figures:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
-    def load(self, part: Part, state: Plain) -> None:
-        """The frontier is there."""
-        raise NotImplementedError
-
     def loaded(self) -> None:
-        """All parts are there."""
+        """The frontier is there, and so are the tables."""

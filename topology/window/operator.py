@@ -39,16 +39,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import NOT_YET, Frontier
+from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
-from topology.model.journal import part_of
+from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.model.saved import dump, load
 from topology.query.beginning import (
-    SINCE,
     QueryBeginning,
     beginnings_state,
     restore_beginnings,
@@ -83,7 +81,9 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
     SESSION: Sessions,
     COUNT: Counting,
 }
-FIELDS: Final = ("_now_ns", "_instant_open", "_early_due_ns", "_frontier")
+WINDOWS: Final = Shape(
+    "window", 1, _now_ns=INT, _instant_open=FLAG, _early_due_ns=INT, _frontier=FRONTIER
+)
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "windows": Figure("Windows that are open or retained for corrections"),
@@ -174,6 +174,7 @@ class Windows(QueryOperator):
         makers = self._makers = Makers([*query.outputs.values()], known, plain=plain)
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
+        self._kept = KeptState(QUERY, WINDOWS, self._windows.tables)
         self._has_plain_case = plain and has_plain_case(query, ordered=ordered)
         self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER
@@ -336,37 +337,33 @@ class Windows(QueryOperator):
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.policy.parts()
-        return self._windows.snapshot() | _of_target(of_target) | self._query_state()
+        return self._kept.snapshot(self) | _of_target(of_target) | self._query_state()
 
     def changes(self) -> Changes:
         target = self._target
         of_target: Changes = {} if target is None else target.policy.changed_parts()
-        if target is not None and not self._windows.is_asked:
+        if target is not None and not self._kept.is_asked:
             of_target = {**target.policy.parts()}
         stale, self._stale = self._stale, {}
-        return stale | self._windows.changes() | _of_target(of_target) | self._query_state()
+        return stale | self._kept.changes(self) | _of_target(of_target) | self._query_state()
 
     def _query_state(self) -> State:
-        own = {QUERY: dump(self, FIELDS), **beginnings_state(self.beginnings)}
+        own = beginnings_state(self.beginnings)
         return own if self._target is None else {**own, TARGET: self._target.snapshot()}
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         restore_beginnings(self.beginnings, state, is_known=QUERY in state)
-        if QUERY in state:
-            load(self, FIELDS, state[QUERY])
+        others = self._kept.restore(self, state)
         of_target: State = {}
-        for name, value in state.items():
+        for name, value in others.items():
             if name.startswith(OF_TARGET):
                 of_target[name[len(OF_TARGET) :]] = value
-            elif name not in (QUERY, TARGET, SINCE):
-                self._windows.load(part_of(name), value)
         target = self._target
         if TARGET in state and (
             target is None or not target.restore_parts(state[TARGET], of_target)
         ):
             self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
         self._windows.loaded()
-        self._windows.restored()
 
 
 def _of_target(parts: Mapping[str, Plain]) -> Changes:

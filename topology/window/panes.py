@@ -13,20 +13,21 @@ derived and no part of the state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from topology.model.event import Event
-from topology.model.operator import Plain
+from topology.model.kept import FLAG, INT, Grid, Kept, NumberAndKey, Shape, list_of, optional
 from topology.window.aggregates.cell import Placed
-from topology.window.cells import Makers
+from topology.window.cells import Makers, RowKind
 from topology.window.reading import Columns, Values
 from topology.window.row import AggregateRow
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
-from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
+from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
 
 
-class Pane:
+class Pane(Kept):
     """`row` holds what is certainly in the slice, `n` events, and `unsure` what may be: each
     such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
     were unsure the pane is `blurred`: those inside by reference time are in the row, the others
@@ -72,28 +73,31 @@ class Pane:
         self.unsure = None
         self.blurred = True
 
-    def dump(self) -> Plain:
-        unsure = [event.dump() for event in self.unsure or ()]
+    def dump(self) -> list[Any]:
+        unsure = None if self.unsure is None else [UNSURE_EVENT.dump(one) for one in self.unsure]
         return [self.n, self.row.dump(), unsure, self.blurred]
 
 
-def restored(state: Plain, makers: Makers) -> Pane:
-    n, row, unsure, blurred = state
-    pane = Pane(makers.load(row))
-    pane.n = n
-    pane.unsure = [loaded(event) for event in unsure] or None
-    pane.blurred = blurred
-    return pane
+def pane_shape(makers: Makers) -> Shape:
+    return Shape(
+        "window.pane",
+        1,
+        n=INT,
+        row=RowKind(makers),
+        unsure=optional(list_of(UNSURE_EVENT)),
+        blurred=FLAG,
+    )
 
 
 Held = list[tuple[int, Pane]]
 """What one key has in the slices of one window, rising."""
 
 
-class Panes:
-    """`by_slice` is there to be read."""
+class Panes(Grid[Pane]):
+    """The panes of a query by slice and key; `by_number` is there to be read."""
 
     def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
+        super().__init__("pane/", pane_shape(makers))
         self._makers = makers
         self._measure = Measure(query, makers)
         self._slices = slices
@@ -101,29 +105,27 @@ class Panes:
         self._is_sliding = slices.size_ns != slices.every_ns
         self._held_from_ns: int | None = None
         self._held: list[int] = []
-        self.by_slice: dict[int, dict[str, Pane]] = {}
         self.count = 0
 
-    def get(self, slice_ns: int, key: str) -> Pane | None:
-        keys = self.by_slice.get(slice_ns)
-        return keys.get(key) if keys is not None else None
+    def fresh(self, key: str) -> Pane:
+        return Pane(self._makers.row())
 
     def open(self, slice_ns: int, key: str) -> Pane:
         pane = Pane(self._makers.row())
-        self.put(slice_ns, key, pane)
+        self.put((slice_ns, key), pane)
         return pane
 
-    def put(self, slice_ns: int, key: str, pane: Pane) -> None:
-        keys = self.by_slice.get(slice_ns)
+    def put(self, key: NumberAndKey, row: Pane) -> None:
+        keys = self.by_number.get(key[0])
         if keys is None:
-            keys = self.by_slice[slice_ns] = {}
+            keys = self.by_number[key[0]] = {}
             self._held_from_ns = None
-        keys[key] = pane
+        keys[key[1]] = row
         self.count += 1
 
     def drop(self, slice_ns: int) -> Iterable[str]:
-        """The keys it had."""
-        keys = self.by_slice.pop(slice_ns)
+        """Forget a slice; return the keys it had."""
+        keys = self.by_number.pop(slice_ns)
         self.count -= len(keys)
         self._held_from_ns = None
         return keys
@@ -142,15 +144,15 @@ class Panes:
         """The keys of the window that starts there."""
         found: set[str] = set()
         for slice_ns in self._within(start_ns):
-            found.update(self.by_slice[slice_ns])
+            found.update(self.by_number[slice_ns])
         return found
 
     def _within(self, start_ns: int) -> list[int]:
         """The slices of a window that hold anything, rising."""
         if not self._is_sliding:
-            return [start_ns] if start_ns in self.by_slice else []
+            return [start_ns] if start_ns in self.by_number else []
         if self._held_from_ns != start_ns:
-            self._held = self._slices.held(self.by_slice, start_ns)
+            self._held = self._slices.held(self.by_number, start_ns)
             self._held_from_ns = start_ns
         return self._held
 
@@ -161,7 +163,7 @@ class Panes:
         certain = 0
         is_blurred = has_unsure = False
         for slice_ns in self._within(start_ns):
-            pane = self.by_slice[slice_ns].get(key)
+            pane = self.by_number[slice_ns].get(key)
             if pane is not None:
                 held.append((slice_ns, pane))
                 certain += pane.n

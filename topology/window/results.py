@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
+from topology.model.kept import FLAG, INT, record
 from topology.model.result import (
     CONFIRMED,
     EMIT,
@@ -157,9 +158,11 @@ def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool
     return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 
 
-def current_of(revision: int, digest: int) -> Current:
-    """As the state has it."""
-    return Current(digest, revision, live=True)
+def current_of(revision: int, content: int, live: bool = True) -> Current:
+    return Current(content, revision, live=live)
+
+
+CURRENT: Final = record(current_of, revision=INT, content=INT, live=FLAG)
 
 
 def _digest(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool, is_final: bool) -> int:

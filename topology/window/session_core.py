@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.model.operator import Plain
-from topology.window.cells import Makers
+from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
+from topology.window.cells import Makers, RowKind
 from topology.window.row import AggregateRow
 
 Place = tuple[int, str, int, int]
@@ -61,25 +61,25 @@ class Core:
         self.is_fresh = True
         self.row.merge(other.row)
 
-    def dump(self) -> Plain:
-        return [
-            list(self.head),
-            self.last,
-            self.begins,
-            self.ends,
-            self.lower,
-            self.upper,
-            self.is_fresh,
-            self.row.dump(),
-        ]
+
+def core_shape(makers: Makers) -> Shape:
+    return Shape(
+        "window.core",
+        1,
+        head=tuple_of(INT, TEXT, INT, INT),
+        last=INT,
+        begins=INT,
+        ends=INT,
+        lower=INT,
+        upper=INT,
+        is_fresh=FLAG,
+        row=RowKind(makers),
+    )
 
 
-def loaded(state: Plain, makers: Makers) -> Core:
-    head, last, begins, ends, lower, upper, is_fresh, row = state
-    core = Core((head[0], head[1], head[2], head[3]), 0, makers.load(row))
-    core.last, core.begins, core.ends, core.lower, core.upper = last, begins, ends, lower, upper
-    core.is_fresh = is_fresh
-    return core
+def empty_core() -> Core:
+    """Return a core into which one that was saved is read."""
+    return Core((0, "", 0, 0), 0, AggregateRow())
 
 
 Cores = list[Core]

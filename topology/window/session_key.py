@@ -7,21 +7,39 @@ each is emitted, saved and forgotten by itself, and what a key keeps for correct
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final
 
 from topology.answer.frontier import NOT_YET
-from topology.model.operator import Plain
+from topology.model.kept import (
+    FLAG,
+    INT,
+    KeptPart,
+    NumberAndKey,
+    NumberedTable,
+    Shape,
+    Table,
+    dict_of,
+    list_of,
+    tuple_of,
+)
 from topology.window.cells import Makers
-from topology.window.results import Current, current_of
-from topology.window.session_core import Core, Cores, head_of, sessions_of
-from topology.window.session_core import loaded as core_loaded
+from topology.window.results import CURRENT, Current
+from topology.window.session_core import (
+    Core,
+    Cores,
+    core_shape,
+    empty_core,
+    head_of,
+    sessions_of,
+)
 
 Results = dict[int, tuple[Current, int, bool]]
 """By start: what was emitted last, up to which end, and whether the session was closed then."""
 
 
-class Envelope:
+class Envelope(KeptPart):
     """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
     that are not final; also of what is open again, retracted.
     `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.
@@ -93,27 +111,25 @@ class Envelope:
         """Something of it has changed since it was emitted."""
         return any(core.is_fresh for core in self.cores)
 
-    def dump(self) -> Plain:
-        current = [
-            [start, result.revision, result.content if result.live else None, end, was_closed]
-            for start, (result, end, was_closed) in sorted(self.current.items())
-        ]
-        cores = [core.dump() for core in self.cores]
-        return [cores, current, self.is_exact, self.is_blurred, self.is_news, self.is_touched]
+    def fresh(self, field: str) -> Core:
+        return empty_core()
+
+    def settled(self) -> None:
+        self.lower = min([core.lower for core in self.cores])
+        self.upper = max([core.upper for core in self.cores])
 
 
-def restored(state: Plain, makers: Makers) -> Envelope:
-    cores, current, is_exact, is_blurred, is_news, is_touched = state
-    first, *others = [core_loaded(core, makers) for core in cores]
-    envelope = Envelope(first)
-    for other in others:
-        envelope.absorb(Envelope(other))
-    for start, revision, digest, end, was_closed in current:
-        envelope.current[start] = current_of(revision, digest or 0), end, was_closed
-        envelope.current[start][0].live = digest is not None
-    envelope.is_exact, envelope.is_blurred = is_exact, is_blurred
-    envelope.is_news, envelope.is_touched = is_news, is_touched
-    return envelope
+def envelope_shape(makers: Makers) -> Shape:
+    return Shape(
+        "window.envelope",
+        1,
+        cores=list_of(core_shape(makers)),
+        current=dict_of(INT, tuple_of(CURRENT, INT, FLAG)),
+        is_exact=FLAG,
+        is_blurred=FLAG,
+        is_news=FLAG,
+        is_touched=FLAG,
+    )
 
 
 lower_of_envelope: Final = attrgetter("lower")
@@ -147,3 +163,44 @@ class KeySessions:
     def in_order(self) -> list[Envelope]:
         """The fresh ones."""
         return sorted(self.fresh, key=lower_of_envelope)
+
+
+class Envelopes(NumberedTable[Envelope]):
+    """All envelopes, by where they begin and their key."""
+
+    def __init__(self, by_key: dict[str, KeySessions], makers: Makers) -> None:
+        super().__init__("session/", envelope_shape(makers))
+        self._by_key = by_key
+
+    def all_keys(self) -> Iterable[NumberAndKey]:
+        for key, known in self._by_key.items():
+            for envelope in known.envelopes:
+                yield envelope.lower, key
+
+    def find(self, key: NumberAndKey) -> Envelope | None:
+        known = self._by_key.get(key[1])
+        return None if known is None else known.find(key[0])
+
+    def fresh(self, key: str) -> Envelope:
+        return Envelope(empty_core())
+
+    def put(self, key: NumberAndKey, row: Envelope) -> None:
+        self._by_key.setdefault(key[1], KeySessions()).envelopes.append(row)
+
+
+class Passed(Table[str, int]):
+    """Up to where the sessions of a key are final and released."""
+
+    def __init__(self, by_key: dict[str, KeySessions]) -> None:
+        super().__init__("passed/", INT)
+        self._by_key = by_key
+
+    def all_keys(self) -> Iterable[str]:
+        return [key for key in self._by_key if self.find(key) is not None]
+
+    def find(self, key: str) -> int | None:
+        known = self._by_key.get(key)
+        return None if known is None or known.passed_ns == NOT_YET else known.passed_ns
+
+    def put(self, key: str, row: int) -> None:
+        self._by_key.setdefault(key, KeySessions()).passed_ns = row

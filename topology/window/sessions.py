@@ -26,25 +26,28 @@ session emitted O(cores of the envelope).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.journal import Part
-from topology.model.operator import NEVER, Figures, Plain
+from topology.model.operator import NEVER, Figures
 from topology.model.timers import Timers
 from topology.window.cells import Makers
 from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
-from topology.window.session_key import Envelope, KeySessions, lower_of_envelope, restored
+from topology.window.session_key import (
+    Envelope,
+    Envelopes,
+    KeySessions,
+    Passed,
+    lower_of_envelope,
+)
 from topology.window.settings import WindowSettings
 from topology.window.unsure.measure import Measure, Measured
 
-ENVELOPE: Final = "session"
-PASSED: Final = "passed"
 NOTHING_EMITTED: Final = None, NEVER, False
 
 
@@ -58,6 +61,9 @@ class Sessions(WindowKind):
         self._gap_ns = query.windows.size_ns
         self._measure = Measure(query, makers)
         self._by_key: dict[str, KeySessions] = {}
+        self._envelopes = Envelopes(self._by_key, makers)
+        self._passed = Passed(self._by_key)
+        self.tables = [self._envelopes, self._passed]
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
@@ -253,7 +259,7 @@ class Sessions(WindowKind):
         return self._measure.groups(together(session), session[0].row, possibles)
 
     def _note(self, key: str, envelope: Envelope) -> None:
-        self.note((ENVELOPE, envelope.lower, key))
+        self._envelopes.note((envelope.lower, key))
 
     @property
     def has_fresh(self) -> bool:
@@ -298,7 +304,7 @@ class Sessions(WindowKind):
             self._note(key, envelope)
         if released:
             del known.envelopes[:released]
-            self.note((PASSED, 0, key))
+            self._passed.note(key)
         if not known.envelopes:
             del self._by_key[key]
             self._fresh.pop(key, None)
@@ -308,30 +314,13 @@ class Sessions(WindowKind):
     def figures(self) -> Figures:
         return {"windows": self.count, "keys": len(self._by_key), **super().figures()}
 
-    def parts(self) -> Iterable[Part]:
+    def loaded(self) -> None:
         for key, known in self._by_key.items():
+            known.envelopes.sort(key=lower_of_envelope)
             for envelope in known.envelopes:
-                yield ENVELOPE, envelope.lower, key
-            if known.passed_ns > NOT_YET:
-                yield PASSED, 0, key
+                self._loaded_envelope(key, known, envelope)
 
-    def peek(self, part: Part) -> Plain:
-        known = self._by_key.get(part[2])
-        if known is None:
-            return None
-        if part[0] == PASSED:
-            return None if known.passed_ns == NOT_YET else known.passed_ns
-        envelope = known.find(part[1])
-        return None if envelope is None else envelope.dump()
-
-    def load(self, part: Part, state: Plain) -> None:
-        kind, _, key = part
-        known = self._by_key.setdefault(key, KeySessions())
-        if kind == PASSED:
-            known.passed_ns = state
-            return
-        envelope = restored(state, self._makers)
-        known.envelopes.append(envelope)
+    def _loaded_envelope(self, key: str, known: KeySessions, envelope: Envelope) -> None:
         self.count += len(envelope.cores)
         if envelope.is_fresh:
             known.fresh[envelope] = None
@@ -342,7 +331,3 @@ class Sessions(WindowKind):
         for core in envelope.cores:
             self._closing.arm(key, core.last + self._gap_ns)
             self._ending.arm(key, core.upper + self._gap_ns)
-
-    def loaded(self) -> None:
-        for known in self._by_key.values():
-            known.envelopes.sort(key=lower_of_envelope)

@@ -30,20 +30,17 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.journal import Part
+from topology.model.kept import FLAG, Grid, NumberAndKey, NumberedTable
 from topology.model.operator import Figures, Plain
 from topology.window.cells import Makers
 from topology.window.kind import WindowKind
-from topology.window.panes import Pane, Panes, restored
+from topology.window.panes import Pane, Panes
 from topology.window.reading import Columns, Values
-from topology.window.results import Current, WindowEmitter, current_of, emitted_plain
+from topology.window.results import CURRENT, Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
 from topology.window.settings import TUMBLING, WindowSettings
 from topology.window.slices import Slices, SliceTimers
 
-PANE: Final = "pane"
-SHOWN: Final = "shown"
-TOUCHED: Final = "touched"
 MAX_TOUCHED_SLICES: Final = 1_000
 """One event's: one that is less sure than that blurs the pane it is in by reference time."""
 
@@ -51,6 +48,35 @@ AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
 """In place of the current result of a tumbling window that was emitted once, unconfirmed or
 confirmed, and whose pane has not changed since: its digest can be made of the pane, and mostly is
 not needed."""
+
+
+class Shown(Grid[Current]):
+    """The current results that are not final, by the start and key of their windows."""
+
+    def __init__(self, panes: Panes, size_ns: int) -> None:
+        super().__init__("shown/", CURRENT)
+        self._panes = panes
+        self._size_ns = size_ns
+
+    def own(self, start_ns: int, key: str) -> Current | None:
+        """Return the current result of a window, its own from here on."""
+        current = self.find((start_ns, key))
+        if current in AS_ITS_PANE:
+            current = self.by_number[start_ns][key] = self._spelled(start_ns, key, current)
+        return current
+
+    def _spelled(self, start_ns: int, key: str, current: Current | None) -> Current:
+        """Return what AS_ITS_PANE means."""
+        measured = self._panes.measured(start_ns, key)
+        assert measured is not None
+        span_ns = start_ns, start_ns + self._size_ns
+        return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
+
+    def peek(self, key: NumberAndKey) -> Plain:
+        current = self.find(key)
+        if current in AS_ITS_PANE:
+            current = self._spelled(*key, current)
+        return None if current is None else self.kind.dump(current)
 
 
 class Spans(WindowKind):
@@ -69,8 +95,10 @@ class Spans(WindowKind):
         )
         self._zone_ns = query.zone_ns
 
-        self._current: dict[int, dict[str, Current]] = {}
-        self._touched: dict[tuple[int, str], None] = {}
+        self._shown = Shown(self._panes, windows.size_ns)
+        self._changed: NumberedTable[bool] = NumberedTable("touched/", FLAG)
+        self._touched = self._changed.rows
+        self.tables = [self._panes, self._shown, self._changed]
         self._closed_ns = NOT_YET
         self._emitted_ns = NOT_YET  # the latest end of a window that was emitted
         self._timers = SliceTimers(self._slices)
@@ -99,7 +127,7 @@ class Spans(WindowKind):
     def room(self, ref_time_ns: int) -> Room | None:
         """For plain events (`run`), in the slice that holds the instant; None if there are none."""
         slice_ns = self._slices.at(ref_time_ns)
-        if self._touched or slice_ns not in self._panes.by_slice:
+        if self._touched or slice_ns not in self._panes.by_number:
             return None
         end_ns = self._slices.after(slice_ns)
         limit_ns = min(end_ns, self._timers.room_ns(self._frontier))
@@ -110,15 +138,15 @@ class Spans(WindowKind):
 
     def take(self, slice_ns: int, found: dict[str, Columns]) -> None:
         """Plain events of the slice, by key."""
-        panes = self._panes.by_slice[slice_ns]
-        is_asked = self.is_asked
+        panes = self._panes.by_number[slice_ns]
+        is_asked = self._panes.is_asked
         for key, columns in found.items():
             pane = panes.get(key)
             if pane is None:
                 pane = self._panes.open(slice_ns, key)
             pane.take(columns)
             if is_asked:
-                self.note((PANE, slice_ns, key))
+                self._panes.note((slice_ns, key))
 
     def _add_unsure(self, event: Event, key: str, values: Values, touched: list[int]) -> None:
         too_many = len(touched) == MAX_TOUCHED_SLICES
@@ -138,11 +166,11 @@ class Spans(WindowKind):
 
     def _pane(self, slice_ns: int, key: str) -> Pane | None:
         """To be changed."""
-        pane = self._panes.get(slice_ns, key)
+        pane = self._panes.find((slice_ns, key))
         if pane is None:
             return self._open(slice_ns, key)
-        if slice_ns in self._current:
-            self._current_of(slice_ns, key)
+        if slice_ns in self._shown.by_number:
+            self._shown.own(slice_ns, key)
         return pane
 
     def _open(self, slice_ns: int, key: str) -> Pane | None:
@@ -155,7 +183,7 @@ class Spans(WindowKind):
         if self._panes.count >= self._max_windows:
             self.refused += 1
             return None
-        if slice_ns not in self._panes.by_slice:
+        if slice_ns not in self._panes.by_number:
             self._timers.expect(slice_ns, self._closed_ns)
         return self._panes.open(slice_ns, key)
 
@@ -170,7 +198,7 @@ class Spans(WindowKind):
 
     def _mark(self, slice_ns: int, key: str) -> bool:
         """Note what has to be emitted and saved. True if a window it belongs to is final."""
-        self.note((PANE, slice_ns, key))
+        self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
             self._panes.changed(key)
@@ -183,8 +211,8 @@ class Spans(WindowKind):
             if end_ns <= self._frontier.final_ns:
                 expired = True
             elif (end_ns <= closed_ns or is_early) and (start_ns, key) not in self._touched:
-                self._touched[start_ns, key] = None
-                self.note((TOUCHED, start_ns, key))
+                self._touched[start_ns, key] = True
+                self._changed.note((start_ns, key))
         return expired
 
     # -- emitting ---------------------------------------------------------------------------------
@@ -224,13 +252,13 @@ class Spans(WindowKind):
 
     def _emit_all(self, windows: Iterable[tuple[int, str]], *, is_closed: bool) -> None:
         for window in sorted(windows):
-            if self._touched.pop(window, self) is None:
-                self.note((TOUCHED, *window))
+            if self._touched.pop(window, False):
+                self._changed.note(window)
             self._emit(window, is_closed=is_closed)
 
     def _close(self, start_ns: int) -> None:
         """The windows that start there, by key; those of plain panes together."""
-        panes = self._panes.by_slice.get(start_ns, {})
+        panes = self._panes.by_number.get(start_ns, {})
         keys: list[str] = []
         for key in sorted(panes):
             if panes[key].is_plain:
@@ -245,7 +273,7 @@ class Spans(WindowKind):
         """As `_emit`, of windows that close, of which nothing was emitted before."""
         if not keys or start_ns < self._emitter.beginning.since_ns:
             return
-        panes = self._panes.by_slice[start_ns]
+        panes = self._panes.by_number[start_ns]
         rows = [panes[key].row for key in keys]
         end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
@@ -255,29 +283,14 @@ class Spans(WindowKind):
             self._keep(start_ns, keys, AS_ITS_PANE[is_sure])
 
     def _keep(self, start_ns: int, keys: Sequence[str], current: Current) -> None:
-        shown = self._current.get(start_ns)
+        shown = self._shown.by_number.get(start_ns)
         if shown is None:
-            shown = self._current[start_ns] = {}
+            shown = self._shown.by_number[start_ns] = {}
             self._timers.expect_final(start_ns)
         for key in keys:
             shown[key] = current
-            if self.is_asked:
-                self.note((SHOWN, start_ns, key))
-
-    def _current_of(self, start_ns: int, key: str) -> Current | None:
-        """The current result of a window that is not final; its own from here on."""
-        shown = self._current.get(start_ns)
-        current = shown.get(key) if shown is not None else None
-        if shown is not None and current in AS_ITS_PANE:
-            current = shown[key] = self._spelled(start_ns, key, current)
-        return current
-
-    def _spelled(self, start_ns: int, key: str, current: Current) -> Current:
-        """What AS_ITS_PANE means."""
-        measured = self._panes.measured(start_ns, key)
-        assert measured is not None
-        span_ns = start_ns, start_ns + self._size_ns
-        return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
+            if self._shown.is_asked:
+                self._shown.note((start_ns, key))
 
     def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
         start_ns, key = window
@@ -293,7 +306,7 @@ class Spans(WindowKind):
             key,
             start_ns,
             (start_ns, end_ns),
-            self._current_of(start_ns, key),
+            self._shown.own(start_ns, key),
             measured,
             is_closed=is_closed,
             is_final=is_final,
@@ -305,8 +318,8 @@ class Spans(WindowKind):
             self._keep(start_ns, (key,), current)
 
     def _forget(self, start_ns: int, key: str) -> None:
-        if self._current.get(start_ns, {}).pop(key, None) is not None:
-            self.note((SHOWN, start_ns, key))
+        if self._shown.by_number.get(start_ns, {}).pop(key, None) is not None:
+            self._shown.note((start_ns, key))
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -314,17 +327,17 @@ class Spans(WindowKind):
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
-            if self._emits_finals or self.is_asked:
-                for key in sorted(self._current[start_ns]):
+            if self._emits_finals or self._shown.is_asked:
+                for key in sorted(self._shown.by_number[start_ns]):
                     if self._emits_finals:
                         self._emit((start_ns, key), is_closed=True)
-                    self.note((SHOWN, start_ns, key))
-            del self._current[start_ns]
+                    self._shown.note((start_ns, key))
+            del self._shown.by_number[start_ns]
         for slice_ns in self._timers.taken(self._timers.ending, final_ns):
             keys = self._panes.drop(slice_ns)
-            if self.is_asked:
+            if self._panes.is_asked:
                 for key in keys:
-                    self.note((PANE, slice_ns, key))
+                    self._panes.note((slice_ns, key))
         self._panes.settled(self._closed_ns)
 
     # -- state -------------------------------------------------------------------------------------
@@ -332,44 +345,13 @@ class Spans(WindowKind):
     def figures(self) -> Figures:
         return {
             "windows": self._panes.count,
-            "not_final": sum(len(keys) for keys in self._current.values()),
+            "not_final": sum(len(keys) for keys in self._shown.by_number.values()),
             **super().figures(),
         }
 
-    def parts(self) -> Iterable[Part]:
-        for slice_ns, panes in self._panes.by_slice.items():
-            for key in panes:
-                yield PANE, slice_ns, key
-        for start_ns, results in self._current.items():
-            for key in results:
-                yield SHOWN, start_ns, key
-        for start_ns, key in self._touched:
-            yield TOUCHED, start_ns, key
-
-    def peek(self, part: Part) -> Plain:
-        kind, number, key = part
-        if kind == PANE:
-            pane = self._panes.get(number, key)
-            return None if pane is None else pane.dump()
-        if kind == SHOWN:
-            current = self._current.get(number, {}).get(key)
-            if current in AS_ITS_PANE:
-                current = self._spelled(number, key, current)
-            return None if current is None else [current.revision, current.content]
-        return 1 if (number, key) in self._touched else None
-
-    def load(self, part: Part, state: Plain) -> None:
-        kind, number, key = part
-        if kind == PANE:
-            self._panes.put(number, key, restored(state, self._makers))
-        elif kind == SHOWN:
-            self._current.setdefault(number, {})[key] = current_of(*state)
-        else:
-            self._touched[number, key] = None
-
     def loaded(self) -> None:
         self._closed_ns = self._frontier.goal_ns
-        for slice_ns in self._panes.by_slice:
+        for slice_ns in self._panes.by_number:
             self._timers.expect(slice_ns, self._closed_ns)
-        for start_ns in self._current:
+        for start_ns in self._shown.by_number:
             self._timers.expect_final(start_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import time
 from collections.abc import AsyncIterator, Collection
 from types import SimpleNamespace
@@ -17,11 +18,12 @@ from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.rebuilding import Rebuilding
-from agents.state.changelog import STATE, Progress, encoded
+from agents.state.changelog import STATE, Progress, StateRefused, encoded
 from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage
+from topology.model.kept import SHAPES
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = """\
@@ -144,3 +146,58 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
 
     gc.freeze()  # a collection of what other tests left behind is no step of the restore
     asyncio.run(scenario())
+
+
+WINDOWS = """\
+streams: {default: {reorder: {max_wait: 1h}, merge: {max_wait: 1h}}}
+queries: {w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}}
+stages: [reorder+merge+window]
+"""
+
+
+def refused(said: Any) -> str:
+    """How a state is refused whose windows say this of their own shape."""
+    topology = parse(WINDOWS)
+    stage = topology.stages[0]
+    arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    operators = arranged.operators(SOURCE)
+    read = arranged.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
+    operators.on_batch(read.events, read.events[-1].at_ns)
+    changes = operators.changes()
+    (key,) = [key for key in changes if key.endswith(SHAPES)]
+    others = [shape for shape in changes[key] if shape[0] != "window"]
+    changes[key] = None if said is None else [*others, said]
+    parts = {STATE + name: value for name, value in changes.items()}
+    state = {name: value for name, value in encoded(parts).items() if value is not None}
+    services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
+    into: Any = SimpleNamespace(
+        source=SOURCE,
+        stage=arranged.operators(SOURCE),
+        held=pages(),
+        progress=Progress(),
+        read_until=lambda _: None,
+        restored=(7, 8),
+        note_restored=lambda *_: None,
+    )
+    inlet = arranged.inlet(SOURCE)
+    rebuilding = Rebuilding(services, arranged, into, inlet, print)
+    with pytest.raises(StateRefused) as found:
+        asyncio.run(rebuilding.rebuild(state))
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "does not say how it is written"),
+        (["another", 1, []], "does not say how window is written"),
+        (["window", 2, []], "in version 2, and this one reads 1"),
+        (["window", 1, [["_now_ns", "text"]]], "_now_ns of window was text, not int"),
+        (["window", 1, [["gone", "int"]]], "window has no field gone any more"),
+    ],
+)
+def test_a_part_of_another_shape_is_refused_with_the_remedy(said: Any, why: str) -> None:
+    text = refused(said)
+    assert re.search(why, text)
+    assert "go on with the version that wrote it, or " in text
+    assert "\n" not in text

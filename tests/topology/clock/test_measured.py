@@ -376,7 +376,7 @@ def test_servers_are_bounded() -> None:
 def test_state_is_bounded() -> None:
     """Rounds ten times a second for eight minutes, and a thousand that contradict."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
-    _, _, (((_, _, _, uppers, lowers), *_), doubted) = clock.snapshot()[-1][0]
+    _, _, ((_, _, _, uppers, lowers), doubted, *_) = clock.snapshot()[-1][0]
     assert len(uppers[0]) <= MAX_BOUNDS
     assert len(lowers[0]) <= MAX_BOUNDS
     assert not doubted

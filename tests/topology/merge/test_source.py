@@ -65,7 +65,7 @@ def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
 def test_missing_numbers_outlive_a_restore() -> None:
     progress = progress_of(0, 3)
     again = SourceProgress("s", 1000)
-    again.restore(progress.snapshot())
+    again.load(progress.dump())
     assert again.complete_ns == 0
     again.fill(event(1))
     again.fill(event(2))

@@ -42,7 +42,7 @@ def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
         if rng.random() < 0.02:
             assert fast.edge_ns() == slow.quantile_ns(miss_ppm)
             again = Histogram(miss_ppm)
-            again.restore(fast.snapshot())
+            again.load(fast.dump())
             assert again.edge_ns() == fast.edge_ns()
 
 

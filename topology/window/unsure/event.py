@@ -6,9 +6,10 @@ need is when it was, by whose clock, and how sure that is.
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.model.event import Event
-from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
+from topology.model.kept import INT, SCALAR, TEXT, list_of, record
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.reading import Values
 
@@ -81,18 +82,6 @@ class UnsureEvent:
         width_ns = 2 * self.error_ns
         return (min(max(since_ns, 0), width_ns) << WEIGHT_BITS) // width_ns
 
-    def dump(self) -> Plain:
-        return [
-            self.source,
-            self.epoch,
-            self.seq,
-            self.segment,
-            self.ts_ns,
-            self.ref_time_ns,
-            self.error_ns,
-            [packed(value) for value in self.values],
-        ]
-
 
 def unsure_of(event: Event, values: Values) -> UnsureEvent:
     return UnsureEvent(
@@ -107,7 +96,14 @@ def unsure_of(event: Event, values: Values) -> UnsureEvent:
     )
 
 
-def loaded(state: Plain) -> UnsureEvent:
-    source, epoch, seq, segment, ts_ns, ref_time_ns, error_ns, values = state
-    read = tuple(unpacked(value) for value in values)
-    return UnsureEvent(source, epoch, seq, segment, ts_ns, ref_time_ns, error_ns, read)
+UNSURE_EVENT: Final = record(
+    UnsureEvent,
+    source=TEXT,
+    epoch=INT,
+    seq=INT,
+    segment=INT,
+    ts_ns=INT,
+    ref_time_ns=INT,
+    error_ns=INT,
+    values=list_of(SCALAR, tuple),
+)

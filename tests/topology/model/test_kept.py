@@ -1,0 +1,362 @@
+"""Examples: what a shape writes of an object, how that is read back, and what is refused."""
+
+from __future__ import annotations
+
+import marshal
+from collections import deque
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.kit.runs import through_changelog
+from topology.model.kept import (
+    BIG,
+    INT,
+    SCALAR,
+    SHAPES,
+    TEXT,
+    Kept,
+    KeptState,
+    Kind,
+    NumberedTable,
+    Shape,
+    ShapeRefused,
+    Table,
+    Tracked,
+    TrackedTable,
+    described,
+    dict_of,
+    list_of,
+    optional,
+    record,
+    tuple_of,
+    written_in,
+)
+
+PART = Shape("part", 1, count=INT)
+
+
+class Part(Kept):
+    SHAPE = PART
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Span(NamedTuple):
+    first: int
+    last: int
+
+
+class Hole:
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+
+WHOLE = Shape(
+    "whole",
+    1,
+    number=BIG,
+    none=optional(BIG),
+    runs=list_of(record(Span, first=INT, last=INT)),
+    last=tuple_of(BIG, TEXT),
+    seen=list_of(INT, set),
+    by_name=dict_of(TEXT, INT),
+    queue=list_of(TEXT, deque),
+    holes=list_of(record(Hole, first=INT, last=INT)),
+    values=list_of(SCALAR, tuple),
+    part=PART,
+    parts=list_of(PART),
+    perhaps=optional(PART),
+)
+
+
+class Whole(Kept):
+    SHAPE = WHOLE
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.none: int | None = None
+        self.runs: list[Span] = []
+        self.last = (0, "")
+        self.seen: set[int] = set()
+        self.by_name: dict[str, int] = {}
+        self.queue: deque[str] = deque()
+        self.holes: list[Hole] = []
+        self.values: tuple[Any, ...] = ()
+        self.part = Part()
+        self.parts: list[Part] = []
+        self.perhaps: Part | None = None
+        self.derived = 0
+
+    def fresh(self, field: str) -> Part:
+        assert field in ("parts", "perhaps")
+        return Part()
+
+    def settled(self) -> None:
+        self.derived = len(self.runs)
+
+
+def part(count: int) -> Part:
+    one = Part()
+    one.count = count
+    return one
+
+
+def whole() -> Whole:
+    one = Whole()
+    one.number, one.none, one.runs, one.last = -(1 << 66), 1 << 70, [Span(1, 2)], (1 << 65, "a")
+    one.seen, one.by_name, one.queue = {7, 3}, {"x": 1}, deque(["why"])
+    one.holes, one.values = [Hole(4, 5)], (1, 1 << 64, "x", None, True, 0.5)
+    one.part, one.parts, one.perhaps = part(8), [part(1), part(2)], part(3)
+    return one
+
+
+def test_each_kind_of_field_comes_back_as_it_was() -> None:
+    one, again = whole(), Whole()
+    again.load(through_changelog(one.dump()))
+    plain = [name for name in WHOLE.fields if name not in ("part", "parts", "perhaps", "holes")]
+    assert {name: getattr(again, name) for name in plain} == {
+        name: getattr(one, name) for name in plain
+    }
+    assert [type(getattr(again, name)) for name in plain] == [
+        type(getattr(one, name)) for name in plain
+    ]
+    assert isinstance(again.runs[0], Span)
+    assert [(hole.first, hole.last) for hole in again.holes] == [(4, 5)]
+    assert [each.count for each in (again.part, *again.parts)] == [8, 1, 2]
+    assert again.perhaps is not None
+    assert again.perhaps.count == 3
+    assert again.derived == 1
+    assert through_changelog(again.dump()) == through_changelog(one.dump())
+
+
+def test_codecs_carry_what_was_written() -> None:
+    assert marshal.loads(marshal.dumps(whole().dump())) == whole().dump()
+
+
+def test_what_was_written_is_no_longer_the_object() -> None:
+    one = whole()
+    state = one.dump()
+    before = through_changelog(state)
+    one.runs.append(Span(1, 2))
+    one.by_name["x"] = 2
+    one.queue.append("why not")
+    one.part.count = 9
+    one.holes[0].last = 6
+    assert through_changelog(state) == before
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("number", "7"),
+        ("number", ["no number"]),
+        ("number", True),
+        ("none", "7"),
+        ("runs", [[1]]),
+        ("runs", [[1, "2"]]),
+        ("runs", 3),
+        ("last", [1, 2]),
+        ("seen", ["x"]),
+        ("by_name", [["x"]]),
+        ("by_name", [["x", "y"]]),
+        ("part", []),
+        ("part", [0.5]),
+        ("parts", [[1, 2]]),
+        ("perhaps", ["x"]),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(field: str, wrong: Any) -> None:
+    row = list(whole().dump())
+    row[WHOLE.fields.index(field)] = wrong
+    with pytest.raises(ShapeRefused, match=f"^{field} of whole: "):
+        Whole().load(row)
+
+
+@pytest.mark.parametrize("row", [[], [1, 2], None, "x", {"count": 1}])
+def test_a_row_of_another_length_is_refused(row: Any) -> None:
+    with pytest.raises(ShapeRefused, match="is no @part"):
+        Part().load(row)
+
+
+# -- shapes of other versions ----------------------------------------------------------------------
+
+
+class Later(Kept):
+    SHAPE = Shape("part", 1, ("gone",), count=INT, added=TEXT)
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.added = "fresh"
+
+
+def said(shape: Shape) -> Any:
+    return through_changelog(described([shape]))
+
+
+def test_a_state_of_todays_shapes_needs_no_mapping() -> None:
+    assert written_in(said(WHOLE), [WHOLE]) is None
+
+
+def test_an_added_field_keeps_its_fresh_value_and_a_dropped_one_is_passed_over() -> None:
+    before = Shape("part", 1, gone=INT, count=INT)
+    written = written_in(said(before), [Later.SHAPE])
+    again = Later()
+    again.load([5, 7], written)
+    assert (again.count, again.added) == (7, "fresh")
+
+
+def test_a_nested_shape_is_mapped_as_well() -> None:
+    before = Shape("outer", 1, inner=list_of(Shape("part", 1, count=INT)))
+    today = Shape("outer", 1, inner=list_of(Later.SHAPE))
+
+    class Outer(Kept):
+        SHAPE = today
+
+        def __init__(self) -> None:
+            self.inner: list[Later] = []
+
+        def fresh(self, field: str) -> Later:
+            return Later()
+
+    outer = Outer()
+    outer.load([[[3], [4]]], written_in(said(before), [today]))
+    assert [(each.count, each.added) for each in outer.inner] == [(3, "fresh"), (4, "fresh")]
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (Shape("part", 1, count=INT, other=INT), "has no field other any more"),
+        (Shape("part", 1, count=TEXT), "count of part was text, not int"),
+        (Shape("part", 2, count=INT), "in version 2, and this one reads 1"),
+        (Shape("another", 1, count=INT), "does not say how part is written"),
+    ],
+)
+def test_a_shape_that_todays_does_not_follow_from_is_refused(before: Shape, why: str) -> None:
+    with pytest.raises(ShapeRefused, match=why):
+        written_in(said(before), [PART])
+
+
+@pytest.mark.parametrize("cut", [None, [], [["part"]], [["part", 1, ["count"]]], "part", 7])
+def test_a_state_that_does_not_say_its_shapes_is_refused(cut: Any) -> None:
+    with pytest.raises(ShapeRefused, match="does not say how"):
+        written_in(cut, [PART])
+
+
+# -- tables and whole states -----------------------------------------------------------------------
+
+
+class Source(Tracked):
+    SHAPE = Shape("source", 1, count=INT)
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.count = 0
+
+
+class Sources(TrackedTable[Source]):
+    def __init__(self) -> None:
+        super().__init__("source/", Source.SHAPE)
+
+    def fresh(self, key: str) -> Source:
+        return Source(key)
+
+
+class Owner:
+    def __init__(self, shape: Shape | None = None, kind: Kind = INT) -> None:
+        self.count = 0
+        self.sources = Sources()
+        self.marks: NumberedTable[int] = NumberedTable("mark/", kind)
+        own = shape or Shape("owner", 1, count=INT)
+        self.kept = KeptState("own", own, [self.sources, self.marks])
+
+    def add(self, name: str) -> None:
+        self.count += 1
+        source = self.sources.rows.get(name)
+        if source is None:
+            source = self.sources.rows[name] = Source(name)
+        source.count += 1
+        self.sources.mark(source)
+
+    def mark(self, number: int, key: str) -> None:
+        self.marks.rows[number, key] = number
+        self.marks.note((number, key))
+
+
+def applied(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    together = through_changelog({**state, **changes})
+    return {key: value for key, value in together.items() if value is not None}
+
+
+def test_all_changes_together_are_the_state() -> None:
+    owner = Owner()
+    owner.add("a/b")
+    owner.mark(1, "x/y")
+    state = applied({}, owner.kept.changes(owner))
+    assert state == through_changelog(owner.kept.snapshot(owner))
+    owner.add("a/b")
+    owner.add("c")
+    assert owner.kept.changes(owner).keys() == {"own", "source/a/b", "source/c"}
+    state = through_changelog(owner.kept.snapshot(owner))
+    del owner.sources.rows["a/b"]
+    owner.sources.note("a/b")
+    del owner.marks.rows[1, "x/y"]
+    owner.marks.note((1, "x/y"))
+    state = applied(state, owner.kept.changes(owner))
+    assert state == through_changelog(owner.kept.snapshot(owner))
+    assert owner.kept.changes(owner).keys() == {"own"}
+
+
+def test_a_state_comes_back_and_only_what_changes_then_is_written() -> None:
+    owner, again = Owner(), Owner()
+    for name in "aab":
+        owner.add(name)
+    owner.mark(1, "x/y")
+    state = through_changelog(owner.kept.snapshot(owner))
+    assert again.kept.restore(again, {**state, "other": 1}) == {"other": 1}
+    assert through_changelog(again.kept.snapshot(again)) == state
+    assert again.sources.rows["a"].count == 2
+    again.add("b")
+    assert again.kept.changes(again).keys() == {"own", "source/b"}
+
+
+def test_a_state_of_older_shapes_is_written_whole_again() -> None:
+    owner, again = Owner(), Owner(Shape("owner", 1, added=INT, count=INT))
+    again.added = 5  # type: ignore[attr-defined]
+    owner.add("a")
+    again.kept.restore(again, through_changelog(owner.kept.snapshot(owner)))
+    assert again.kept.changes(again).keys() == {SHAPES, "own", "source/a"}
+
+
+def test_nothing_is_read_where_there_is_no_state() -> None:
+    owner = Owner()
+    assert owner.kept.restore(owner, {"other": 1}) == {"other": 1}
+    assert SHAPES in owner.kept.changes(owner)
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "why"),
+    [
+        (SHAPES, None, "does not say"),
+        ("source/a", ["x"], "source/a: count of source: 'x' is no int"),
+        ("source/a", [], "source/a: .* is no @source"),
+        ("mark/1/x", "1", "mark/1/x: '1' is no int"),
+        ("mark/one", 1, "mark/one: "),
+        ("own", [None], "count of owner: None is no int"),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_refused(key: str, wrong: Any, why: str) -> None:
+    owner = Owner()
+    owner.add("a")
+    state = {**through_changelog(owner.kept.snapshot(owner)), key: wrong}
+    with pytest.raises(ShapeRefused, match=why):
+        Owner().kept.restore(Owner(), state)
+
+
+def test_a_table_asks_for_a_fresh_row_by_its_key() -> None:
+    table: Table[str, Source] = Sources()
+    table.take("source/a/b", [3], None)
+    assert (table.rows["a/b"].source, table.rows["a/b"].count) == ("a/b", 3)

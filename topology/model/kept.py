@@ -1,0 +1,656 @@
+"""KEPT: state is declared. A `Shape` names the fields of a class that are state, with their kinds.
+
+    ALLOWANCE = Shape("answer.allowance", 1, events=INT, late=INT, beyond=optional(BIG))
+
+    class Allowance(Kept):
+        SHAPE = ALLOWANCE
+
+Its row, how it is read back, and the check of both follow from that. A row is a list in the order
+of the fields and holds no names. So a state says once, under `SHAPES`, which shapes it is written
+in. A field that was added since keeps the value of a fresh object. A state is refused
+(`ShapeRefused`) where a field of it is gone and not listed as dropped, is of another kind, or has
+another value than its kind allows. The number of a shape is raised where its fields mean something
+else than before.
+
+A `Table` holds rows by key and knows which of them have changed. A `KeptState` is the whole state
+of an operator: a row of its own, and its tables.
+
+Cost: a row of numbers is one call of `attrgetter`, and reading it one look at the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from topology.model.native import mypyc_attr
+from topology.model.operator import TURN, Changes, Plain, State
+
+SHAPES: Final = "#shape"
+"""The key under which a state says in which shapes it is written."""
+
+_FITS: Final = 1 << 63
+
+
+class ShapeRefused(ValueError):
+    """A state that this version cannot read."""
+
+
+# -- kinds of values -------------------------------------------------------------------------------
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Kind:
+    """A kind of value: how it is written and read.
+
+    Attributes:
+        name: Its name in a state. Kinds of one name read what the other has written.
+        exact: A plain value of this type is read as it is; None: there is more to it.
+        is_plain: Whether `dump` does nothing.
+    """
+
+    def __init__(self, name: str, exact: type | None = None, *, is_plain: bool = True) -> None:
+        self.name = name
+        self.exact = exact
+        self.is_plain = is_plain
+
+    def dump(self, value: Any) -> Plain:
+        """Return the value as codecs carry it."""
+        return value
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        """Return the value that was dumped, to be put into that field of its owner."""
+        if self.exact is not None and type(plain) is not self.exact:
+            raise self.refusal(plain)
+        return plain
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        """Read the field `name` of the object."""
+        setattr(one, name, self.load(plain, written, one, name))
+
+    def inner(self) -> Sequence[Kind]:
+        """Return the kinds that it is made of."""
+        return ()
+
+    def refusal(self, plain: Plain) -> ShapeRefused:
+        return ShapeRefused(f"{plain!r:.60} is no {self.name}")
+
+
+class Scalar(Kind):
+    """A value of one of these types. Integers may have any size, which codecs do not carry."""
+
+    def __init__(self, name: str, types: tuple[type, ...]) -> None:
+        super().__init__(name, types[0], is_plain=False)
+        self._types = types
+
+    def dump(self, value: Any) -> Plain:
+        return packed(value)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        if type(plain) in self._types:
+            return plain
+        try:
+            return unpacked(row_of(plain, self, 1))
+        except (TypeError, ValueError) as wrong:
+            raise self.refusal(plain) from wrong
+
+
+class Optional(Kind):
+    """A value or None."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"{kind.name}?", is_plain=kind.is_plain)
+        self._kind = kind
+
+    def dump(self, value: Any) -> Plain:
+        return None if value is None else self._kind.dump(value)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        return None if plain is None else self._kind.load(plain, written, owner, field)
+
+    def inner(self) -> Sequence[Kind]:
+        return [self._kind]
+
+
+class Many(Kind):
+    """A list, deque or set of values of one kind."""
+
+    def __init__(self, kind: Kind, make: Callable[[Iterable[Any]], Any]) -> None:
+        super().__init__(f"[{kind.name}]", is_plain=False)
+        self._kind = kind
+        self._make = make
+
+    def dump(self, value: Any) -> Plain:
+        if not value:
+            return []
+        each = sorted(value) if self._make is set else value
+        return list(each) if self._kind.is_plain else [self._kind.dump(one) for one in each]
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        kind = self._kind
+        row = row_of(plain, self)
+        if not are_all(row, kind):
+            row = [kind.load(one, written, owner, field) for one in row]
+        return self._make(row)
+
+    def inner(self) -> Sequence[Kind]:
+        return [self._kind]
+
+
+class ByKey(Kind):
+    """A dict of values of one kind."""
+
+    def __init__(self, key: Kind, value: Kind) -> None:
+        super().__init__(f"{{{key.name}:{value.name}}}", is_plain=False)
+        self._key = key
+        self._value = value
+
+    def dump(self, value: Any) -> Plain:
+        if self._key.is_plain and self._value.is_plain:
+            return list(value.items())
+        key, of = self._key, self._value
+        return [[key.dump(one), of.dump(each)] for one, each in value.items()]
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        try:
+            found = dict(row_of(plain, self))
+        except (TypeError, ValueError) as wrong:
+            raise self.refusal(plain) from wrong
+        if are_all(found, self._key) and are_all(found.values(), self._value):
+            return found
+        key, of = self._key, self._value
+        return {
+            key.load(one, written, owner, field): of.load(each, written, owner, field)
+            for one, each in found.items()
+        }
+
+    def inner(self) -> Sequence[Kind]:
+        return [self._key, self._value]
+
+
+class Record(Kind):
+    """A value that is made of its fields at once: a tuple, or an object of a small class."""
+
+    def __init__(
+        self, make: Callable[..., Any], kinds: Sequence[Kind], names: Sequence[str]
+    ) -> None:
+        parts = [kind.name for kind in kinds]
+        if names:
+            parts = [f"{name}:{part}" for name, part in zip(names, parts, strict=True)]
+        is_flat = all(kind.is_plain for kind in kinds)
+        super().__init__(f"({' '.join(parts)})", is_plain=is_flat and not names)
+        self._make = make
+        self._kinds = list(kinds)
+        self._types = tuple([kind.exact for kind in kinds])
+        self._values = values_of(names) if names else None
+        """Codecs carry tuples, but none of a class of its own."""
+        self._is_flat = is_flat
+
+    def dump(self, value: Any) -> Plain:
+        values = value if self._values is None else self._values(value)
+        if self._is_flat:
+            return values
+        return [kind.dump(one) for kind, one in zip(self._kinds, values, strict=True)]
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        row = row_of(plain, self, len(self._kinds))
+        if tuple(map(type, row)) == self._types:
+            return self._make(*row)
+        kinds = self._kinds
+        values = [
+            kind.load(one, written, owner, field) for kind, one in zip(kinds, row, strict=True)
+        ]
+        return self._make(*values)
+
+    def inner(self) -> Sequence[Kind]:
+        return self._kinds
+
+
+INT: Final = Kind("int", int)
+"""An integer of 64 bits."""
+BIG: Final = Scalar("int", (int,))
+"""An integer of any size."""
+SCALAR: Final = Scalar("scalar", (int, float, str, bool, type(None)))
+"""A number of any size, a text, a truth value or None."""
+TEXT: Final = Kind("text", str)
+FLAG: Final = Kind("flag", bool)
+PLAIN: Final = Kind("plain")
+"""What its owner writes and reads by hand."""
+
+
+def optional(kind: Kind) -> Kind:
+    return Optional(kind)
+
+
+def list_of(kind: Kind, make: Callable[[Iterable[Any]], Any] = list) -> Kind:
+    """Return the kind of lists of these, or of what is made of such a list."""
+    return Many(kind, make)
+
+
+def dict_of(key: Kind, value: Kind) -> Kind:
+    return ByKey(key, value)
+
+
+def tuple_of(*kinds: Kind) -> Kind:
+    return Record(_as_tuple, kinds, ())
+
+
+def record(make: Callable[..., Any], **fields: Kind) -> Kind:
+    """Return the kind of objects that are made of these fields, in this order."""
+    return Record(make, list(fields.values()), list(fields))
+
+
+def _as_tuple(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what reads these attributes of an object, as a tuple."""
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda one: (get(one),)
+
+
+def row_of(plain: Plain, kind: Kind, length: int = -1) -> Any:
+    """Return a list of that length. ShapeRefused if it is none."""
+    if not isinstance(plain, list | tuple) or length not in (-1, len(plain)):
+        raise kind.refusal(plain)
+    return plain
+
+
+def are_all(plain: Iterable[Plain], kind: Kind) -> bool:
+    """Whether all of these are read as they are."""
+    return kind.exact is not None and {*map(type, plain)} <= {kind.exact}
+
+
+def packed(value: Any) -> Plain:
+    """Return a number as codecs carry it: integers of 64 bits as they are."""
+    if type(value) is int and not -_FITS <= value < _FITS:
+        return [hex(value)]
+    return value
+
+
+def unpacked(value: Plain) -> Any:
+    return int(value[0], 16) if isinstance(value, list | tuple) else value
+
+
+# -- shapes ----------------------------------------------------------------------------------------
+
+
+class Shape(Kind):
+    """The fields of a class that are state, by name, in the order of its rows.
+
+    A shape is a kind as well: the field of an object may be a part that has a shape. Such a part is
+    read into the object that is there. Where a field holds several parts, or one or none, its owner
+    makes them (`Kept.fresh`).
+    """
+
+    def __init__(
+        self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: Kind
+    ) -> None:
+        """`dropped`: fields that it once had, and which are passed over."""
+        super().__init__(f"@{name}", is_plain=False)
+        self.title = name
+        self.number = number
+        self.fields = tuple(fields)
+        self.kinds = list(fields.values())
+        self.dropped = frozenset(dropped)
+        self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
+        self._values = values_of(self.fields)
+        self._dumped = [(at, kind.dump) for at, kind in enumerate(self.kinds) if not kind.is_plain]
+
+    def with_more(self, name: str, number: int, /, **fields: Kind) -> Shape:
+        """Return the shape of an heir that has more fields."""
+        mine = dict(zip(self.fields, self.kinds, strict=True))
+        return Shape(name, number, (), **mine, **fields)
+
+    def inner(self) -> Sequence[Kind]:
+        return self.kinds
+
+    def dump(self, value: Any) -> Plain:
+        """Return the row of the object."""
+        return value.dump() if isinstance(value, Kept) else self.row(value)
+
+    def row(self, one: Any) -> Plain:
+        """Return the values of its fields."""
+        values = self._values(one)
+        if not self._dumped:
+            return values
+        row = list(values)
+        for at, dump in self._dumped:
+            row[at] = dump(row[at])
+        return row
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        one = owner.fresh(field)
+        self.put(one, plain, written)
+        return one
+
+    def put(self, one: Any, plain: Plain, written: Written | None = None) -> None:
+        """Read the row into a fresh object."""
+        names, kinds = self.fields, self.kinds
+        if written is not None:
+            names, kinds = written.layout(self)
+        row = row_of(plain, self, len(names))
+        name = ""
+        try:
+            for name, kind, value in zip(names, kinds, row, strict=True):
+                if type(value) is kind.exact:
+                    setattr(one, name, value)
+                else:
+                    kind.read_into(one, name, value, written)
+        except ShapeRefused as wrong:
+            raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
+        if isinstance(one, KeptPart):
+            one.settled()
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        self.put(getattr(one, name), plain, written)
+
+
+class PassedOver(Kind):
+    """Stands for the kind of a field that was dropped."""
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        """Read nothing."""
+
+
+PASSED_OVER: Final = PassedOver("")
+
+
+def shapes_in(kinds: Iterable[Kind]) -> dict[str, Shape]:
+    """Return the shapes among them and within them, by name."""
+    found: dict[str, Shape] = {}
+    left = list(kinds)
+    while left:
+        kind = left.pop()
+        if isinstance(kind, Shape):
+            known = found.setdefault(kind.title, kind)
+            assert known is kind, f"two shapes are called {kind.title}"
+        left += kind.inner()
+    return found
+
+
+def described(kinds: Iterable[Kind]) -> Plain:
+    """Return what a state says of the shapes that it is written in."""
+    return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
+
+
+class Written:
+    """The shapes that a state is written in, where these are not today's."""
+
+    def __init__(self, said: Plain) -> None:
+        """`said`: what the state says of them (`described`)."""
+        try:
+            self._shapes: dict[str, tuple[int, list[tuple[str, str]]]] = {
+                name: (number, [(field, kind) for field, kind in fields])
+                for name, number, fields in said
+            }
+        except (TypeError, ValueError) as wrong:
+            raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
+
+    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[Kind]]:
+        """Return the fields that rows of the shape have, and their kinds. ShapeRefused if today's
+        shape does not follow from that."""
+        if shape.title not in self._shapes:
+            raise ShapeRefused(f"it does not say how {shape.title} is written")
+        number, fields = self._shapes[shape.title]
+        if number != shape.number:
+            raise ShapeRefused(
+                f"{shape.title} is written in version {number}, and this one reads {shape.number}"
+            )
+        today = dict(zip(shape.fields, shape.kinds, strict=True))
+        kinds: list[Kind] = []
+        for field, kind in fields:
+            if field in shape.dropped:
+                kinds.append(PASSED_OVER)
+            elif field not in today:
+                raise ShapeRefused(f"{shape.title} has no field {field} any more")
+            elif today[field].name != kind:
+                raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today[field].name}")
+            else:
+                kinds.append(today[field])
+        return tuple([field for field, _ in fields]), kinds
+
+
+def written_in(said: Plain, kinds: Iterable[Kind]) -> Written | None:
+    """Return the shapes that a state says it is written in; None: they are today's of those kinds.
+    ShapeRefused if one of them cannot be read."""
+    kinds = list(kinds)
+    if said == described(kinds):
+        return None
+    written = Written(said)
+    for shape in shapes_in(kinds).values():
+        written.layout(shape)
+    return written
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeptPart:
+    """An object that has a shape; which one, its owner knows."""
+
+    __slots__ = ()
+
+    def settled(self) -> None:
+        """All fields are read: an heir derives from them what is no state."""
+
+    def fresh(self, field: str) -> Any:
+        """Return a new part for that field, into which its row is read."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Kept(KeptPart):
+    """An object whose state is declared by its `SHAPE`."""
+
+    __slots__ = ()
+
+    SHAPE: ClassVar[Shape]
+
+    def dump(self) -> Plain:
+        """Return its row. A class of which there are many may make that by hand, the same."""
+        return self.SHAPE.row(self)
+
+    def load(self, row: Plain, written: Written | None = None) -> None:
+        """Read the row; for one that is fresh."""
+        self.SHAPE.put(self, row, written)
+
+
+# -- tables and whole states -----------------------------------------------------------------------
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Table(Generic[K, V]):
+    """Rows of a state by key, each saved under a name of its own, and which of them have changed.
+
+    `note` each key whose row was added, changed or removed. Nothing is kept of that before the
+    first question for changes, which is answered with all rows; so a run that never asks pays
+    nothing.
+    """
+
+    def __init__(self, prefix: str, kind: Kind) -> None:
+        """`prefix`: of the names; it ends in its only slash."""
+        self.prefix = prefix
+        self.kind = kind
+        self.rows: dict[K, V] = {}
+        self.is_asked = False
+        self._changed: dict[K, None] = {}
+
+    # An heir may hold its rows in another way.
+
+    def all_keys(self) -> Iterable[K]:
+        return self.rows
+
+    def find(self, key: K) -> V | None:
+        return self.rows.get(key)
+
+    def take(self, name: str, plain: Plain, written: Written | None) -> None:
+        """Read the row of that name."""
+        try:
+            text = name[len(self.prefix) :]
+            self.put(self.key_of(text), self.kind.load(plain, written, self, text))
+        except ValueError as wrong:
+            raise ShapeRefused(f"{name}: {wrong}") from wrong
+
+    def put(self, key: K, row: V) -> None:
+        self.rows[key] = row
+
+    def fresh(self, key: str) -> Any:
+        """Return a new row of that key, into which what was saved of it is read."""
+        raise NotImplementedError
+
+    def name_of(self, key: Any) -> str:
+        return key if isinstance(key, str) else f"{key[0]}/{key[1]}"
+
+    def key_of(self, name: str) -> Any:
+        return name
+
+    def peek(self, key: K) -> Plain:
+        """Return what is saved of a row; None if there is no such row."""
+        row = self.find(key)
+        return None if row is None else self.kind.dump(row)
+
+    def note(self, key: K) -> None:
+        if self.is_asked:
+            self._changed[key] = None
+
+    def snapshot(self) -> State:
+        return {self.prefix + self.name_of(key): self.peek(key) for key in self.all_keys()}
+
+    def changes(self) -> Changes:
+        """Return what has changed, in the order in which it was first noted."""
+        if not self.is_asked:
+            self.is_asked = True
+            return {**self.snapshot()}
+        changed, self._changed = self._changed, {}
+        return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
+
+    def restored(self, *, is_as_written: bool) -> None:
+        """All rows are read. Those that were written in other shapes are all written anew."""
+        self.is_asked = is_as_written
+        self._changed = {}
+
+
+NumberAndKey = tuple[int, str]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class NumberedTable(Table[NumberAndKey, V]):
+    """A table whose keys are a number and a text."""
+
+    def key_of(self, name: str) -> NumberAndKey:
+        number, key = name.split("/", 1)
+        return int(number), key
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Grid(NumberedTable[V]):
+    """A table whose rows are held by number, and those of a number by key."""
+
+    def __init__(self, prefix: str, kind: Kind) -> None:
+        super().__init__(prefix, kind)
+        self.by_number: dict[int, dict[str, V]] = {}
+
+    def all_keys(self) -> Iterable[NumberAndKey]:
+        for number, rows in self.by_number.items():
+            for key in rows:
+                yield number, key
+
+    def find(self, key: NumberAndKey) -> V | None:
+        rows = self.by_number.get(key[0])
+        return None if rows is None else rows.get(key[1])
+
+    def put(self, key: NumberAndKey, row: V) -> None:
+        self.by_number.setdefault(key[0], {})[key[1]] = row
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Tracked(Kept):
+    """A row of a table that has `source` as its key. `dirty`: it is noted already; set by its table
+    alone, so that to note it again costs one comparison."""
+
+    __slots__ = ("dirty", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.dirty = False
+
+
+R = TypeVar("R", bound=Tracked)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TrackedTable(Table[str, R]):
+    """A table of rows that know whether they are noted."""
+
+    def mark(self, row: R) -> None:
+        """Note that it has changed."""
+        if not row.dirty:
+            row.dirty = True
+            self.note(row.source)
+
+    def changes(self) -> Changes:
+        for key in self._changed if self.is_asked else self.rows:
+            row = self.rows.get(key)
+            if row is not None:
+                row.dirty = False
+        return super().changes()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeptState:
+    """The whole state of an operator: its own row, its tables, and the shapes of both."""
+
+    def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
+        """`key`: that of its own row."""
+        self._key = key
+        self._shape = shape
+        self._tables = {table.prefix: table for table in tables}
+        self._kinds = [shape, *[table.kind for table in tables]]
+        self.is_asked = False
+        """Whether the changelog has the shapes, and all rows that did not change since."""
+
+    def snapshot(self, one: Any) -> State:
+        state = {SHAPES: described(self._kinds), self._key: self._shape.row(one)}
+        for table in self._tables.values():
+            state |= table.snapshot()
+        return state
+
+    def changes(self, one: Any) -> Changes:
+        changes: Changes = {self._key: self._shape.row(one)}
+        if not self.is_asked:
+            self.is_asked = True
+            changes[SHAPES] = described(self._kinds)
+        for table in self._tables.values():
+            changes |= table.changes()
+        return changes
+
+    def restore(self, one: Any, state: Mapping[str, Plain]) -> State:
+        """Read the own row, if there is one, and then the tables. Return what belongs to neither.
+        ShapeRefused if any of it cannot be read."""
+        rest: State = {}
+        for _ in self.restoring(one, state, rest):
+            pass
+        return rest
+
+    def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
+        """Restore in steps of some rows, and put into `rest` what belongs to nobody here."""
+        if self._key not in state:
+            rest |= state
+            return
+        written = written_in(state.get(SHAPES), self._kinds)
+        self.is_asked = written is None
+        self._shape.put(one, state[self._key], written)
+        for number, (name, plain) in enumerate(state.items()):
+            table = self._tables.get(name[: name.find("/") + 1])
+            if table is not None:
+                table.take(name, plain, written)
+            elif name not in (SHAPES, self._key):
+                rest[name] = plain
+            if number % TURN == TURN - 1:
+                yield 0
+        for table in self._tables.values():
+            table.restored(is_as_written=written is None)
