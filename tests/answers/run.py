@@ -3,13 +3,14 @@
 It keeps to what the interface promises (`inorder COMMAND`, `inorder.engine`), so that one version
 of it runs in both trees. For each case it writes one file of lines: what the command prints and its
 figures, then, where there is a topology, the records of an `Ordering` that is replaced, at twenty
-random places, by one that its snapshot restores.
+random places or behind every `RESTORE_EVERY` events, by one that its snapshot restores.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import resource
 import runpy
 import sys
@@ -20,6 +21,9 @@ from random import Random
 from typing import Any
 
 RESTORES = 20
+EVERY = int(os.environ.get("RESTORE_EVERY", "0"))
+"""Restore behind each so many events, in place of `RESTORES` random ones."""
+
 OF_THE_RUN = ("seconds", "events_per_cpu_second")
 """Figures that say how fast a run was."""
 
@@ -71,7 +75,8 @@ def in_pieces(case: dict[str, Any], rng: Random) -> Iterator[str]:
     own = runpy.run_path(case["functions"])["detectors"] if case["functions"] else None
     topology = parse(Path(case["topology"]).read_text(), detectors=own)
     lines = [json.loads(line) for line in Path(case["events"]).read_text().splitlines()]
-    cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(RESTORES))
+    cuts = [*range(EVERY, len(lines), EVERY)] if EVERY else []
+    cuts = cuts or sorted(rng.randrange(len(lines) + 1) for _ in range(RESTORES))
     run = Ordering(topology)
     for begin, end in zip([0, *cuts], [*cuts, len(lines)], strict=True):
         for line in lines[begin:end]:
