@@ -99,7 +99,7 @@ def join_query(
         {"max_skew_ppb": play.skew_ppm * 1_000, "granularity_ns": play.granularity_ns}
         for play in plays
     ]
-    return JoinSettings(
+    query = JoinSettings(
         name=name,
         join=condition,
         sides={
@@ -112,9 +112,10 @@ def join_query(
             each.name: JoinedValue(sides[each.side].alias, ("payload", *each.path))
             for each in fields
         },
-        clocks=tuple(ClockConfig.by_default().model_copy(update=clock) for clock in clocks),
         **{**LATENESS, **settings},
     )
+    made = tuple(ClockConfig.by_default().model_copy(update=clock) for clock in clocks)
+    return query.model_copy(update={"clocks": made})
 
 
 def _aggregate(output: Output) -> Aggregate:
