@@ -12,24 +12,14 @@ live source bounds what may leave by
 and everything at or below the smallest bound leaves, at the end of the instant
 (topology.merge.bounds finds it).
 
-An event goes four steps:
-
-* *learn*: what it says of its source, and whether it is late (topology.merge.intake);
-* *place*: into the queue of its source, or among the late ones (topology.merge.queues);
-* *release*: at the end of the instant, all that nobody holds up (`_evaluate`);
-* *announce*: how far MERGE is, in a watermark (topology.merge.watermark).
-
-`_take` does the first two for any event. topology.merge.stretch does them for the plain ones, by
-many at once. `_pass_time` does the others.
-
 States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
 bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye): it dozes, bounded
 by time alone, or is out (topology.merge.bounds); catching up (its last event was late, and took
 longer than it is waited for). Who is out or catches up holds nobody back.
 
 Late: an event whose time is below that of the last one released unmarked, or below an announced
-watermark (`Passage.judge` in topology.merge.passage decides, and names the cause). Those of an
-instant leave at its end, in order.
+watermark (topology.merge.passage, which also says why). Those of an instant leave at its end, in
+order.
 
 Decided here, where the specification is silent:
 
@@ -56,11 +46,14 @@ event O(log sources).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappush
 from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
+from topology.merge.intake import Intake
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
@@ -70,13 +63,14 @@ from topology.merge.source import (
     KEYED,
     NO_REF,
     NOT_LED,
+    NOTHING_QUEUED,
     OUT,
+    POOL_EVERY,
     SourceProgress,
 )
 from topology.merge.sources import PROGRESS, KnownSources
-from topology.merge.stretch import Stretches
 from topology.merge.watermark import Watermark
-from topology.model.event import DEAD, NO_EPOCH, Event
+from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.histogram import PPM
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
@@ -168,7 +162,7 @@ class Merge(StepByStep):
             self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, self.passes_late, heartbeat_ns > 0)
         self._pause = Pause(known, self._bounds, config)
-        self._intake = Stretches(
+        self._intake = Intake(
             known,
             self._bounds,
             self._queues,
@@ -200,32 +194,116 @@ class Merge(StepByStep):
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
+        # In one piece because it runs for every event. The plain case are the branches that are not
+        # `_take` (topology.merge.intake).
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
+        intake = self._intake
         pause = self._pause
+        passage = self._passage
+        sources = self._sources
+        bounds = self._bounds
+        queues = self._queues
+        heads = self._heads
+        pool = self._pool
+        errors = self._known.errors
+        position = self._position
+        takes_plain = self.takes_plain
+        idle_after_ns = bounds.idle_after_ns
+        # A gap that is to be judged takes every event, whoever sends it: how a source is
+        # bounded is no part of the state.
+        is_odd = pause.since_ns != NEVER
+        received_ns = pause.received_ns
+        has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
         at, end = 0, len(batch)
-        gap = pause.next_gap(batch, 0)
         while at < end:
-            at_ns = batch[at].at_ns
+            event = batch[at]
+            at_ns = event.at_ns
             if at_ns > self._now_ns:
                 if self._instant_open or self._due_ns < at_ns:
                     self._pass_time(at_ns, step)
                 else:
                     self._now_ns = at_ns
-            if at == gap:
-                pause.begin(batch[at - 1].at_ns if at else pause.received_ns, at_ns)
-                gap = pause.next_gap(batch, at + 1)
-            if self.takes_plain and pause.since_ns == NEVER:
-                at, self._now_ns, self._instant_open, revived = self._intake.take_plain(
-                    batch, at, gap, self._due_ns, self._instant_open
-                )
-                if revived:
-                    self._settled = False
-                if at == gap or batch[at].at_ns > self._now_ns:
-                    continue
-            self._take(batch[at], step)
+            if has_gap:  # in the batch, or before it
+                if at_ns - received_ns > pause.longest_silence_ns:
+                    pause.begin(received_ns, at_ns)
+                    is_odd = True
+                received_ns = at_ns
+            source = event.source
+            progress = sources.get(source)
+            ref_ns = event.ref_time_ns
+            number = event.seq
+            if (  # not the next one of a live source, in time
+                progress is None
+                or number != progress.seq + 1
+                or ref_ns <= progress.newest_ns
+                or ref_ns < passage.floor_ns
+                or event.epoch != progress.epoch
+                or event.kind != DATA
+                or event.late
+                or event.lane != progress.input_partition
+                or is_odd
+            ):
+                self._take(event, step, is_next=False)
+                at += 1
+                continue
+            is_steady = progress.state == KEYED and not progress.blocked
+            if not is_steady and not intake.knows(progress):
+                self._take(event, step, is_next=False)
+                at += 1
+                continue
+            value = event.value
+            size = len(value) if isinstance(value, bytes) else 0
+            arrival_ns = event.arrival_ns
+            if (
+                not takes_plain
+                or not queues.has_room(size)
+                or progress.state >= OUT
+                or arrival_ns - progress.last_arrival_ns > idle_after_ns  # its silence is learned
+            ):
+                self._take(event, step, is_next=True)
+                at += 1
+                continue
+            if arrival_ns > progress.last_arrival_ns:
+                progress.last_arrival_ns = arrival_ns
+            led_max_ns, opens = bounds.led_max_ns, False
+            if not is_steady:
+                self._settled = False
+                opens = progress.blocked
+                bounds.receive(progress, at_ns)
+            queue = progress.queue
+            was_empty = not queue
+            if was_empty:
+                if queue is NOTHING_QUEUED:
+                    queue = progress.queue = deque()
+                heappush(heads, (ref_ns, source))
+                progress.error_ns = event.error_ns
+            elif event.error_ns > progress.error_ns:
+                progress.error_ns = event.error_ns
+            queue.append(event)
+            event.held_by |= position
+            queues.count += 1
+            queues.bytes += size
+            progress.seq = number
+            progress.newest_ns = ref_ns
+            delays = progress.delays
+            delays.add(arrival_ns - ref_ns)
+            if not progress.warm:
+                progress.sample_pool(arrival_ns - ref_ns, pool)
+            elif not delays.since_halved % POOL_EVERY:
+                pool.add(arrival_ns - ref_ns)
+            if not progress.dirty:
+                self._journal.mark(progress)
             at += 1
+            if at < end and batch[at].source == source and progress.warm:
+                at = intake.follow(progress, batch, at)
+            if not is_steady:  # behind its delays, of which it may make another wait
+                bounds.enter(progress, progress.newest_ns)
+            if progress.error_ns > progress.noted_error_ns:
+                errors.grows(progress)
+            if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):
+                self._instant_open = True
         if batch:
             pause.received_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
@@ -255,8 +333,8 @@ class Merge(StepByStep):
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def _take(self, event: Event, step: Step) -> None:
-        """Take any event."""
+    def _take(self, event: Event, step: Step, *, is_next: bool) -> None:
+        """Any event: the general way."""
         progress = self._sources.get(event.source)
         if progress is None:
             self._settled = False
@@ -268,11 +346,10 @@ class Merge(StepByStep):
         was_empty, was_blocked = not progress.queue, progress.blocked
         was_idle = progress.state >= OUT
         led_max_ns = self._bounds.led_max_ns
-        is_next = intake.is_next(progress, event)
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
         was_late = event.late == OVERTAKEN
-        may_change = intake.take(progress, event, self._now_ns, step)
+        may_change = intake.take(progress, event, is_next, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)
         if is_next:

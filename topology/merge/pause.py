@@ -52,21 +52,9 @@ class Pause(Saved):
         """When the last gap began; NEVER: there is none to be judged."""
         self._until_ns = NEVER
 
-    def next_gap(self, batch: list[Event], begin: int) -> int:
-        """Return the place of the first event, from that one on, that comes after a gap; if there
-        is none, the end of the batch."""
-        end = len(batch)
-        if begin >= end:
-            return end
-        received_ns = batch[begin - 1].at_ns if begin else self.received_ns
-        if batch[-1].at_ns - min(received_ns, batch[begin].at_ns) <= self.longest_silence_ns:
-            return end
-        for at in range(begin, end):
-            at_ns = batch[at].at_ns
-            if at_ns - received_ns > self.longest_silence_ns:
-                return at
-            received_ns = at_ns
-        return end
+    def has_gap(self, first_ns: int, last_ns: int) -> bool:
+        """A batch that came from the one instant to the other may hold a gap, or come after one."""
+        return last_ns - min(self.received_ns, first_ns) > self.longest_silence_ns
 
     def begin(self, received_ns: int, at_ns: int) -> None:
         """There was a gap between the two."""
