@@ -72,7 +72,10 @@ def test_each_record_once_though_the_worker_is_killed(
 ) -> None:
     half_numbered = rule != "rule: time"
     reorder = f"reorder: {{{rule}, miss_target: 1%}}"
-    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, stream=reorder, more=CALM)
+    # A replay learns waits from all sources; a worker from those of each partition.
+    setting = settle(
+        kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, stream=reorder, more=CALM
+    )
     lines = tmp_path / "lines.jsonl"
     trouble = Trouble(setting, tmp_path, worker_count=1)
     with running(*trouble.workers, may_start=trouble.everybody):
