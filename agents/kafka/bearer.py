@@ -35,7 +35,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote_plus, urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
@@ -210,7 +210,7 @@ class TokenEndpoint(Bearer):
                 said += "; check the client's id and secret"
             raise TokenUnavailable(f"{where} answers {error.code}{said}") from error
         except (OSError, HTTPException) as error:
-            why = getattr(error, "reason", error)  # urllib wraps what it meets
+            why = error.reason if isinstance(error, URLError) else error
             raise TokenUnavailable(f"{where} does not answer: {why}") from error
         found = _object(content)
         text = found.get("access_token")

@@ -79,7 +79,7 @@ _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 _NOTHING: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
-"""Of a row that was not made out nothing is said to be missing."""
+"""Stands for an unreadable row, so that no field of it is called missing."""
 
 
 class Row(NamedTuple):

@@ -12,6 +12,7 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
+from topology.model.kept import SHAPES
 from topology.model.operator import Changes
 
 SEEDS = seeds_of_today(6)
@@ -38,7 +39,7 @@ queries:
 {PATTERNS}
   waiting: {{stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 2 s", {QUALITY}}}
 """
-STAND = {"query", "engine", "promises", "promise"}
+STAND = {"query", "engine", "promises", "promise", SHAPES}
 """Names of parts that stand as long as there are queries."""
 
 
