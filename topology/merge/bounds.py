@@ -277,10 +277,9 @@ class SourceBounds(Saved):
 
     def wait_ns(self, progress: SourceProgress) -> int:
         """D of a source; one that is not known yet goes by the pool."""
-        if progress.warm or progress.state == DOZING:
-            wait_ns = progress.delays.edge_ns()
-        else:
+        if not progress.warm and progress.state != DOZING:
             return self.pool_wait_ns()
+        wait_ns = progress.delays.edge_ns()
         return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
 
     def pool_wait_ns(self) -> int:

@@ -58,10 +58,10 @@ class UncertainPassage(Passage):
 
 
 def goes_on(
-    bounds: SourceBounds, progress: SourceProgress, kind: str, was: tuple[bool, bool]
+    bounds: SourceBounds, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool
 ) -> None:
-    """An event of the source has been taken in; it `was` late, and the source blocked, before."""
-    was_late, was_blocked = was
+    """An event of the source has been taken in; it was late, or the source was
+    blocked, before."""
     if was_blocked and kind != UNBLOCKED:
         bounds.block(progress)
     if was_late and kind == DATA:

@@ -12,14 +12,24 @@ live source bounds what may leave by
 and everything at or below the smallest bound leaves, at the end of the instant
 (topology.merge.bounds finds it).
 
+An event goes four steps:
+
+* *learn*: what it says of its source, and whether it is late (topology.merge.intake);
+* *place*: into the queue of its source, or among the late ones (topology.merge.queues);
+* *release*: at the end of the instant, all that nobody holds up (`_evaluate`);
+* *announce*: how far MERGE is, in a watermark (topology.merge.watermark).
+
+`_take` does the first two for any event. topology.merge.stretch does them for the plain ones, by
+many at once. `_pass_time` does the others.
+
 States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
 bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye): it dozes, bounded
 by time alone, or is out (topology.merge.bounds); catching up (its last event was late, and took
 longer than it is waited for). Who is out or catches up holds nobody back.
 
 Late: an event whose time is below that of the last one released unmarked, or below an announced
-watermark (topology.merge.passage, which also says why). Those of an instant leave at its end, in
-order.
+watermark (`Passage.judge` in topology.merge.passage decides, and names the cause). Those of an
+instant leave at its end, in order.
 
 Decided here, where the specification is silent:
 
@@ -46,14 +56,11 @@ event O(log sources).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappush
 from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
-from topology.merge.intake import Intake
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
@@ -63,14 +70,13 @@ from topology.merge.source import (
     KEYED,
     NO_REF,
     NOT_LED,
-    NOTHING_QUEUED,
     OUT,
-    POOL_EVERY,
     SourceProgress,
 )
 from topology.merge.sources import PROGRESS, KnownSources
+from topology.merge.stretch import Stretches
 from topology.merge.watermark import Watermark
-from topology.model.event import DATA, DEAD, NO_EPOCH, Event
+from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import PPM
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
@@ -139,11 +145,7 @@ class Merge(StepByStep):
         numbered = numbered and not mixed
         self.passes_late = late == "pass"
         self._stream = stream
-        self._position = position
-        self._max_wait_ns = config.max_wait_ns
-        self._idle_after_ns = config.idle_after_ns
-        self._miss_ppm = config.miss_target_ppm
-        self._expected = config.expected_sources
+        self._config = config
         self._heartbeat_ns = heartbeat_ns
         self._numbered = numbered
 
@@ -152,7 +154,7 @@ class Merge(StepByStep):
         self._bounds = self._new_bounds()
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
-        quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
+        quiet_after_ns = max(config.quiet_after_ns, config.idle_after_ns, config.max_wait_ns)
         if numbered:
             self._watermark = Watermark(known, quiet_after_ns, correct_for_ns)
             self._passage = Passage(self._watermark, self.passes_late)
@@ -162,22 +164,20 @@ class Merge(StepByStep):
             self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, self.passes_late, heartbeat_ns > 0)
         self._pause = Pause(known, self._bounds, config)
-        self._intake = Intake(
+        self._intake = Stretches(
             known,
             self._bounds,
             self._queues,
             self._passage,
             self._pause,
             self._watermark,
-            position,
             numbered,
         )
         self._now_ns = 0
         self._instant_open = False
         self._wake_ns = NEVER
-        self._look_ns = (
-            0  # the same, but for sources that may be idle; not known before it is found
-        )
+        self._look_ns = 0
+        """The same without sources that may be idle; 0: it is not known yet."""
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
         self._coming_beat_ns = -1  # once known it stays, until it has come
@@ -186,124 +186,41 @@ class Merge(StepByStep):
 
     def _new_bounds(self) -> SourceBounds:
         """What finds which source bounds what may leave."""
-        return SourceBounds(self._known, self._max_wait_ns, self._idle_after_ns)
+        return SourceBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
     def _new_progress(self, source: str) -> SourceProgress:
         """What is kept of a source."""
-        return SourceProgress(source, self._miss_ppm)
+        return SourceProgress(source, self._config.miss_target_ppm)
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # In one piece because it runs for every event. The plain case are the branches that are not
-        # `_take` (topology.merge.intake).
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
-        intake = self._intake
         pause = self._pause
-        passage = self._passage
-        sources = self._sources
-        bounds = self._bounds
-        queues = self._queues
-        heads = self._heads
-        pool = self._pool
-        errors = self._known.errors
-        position = self._position
-        takes_plain = self.takes_plain
-        idle_after_ns = bounds.idle_after_ns
-        # A gap that is to be judged takes every event, whoever sends it: how a source is
-        # bounded is no part of the state.
-        is_odd = pause.since_ns != NEVER
-        received_ns = pause.received_ns
-        has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
         at, end = 0, len(batch)
+        gaps = pause.gaps_in(batch)
+        gap = gaps[-1][0] if gaps else end
         while at < end:
-            event = batch[at]
-            at_ns = event.at_ns
+            at_ns = batch[at].at_ns
             if at_ns > self._now_ns:
                 if self._instant_open or self._due_ns < at_ns:
                     self._pass_time(at_ns, step)
                 else:
                     self._now_ns = at_ns
-            if has_gap:  # in the batch, or before it
-                if at_ns - received_ns > pause.longest_silence_ns:
-                    pause.begin(received_ns, at_ns)
-                    is_odd = True
-                received_ns = at_ns
-            source = event.source
-            progress = sources.get(source)
-            ref_ns = event.ref_time_ns
-            number = event.seq
-            if (  # not the next one of a live source, in time
-                progress is None
-                or number != progress.seq + 1
-                or ref_ns <= progress.newest_ns
-                or ref_ns < passage.floor_ns
-                or event.epoch != progress.epoch
-                or event.kind != DATA
-                or event.late
-                or event.lane != progress.input_partition
-                or is_odd
-            ):
-                self._take(event, step, is_next=False)
-                at += 1
-                continue
-            is_steady = progress.state == KEYED and not progress.blocked
-            if not is_steady and not intake.knows(progress):
-                self._take(event, step, is_next=False)
-                at += 1
-                continue
-            value = event.value
-            size = len(value) if isinstance(value, bytes) else 0
-            arrival_ns = event.arrival_ns
-            if (
-                not takes_plain
-                or not queues.has_room(size)
-                or progress.state >= OUT
-                or arrival_ns - progress.last_arrival_ns > idle_after_ns  # its silence is learned
-            ):
-                self._take(event, step, is_next=True)
-                at += 1
-                continue
-            if arrival_ns > progress.last_arrival_ns:
-                progress.last_arrival_ns = arrival_ns
-            led_max_ns, opens = bounds.led_max_ns, False
-            if not is_steady:
-                self._settled = False
-                opens = progress.blocked
-                bounds.receive(progress, at_ns)
-            queue = progress.queue
-            was_empty = not queue
-            if was_empty:
-                if queue is NOTHING_QUEUED:
-                    queue = progress.queue = deque()
-                heappush(heads, (ref_ns, source))
-                progress.error_ns = event.error_ns
-            elif event.error_ns > progress.error_ns:
-                progress.error_ns = event.error_ns
-            queue.append(event)
-            event.held_by |= position
-            queues.count += 1
-            queues.bytes += size
-            progress.seq = number
-            progress.newest_ns = ref_ns
-            delays = progress.delays
-            delays.add(arrival_ns - ref_ns)
-            if not progress.warm:
-                progress.sample_pool(arrival_ns - ref_ns, pool)
-            elif not delays.since_halved % POOL_EVERY:
-                pool.add(arrival_ns - ref_ns)
-            if not progress.dirty:
-                self._journal.mark(progress)
+            if at == gap:
+                pause.begin(gaps.pop()[1], at_ns)
+                gap = gaps[-1][0] if gaps else end
+            if self.takes_plain and pause.since_ns == NEVER:
+                at, self._now_ns, self._instant_open, revived = self._intake.take_plain(
+                    batch, at, gap, self._now_ns, self._due_ns, self._instant_open
+                )
+                if revived:
+                    self._settled = False
+                if at == gap or batch[at].at_ns > self._now_ns:
+                    continue
+            self._take(batch[at], step)
             at += 1
-            if at < end and batch[at].source == source and progress.warm:
-                at = intake.follow(progress, batch, at)
-            if not is_steady:  # behind its delays, of which it may make another wait
-                bounds.enter(progress, progress.newest_ns)
-            if progress.error_ns > progress.noted_error_ns:
-                errors.grows(progress)
-            if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):
-                self._instant_open = True
         if batch:
             pause.received_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
@@ -333,8 +250,8 @@ class Merge(StepByStep):
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def _take(self, event: Event, step: Step, *, is_next: bool) -> None:
-        """Any event: the general way."""
+    def _take(self, event: Event, step: Step) -> None:
+        """Take any event."""
         progress = self._sources.get(event.source)
         if progress is None:
             self._settled = False
@@ -346,10 +263,11 @@ class Merge(StepByStep):
         was_empty, was_blocked = not progress.queue, progress.blocked
         was_idle = progress.state >= OUT
         led_max_ns = self._bounds.led_max_ns
+        is_next = intake.is_next(progress, event)
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
         was_late = event.late == OVERTAKEN
-        may_change = intake.take(progress, event, is_next, self._now_ns, step)
+        may_change = intake.take(progress, event, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)
         if is_next:
@@ -360,15 +278,15 @@ class Merge(StepByStep):
             self._wake_ns = min(self._wake_ns, self._bounds.idle.next_ns)
             self._due_ns = min(self._due_ns, self._wake_ns)
         if not self._numbered:
-            goes_on(self._bounds, progress, event.kind, (was_late, was_blocked))
+            goes_on(self._bounds, progress, event.kind, was_late, was_blocked)
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         """With the first event all that are expected count as received, so that none of them is
         passed over before it has sent; one that does not send is idle a wait later."""
         if not self._sources:
             self._due_ns = 0
-            received_ns = at_ns + self._max_wait_ns - self._idle_after_ns
-            for expected in self._expected:
+            received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
+            for expected in self._config.expected_sources:
                 if expected != source:
                     self._bounds.enter(self._add(expected, received_ns), NO_REF)
         progress = self._add(source, at_ns)
@@ -561,7 +479,7 @@ class Merge(StepByStep):
             "forgotten": self._known.forgotten,
             "in_several_partitions": len(self._known.scattered),
             "overflows": self.overflows,
-            "target_ppm": PPM - self._miss_ppm,
+            "target_ppm": PPM - self._config.miss_target_ppm,
         }
         floor_ns = self._passage.floor_ns
         if floor_ns != NO_REF:
@@ -633,16 +551,13 @@ class Merge(StepByStep):
         state: State = {
             PROGRESS + source: progress.dump() for source, progress in self._sources.items()
         }
-        state[STREAM] = self._stream_state()
+        state[STREAM] = dump(self, FIELDS)
         return state
 
     def changes(self) -> Changes:
         changes = self._known.changes()
-        changes[STREAM] = self._stream_state()
+        changes[STREAM] = dump(self, FIELDS)
         return changes
-
-    def _stream_state(self) -> Any:
-        return dump(self, FIELDS)
 
     def held(self) -> Iterable[Event]:
         yield from self._queues.late

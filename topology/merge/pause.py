@@ -30,6 +30,7 @@ from topology.model.saved import Saved
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
 """Sources are awaited for so many times the length of the pause."""
+NO_GAPS: Final[list[tuple[int, int]]] = []
 
 
 class Pause(Saved):
@@ -52,9 +53,23 @@ class Pause(Saved):
         """When the last gap began; NEVER: there is none to be judged."""
         self._until_ns = NEVER
 
-    def has_gap(self, first_ns: int, last_ns: int) -> bool:
-        """A batch that came from the one instant to the other may hold a gap, or come after one."""
-        return last_ns - min(self.received_ns, first_ns) > self.longest_silence_ns
+    def gaps_in(self, batch: list[Event]) -> list[tuple[int, int]]:
+        """Return each gap as the place of the event after it and the instant at which the gap
+        began, the last gap first.
+
+        Ask before the first event is taken: an event that leaves bears a later instant.
+        """
+        longest_ns = self.longest_silence_ns
+        received_ns = self.received_ns
+        if not batch or batch[-1].at_ns - min(received_ns, batch[0].at_ns) <= longest_ns:
+            return NO_GAPS
+        gaps: list[tuple[int, int]] = []
+        for at, event in enumerate(batch):
+            if event.at_ns - received_ns > longest_ns:
+                gaps.append((at, received_ns))
+            received_ns = event.at_ns
+        gaps.reverse()
+        return gaps
 
     def begin(self, received_ns: int, at_ns: int) -> None:
         """There was a gap between the two."""

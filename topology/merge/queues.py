@@ -45,7 +45,7 @@ class Queues:
         self._ahead_ns = config.max_wait_ns
         self._sources = known.table
         self._journal = known.journal
-        self._position = position
+        self.position = position
         self.heads: list[Bound] = []
         self.late: list[Event] = []
         self.count = 0
@@ -63,7 +63,7 @@ class Queues:
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.own_queue().append(event)
-        event.held_by |= self._position
+        event.held_by |= self.position
         self.count += 1
         self.bytes += size_of(event)
 
@@ -73,7 +73,7 @@ class Queues:
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.own_queue().insert(place, event)
-        event.held_by |= self._position
+        event.held_by |= self.position
         self.count += 1
         self.bytes += size_of(event)
 
@@ -82,7 +82,7 @@ class Queues:
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
-        event.held_by |= self._position
+        event.held_by |= self.position
         self.late.append(event)
         self.count += 1
         self.bytes += size_of(event)
@@ -92,7 +92,7 @@ class Queues:
         events, self.late = self.late, []
         events.sort(key=in_stream)
         for event in events:
-            event.held_by &= ~self._position
+            event.held_by &= ~self.position
             self._sources[event.source].held_late -= 1
             self.bytes -= size_of(event)
         self.count -= len(events)
@@ -142,7 +142,7 @@ class Queues:
         events = in_order(runs)
         for event in events:
             event.at_ns = now_ns
-            event.held_by &= ~self._position
+            event.held_by &= ~self.position
         if self.bytes:
             self.bytes -= sum([size_of(event) for event in events])
         self.count -= len(events)
@@ -214,7 +214,7 @@ class Queues:
 
     def _uncount(self, event: Event, now_ns: int) -> None:
         event.at_ns = now_ns
-        event.held_by &= ~self._position
+        event.held_by &= ~self.position
         self.count -= 1
         self.bytes -= size_of(event)
 

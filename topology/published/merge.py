@@ -135,10 +135,10 @@ class PacedMerge(Merge):
     takes_plain: bool = False
 
     def _new_bounds(self) -> SourceBounds:
-        return PacedBounds(self._known, self._max_wait_ns, self._idle_after_ns)
+        return PacedBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
     def _new_progress(self, source: str) -> SourceProgress:
-        return PacedProgress(source, self._miss_ppm)
+        return PacedProgress(source, self._config.miss_target_ppm)
 
     def _release(self, step: Step) -> Bound:
         """What leaves may empty a source, which then bounds the others: until none does."""

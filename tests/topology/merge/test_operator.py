@@ -539,3 +539,10 @@ def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgot
     for seq, source in enumerate(("b", "c", "d"), start=9):
         merge.on_batch([event(2_000 + seq, source, seq, 2_000 + seq)], (2_000 + seq) * MS)
     assert merge.figures()["in_several_partitions"] == 0
+
+
+def test_time_does_not_go_back_to_the_instant_of_an_event() -> None:
+    merge = operator()
+    play(merge, [(10, "s", 0, 10, []), (100, None, ["s0 at 10"])])
+    merge.on_batch([event(50, "s", 1, 20)], 100 * MS)
+    play(merge, [(101, None, ["s1 at 100"])])

@@ -187,6 +187,24 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
     assert rendered(broken.on_end(events[-1].at_ns)) == rendered(whole.on_end(events[-1].at_ns))
 
 
+@pytest.mark.parametrize("takes_plain", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gaps_inside_a_batch_are_those_between_batches(seed: int, takes_plain: bool) -> None:
+    """An event that leaves bears a later instant; the gap behind it is as long as before."""
+    events = with_gaps(Random(seed))
+
+    def emitted(size: int) -> list[str]:
+        operator_, lines = merge(heartbeat=100, max_queued=1_000), list[str]()
+        operator_.takes_plain = takes_plain
+        for at in range(0, len(events), size):
+            batch = [twin(each) for each in events[at : at + size]]
+            lines += rendered(operator_.on_batch(batch, batch[-1].at_ns))
+        return lines + rendered(operator_.on_end(events[-1].at_ns))
+
+    assert emitted(len(events)) == emitted(1)
+    assert emitted(7) == emitted(1)
+
+
 def with_gaps(rng: Random) -> list[Event]:
     """Four sources; now and then nobody is heard for seconds, and some send what they kept."""
     at, seqs, newest = 10, dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0)
