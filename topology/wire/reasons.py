@@ -62,8 +62,8 @@ REASONS: Final[dict[str, Words]] = {
     "repeated": Words("is there more than once", "write it once"),
     "source_missing": Words(
         "is missing",
-        f"{_ELSEWHERE} fields: {{source: payload.NAME}} in the stream (or header.NAME, key), or"
-        " --source NAME of a file",
+        f"{_ELSEWHERE} fields: {{source: payload.NAME, seq: payload.NAME, ts: payload.NAME}} in the"
+        " stream (or header.NAME, key), or --source NAME of a file",
     ),
     "seq_missing": Words(
         "is missing",

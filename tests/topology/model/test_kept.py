@@ -57,7 +57,7 @@ class Hole:
 WHOLE = Shape(
     "whole",
     1,
-    number=BIG,
+    count=BIG,
     none=optional(BIG),
     runs=list_of(record(Span, first=INT, last=INT)),
     last=tuple_of(BIG, TEXT),
@@ -76,7 +76,7 @@ class Whole(Kept):
     SHAPE = WHOLE
 
     def __init__(self) -> None:
-        self.number = 0
+        self.count = 0
         self.none: int | None = None
         self.runs: list[Span] = []
         self.last = (0, "")
@@ -106,7 +106,7 @@ def part(count: int) -> Part:
 
 def whole() -> Whole:
     one = Whole()
-    one.number, one.none, one.runs, one.last = -(1 << 66), 1 << 70, [Span(1, 2)], (1 << 65, "a")
+    one.count, one.none, one.runs, one.last = -(1 << 66), 1 << 70, [Span(1, 2)], (1 << 65, "a")
     one.seen, one.by_name, one.queue = {7, 3}, {"x": 1}, deque(["why"])
     one.holes, one.values = [Hole(4, 5)], (1, 1 << 64, "x", None, True, 0.5)
     one.part, one.parts, one.perhaps = part(8), [part(1), part(2)], part(3)
@@ -151,9 +151,9 @@ def test_what_was_written_is_no_longer_the_object() -> None:
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
-        ("number", "7"),
-        ("number", ["no number"]),
-        ("number", True),
+        ("count", "7"),
+        ("count", ["no number"]),
+        ("count", True),
         ("none", "7"),
         ("runs", [[1]]),
         ("runs", [[1, "2"]]),
