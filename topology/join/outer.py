@@ -31,6 +31,7 @@ from topology.join.settings import JoinSettings
 from topology.model.journal import Part, StateInParts
 from topology.model.operator import Plain
 from topology.model.timers import Timers
+from topology.query.results import CurrentResult
 
 EMITTED: Final = "emitted"
 DONE: Final = "done"
@@ -170,7 +171,7 @@ class Owners(StateInParts[Part]):
         """Emit it if that is news."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
         if id_ not in current:
-            current[id_] = Current((row, is_sure))
+            current[id_] = CurrentResult((row, is_sure))
         is_proven = self._end(owner) <= self._frontiers.proven_ns(owner[1].side)
         self._emitter.show(
             current[id_], (row, is_sure), id_, is_final=is_final, is_proven=is_proven
@@ -218,7 +219,9 @@ class Owners(StateInParts[Part]):
             id_ = self._emitter.id_of(row)
             if id_ in state:
                 revision, is_sure, odds = state[id_]
-                current[id_] = Current((row._replace(odds=odds), is_sure), revision, live=True)
+                current[id_] = CurrentResult(
+                    (row._replace(odds=odds), is_sure), revision, live=True
+                )
         self._keep((cell, entry), current)
 
 
