@@ -170,6 +170,25 @@ class ByKey(Kind):
         return [self._key, self._value]
 
 
+class Parts(Kind):
+    """Objects of one shape that are there already: their rows are read into them."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(f"[{shape.name}]", is_plain=False)
+        self._shape = shape
+
+    def dump(self, value: Sequence[Any]) -> Plain:
+        return [self._shape.dump(one) for one in value]
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        parts = getattr(one, name)
+        for part, row in zip(parts, row_of(plain, self, len(parts)), strict=True):
+            self._shape.put(part, row, written)
+
+    def inner(self) -> Sequence[Kind]:
+        return [self._shape]
+
+
 class Record(Kind):
     """A value that is made of its fields at once: a tuple, or an object of a small class."""
 
@@ -214,6 +233,7 @@ BIG: Final = Scalar("int", (int,))
 """An integer of any size."""
 SCALAR: Final = Scalar("scalar", (int, float, str, bool, type(None)))
 """A number of any size, a text, a truth value or None."""
+FLOAT: Final = Kind("float", float)
 TEXT: Final = Kind("text", str)
 FLAG: Final = Kind("flag", bool)
 PLAIN: Final = Kind("plain")
@@ -516,6 +536,11 @@ class Table(Generic[K, V]):
 
     def put(self, key: K, row: V) -> None:
         self.rows[key] = row
+
+    def forget(self, key: K) -> None:
+        """Remove a row, if it is there."""
+        if self.rows.pop(key, None) is not None:
+            self.note(key)
 
     def fresh(self, key: str) -> Any:
         """Return a new row of that key, into which what was saved of it is read."""
