@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.kept import packed, unpacked
 from topology.model.operator import NEVER, Plain
-from topology.model.saved import packed, unpacked
 
 Key = tuple[int, int, str, int, int]
 

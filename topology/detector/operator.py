@@ -404,7 +404,7 @@ class Detecting(KeepingQuery):
         return [
             self._now_ns,
             self._instant_open,
-            self.load.snapshot(),
+            self.load.dump(),
             self._frontier.dump(),
             dump_key(self.unit.reached),
             dump_key(self.unit.confirmed),
@@ -418,7 +418,7 @@ class Detecting(KeepingQuery):
             return
         own = state[OWN]
         self._now_ns, self._instant_open = own[0], own[1]
-        self.load.restore(own[2])
+        self.load.load(own[2])
         self._frontier.load(own[3])
         self.unit.reached = load_key(own[4])
         self.unit.confirmed = load_key(own[5])

@@ -25,6 +25,8 @@ from typing import Any, Final, NamedTuple
 from topology.detector.cursor import DetectorOutput
 from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
 from topology.detector.values import packed, unpacked
+from topology.model.kept import packed as packed_number
+from topology.model.kept import unpacked as unpacked_number
 from topology.model.operator import Plain
 from topology.model.result import (
     RETRACT,
@@ -34,8 +36,6 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.model.saved import packed as packed_number
-from topology.model.saved import unpacked as unpacked_number
 from topology.query.numbers import scalar_of
 
 BEHIND_SOURCES: Final = "\U0010ffff"
