@@ -206,7 +206,7 @@ class Level:
         counts = self.unit.counts
         items, again = counts.processed - self._seen[0], counts.replayed - self._seen[1]
         self._seen = counts.processed, counts.replayed
-        self.state_bytes.append(len(orjson.dumps(self.unit.snapshot())))
+        self.state_bytes.append(len(orjson.dumps(self.unit.table.snapshot())))
         return items, again
 
 

@@ -14,8 +14,11 @@ from topology.config import (
     SideConfig,
     Window,
 )
+from topology.join.operator import JOIN, QUERY
 from topology.join.settings import JoinSettings
 from topology.model.one_clock import STEADY, Play
+from topology.model.operator import State
+from topology.window.operator import WINDOWS
 from topology.window.settings import WindowSettings
 
 Path = tuple[str, ...]
@@ -132,3 +135,10 @@ def _spelled(key: Path | None) -> str | None:
 def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int | None = None) -> QualityConfig:
     """Return a quality target."""
     return QualityConfig(accuracy_ppm=accuracy_ppm, max_wait_ns=max_wait_ns, idle_ns=idle_ns)
+
+
+def beginnings_in(state: State, query: str = "") -> list[Any]:
+    """Return since when windows and joins count that began amid their streams."""
+    assert WINDOWS.fields[-1] == JOIN.fields[-1] == "beginnings"
+    rows = [row for key, row in state.items() if f"\n{key}".endswith(f"{query}\n{QUERY}")]
+    return [row[-1] for row in rows if row[-1]]

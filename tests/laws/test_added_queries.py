@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.kit.queries import beginnings_in
 from tests.kit.runs import through_changelog
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, raw
@@ -26,9 +27,9 @@ from tests.seeds import seeds_of_today
 from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import WATERMARK, Event, twin
+from topology.model.kept import unpacked
 from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
-from topology.model.saved import unpacked
-from topology.query.beginning import SINCE, UNKNOWN
+from topology.query.beginning import UNKNOWN
 
 SEEDS = (8, *seeds_of_today(2))  # 8: each kind of query confirms something there
 GAP = 6 * MS
@@ -198,11 +199,8 @@ class Run:
     def since_ns(self) -> int | None:
         """The latest instant from which on the added query counts; None: from the beginning."""
         assert self.stage is not None
-        state = self.stage.snapshot()
-        found = [value for key, value in state.items() if key.endswith(f"added\n{SINCE}")]
-        if not found:
-            return None
-        return max(int(unpacked(each)) for each in found[0])
+        found = beginnings_in(self.stage.snapshot(), "added")
+        return max(int(unpacked(each)) for each in found[0]) if found else None
 
 
 def standing(found: Sequence[Result]) -> dict[str, Result]:
@@ -333,5 +331,4 @@ def test_streams_that_begin_later_are_told_too() -> None:
     stage = Stage(topology_of("unsure", "left"), ("window", "join"), streams=["a", "b"])
     stage.begins_amid = True
     stage.begin(["a", "b"])
-    state = stage.snapshot()
-    assert sum(key.endswith(f"\n{SINCE}") for key in state) == 3
+    assert len(beginnings_in(stage.snapshot())) == 3

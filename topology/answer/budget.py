@@ -31,9 +31,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.answer.spending import FULL_PPM, WHOLE, Spending
+from topology.answer.spending import FULL_PPM, SPENDING, WHOLE, Spending
 from topology.model.histogram import bucket_of, upper_edge_ns
-from topology.model.operator import NEVER, Plain
+from topology.model.kept import INT, Kept, Shape, list_of
+from topology.model.operator import NEVER
 
 SPAN_NS: Final = 100_000_000
 FADES: Final = 32
@@ -45,17 +46,32 @@ SMALL_NS: Final = 1_000_000
 """Below twice that a wait is set as it is wanted, and not by halves."""
 
 
-class Budget:
+BUDGET: Final = Shape(
+    "answer.budget",
+    1,
+    _spans=INT,
+    _wait_ns=INT,
+    _expected=INT,
+    _came=INT,
+    price_ppm=INT,
+    first_ppm=INT,
+    spending=SPENDING,
+    _late=list_of(INT),
+)
+
+
+class Budget(Kept):
     """`granted_ppm`: of a processor."""
+
+    SHAPE = BUDGET
 
     def __init__(self, granted_ppm: int, span_ns: int = SPAN_NS) -> None:
         self.granted_ppm = granted_ppm
         self.first_ppm = 0
         self.others_ppm = 0
-        self._late = [0] * BUCKETS
+        self._late: list[int] = []
         self._spans = 0
         """Over how many spans, faded as they are, the late ones came; in units, too."""
-        self._most = 0
         self._expected = 0
         self._came = 0
         self._wait_ns = -1
@@ -80,8 +96,8 @@ class Budget:
         if late_ns <= 0:
             return
         number = min(bucket_of(late_ns), BUCKETS - 1)
+        self._late += [0] * (number + 1 - len(self._late))
         self._late[number] += UNIT
-        self._most = max(self._most, number + 1)
 
     def weigh(self, span_ns: int, first_ns: int, ahead_ns: int, items: int, again: int) -> None:
         """A span is over, in which so many items were read for the first time, and again.
@@ -95,11 +111,11 @@ class Budget:
             self._expected += expected - self._expected // FADES
             self._came += UNIT * again - self._came // FADES
             self._choose(ahead_ns, items, span_ns, first_ns // items)
-        for number in range(self._most):
-            late[number] -= -(-late[number] // FADES)
+        for number, count in enumerate(late):
+            late[number] = count - -(-count // FADES)
         self._spans -= -(-self._spans // FADES)
-        while self._most and not late[self._most - 1]:
-            self._most -= 1
+        while late and not late[-1]:
+            late.pop()
 
     @property
     def share_ppm(self) -> int:
@@ -109,7 +125,7 @@ class Budget:
         return max(self._came * WHOLE // self._expected, 1_000)
 
     def _choose(self, ahead_ns: int, items: int, span_ns: int, step_ns: int) -> None:
-        candidates = [0, *(upper_edge_ns(n) for n in range(self._most) if self._late[n])]
+        candidates = [0, *[upper_edge_ns(n) for n, count in enumerate(self._late) if count]]
         room_ppm = self.room_ppm
         best_ns, best_ppm = NEVER, 0
         for wait_ns in candidates:
@@ -125,19 +141,7 @@ class Budget:
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
         """Items that would be read again in a span, were each late one alone; in units."""
         total_ns = 0
-        for number in range(self._most):
-            if self._late[number]:
-                total_ns += self._late[number] * max(upper_edge_ns(number) - wait_ns, 0)
+        for number, count in enumerate(self._late):
+            if count:
+                total_ns += count * max(upper_edge_ns(number) - wait_ns, 0)
         return UNIT * total_ns * items // (span_ns * max(self._spans, UNIT))
-
-    def snapshot(self) -> Plain:
-        known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]
-        return [[*known, self.first_ppm], self.spending.snapshot(), self._late[: self._most]]
-
-    def restore(self, plain: Plain) -> None:
-        known, spent, late = plain
-        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm = known[:5]
-        self.first_ppm = known[5]
-        self.spending.restore(spent)
-        self._most = len(late)
-        self._late = [*late, *([0] * (BUCKETS - len(late)))]

@@ -18,20 +18,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.answer.budget import SPAN_NS, Budget
+from topology.answer.budget import BUDGET, SPAN_NS, Budget
 from topology.answer.frontier import NOT_YET
 from topology.answer.spending import WHOLE
-from topology.model.operator import Figures, Plain
-from topology.model.saved import packed, unpacked
+from topology.model.kept import BIG, INT, Kept, Shape
+from topology.model.operator import Figures
 
 STEP_NS: Final = 4_000
 QUIET: Final = -1
 """No event has come in the instant that is open."""
 
 
-class LoadModel:
+LOAD_MODEL: Final = Shape(
+    "answer.load_model",
+    1,
+    newest_ns=BIG,
+    _late_ns=INT,
+    _span=INT,
+    _first=INT,
+    _again=INT,
+    _unpaid=INT,
+    budget=BUDGET,
+)
+
+
+class LoadModel(Kept):
     """`granted_ppm`: of a processor. `max_ahead_ns`: the clock of the stream is never further
     beyond that of arrival."""
+
+    SHAPE = LOAD_MODEL
 
     def __init__(self, granted_ppm: int, max_ahead_ns: int) -> None:
         self.budget = Budget(granted_ppm)
@@ -119,12 +134,3 @@ class LoadModel:
             "reach_ns": budget.spending.reach_ns,
             "left_ns": budget.spending.left_ns,
         }
-
-    def snapshot(self) -> Plain:
-        counted = [self._span, self._first, self._again, self._unpaid]
-        return [packed(self.newest_ns), self._late_ns, counted, self.budget.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        self.newest_ns, self._late_ns = unpacked(state[0]), state[1]
-        self._span, self._first, self._again, self._unpaid = state[2]
-        self.budget.restore(state[3])

@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Final
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
+from topology.model.kept import Kind, Written
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
 from topology.waiting.budget import PPM
@@ -188,6 +189,21 @@ class QualityTarget(Saved):
         if state[0] == self._kind:
             self.policy.restore_parts(parts)
         return bool(state[0] == self._kind)
+
+
+class PerhapsTarget(Kind):
+    """The kind of a quality target, or of none. It reads nothing where one of the two was none."""
+
+    def dump(self, value: QualityTarget | None) -> Plain:
+        return None if value is None else value.snapshot()
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        target = getattr(one, name)
+        if target is not None and plain is not None:
+            target.restore(plain)
+
+
+PERHAPS_TARGET: Final = PerhapsTarget("target", is_plain=False)
 
 
 def piece_ns(max_wait_ns: int, reach_ns: int) -> int:

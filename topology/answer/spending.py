@@ -33,7 +33,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.model.operator import NEVER, Plain
+from topology.model.kept import INT, Kept, Shape, list_of, record
+from topology.model.operator import NEVER
 
 WHOLE: Final = 1_000_000
 """Parts per million."""
@@ -53,9 +54,20 @@ class LoadSpan(NamedTuple):
     others_ns: int
 
 
-class Spending:
+SPENDING: Final = Shape(
+    "answer.spending",
+    1,
+    _open_ns=INT,
+    _spans=list_of(record(LoadSpan, span_ns=INT, first_ns=INT, again_ns=INT, others_ns=INT)),
+    _least_first_ppm=INT,
+)
+
+
+class Spending(Kept):
     """`span_ns`: how long the open span takes, if nothing keeps it. `left_ns`: what may yet be
     spent; less than nothing where more was. `reach_ns`: so far beyond W may be read."""
+
+    SHAPE = SPENDING
 
     def __init__(self, granted_ppm: int, span_ns: int) -> None:
         self._granted_ppm = granted_ppm
@@ -117,12 +129,7 @@ class Spending:
         else:
             self.reach_ns = NEVER
 
-    def snapshot(self) -> Plain:
-        return [self._open_ns, [list(span) for span in self._spans], self._least_first_ppm]
-
-    def restore(self, plain: Plain) -> None:
-        self._open_ns, spans, self._least_first_ppm = plain
-        self._spans = [LoadSpan(*span) for span in spans]
+    def settled(self) -> None:
         self._reckon()
 
 

@@ -26,6 +26,7 @@ from topology.detector.detector import (
 )
 from topology.detector.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
 from topology.detector.values import NotAValue, glance, is_text, same, size_of
+from topology.model.kept import INT, Shape
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import text_of
@@ -80,6 +81,9 @@ COUNTED: Final = (
     "too_many_results", "stopped", "nondeterministic",
 )  # fmt: skip
 """The counts that are figures."""
+
+
+COUNTS: Final = Shape("detector.counts", 1, size=INT, blocks=INT, nondeterministic=INT)
 
 
 class Counts:

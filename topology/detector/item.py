@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.kept import BIG, INT, TEXT, packed, tuple_of, unpacked
 from topology.model.operator import NEVER, Plain
-from topology.model.saved import packed, unpacked
 
 Key = tuple[int, int, str, int, int]
+
+KEY: Final = tuple_of(BIG, INT, TEXT, INT, INT)
 
 EVENT: Final = 0
 TIMER: Final = 1

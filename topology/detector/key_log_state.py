@@ -13,10 +13,10 @@ from topology.detector.detector import STOPPED, Behaviour, Stopped
 from topology.detector.item import ABSENT, Key, dump_key, load_key
 from topology.detector.key_log import KeyLog
 from topology.detector.values import NotAValue, packed, unpacked
+from topology.model.kept import packed as packed_number
+from topology.model.kept import unpacked as unpacked_number
 from topology.model.operator import Plain
 from topology.model.result import Member
-from topology.model.saved import packed as packed_number
-from topology.model.saved import unpacked as unpacked_number
 from topology.query.results import CurrentResult
 
 

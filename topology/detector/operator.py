@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import NOT_YET, Frontier
-from topology.answer.load_model import LoadModel
+from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
+from topology.answer.load_model import LOAD_MODEL, LoadModel
 from topology.answer.rules import EARLY, FINAL, SPECULATE
 from topology.answer.settings import key_path
 from topology.detector.detector import Behaviour
@@ -42,18 +42,17 @@ from topology.detector.item import (
     LogEntry,
     before,
     behind,
-    dump_key,
     key_of,
-    load_key,
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.result_event import ResultEvent, dump, load, of_result
+from topology.detector.result_event import SAVED_EVENT, ResultEvent, of_result
 from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
-from topology.detector.unit import LATE, REFUSED, Unit
+from topology.detector.unit import LATE, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
+from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
@@ -67,7 +66,16 @@ FOUND: Final = "found"
 OWN: Final = "unit"
 LOG: Final = "log/"
 RESULT: Final = "result/"
-RECEIVED: Final = "received"
+DETECTOR: Final = Shape(
+    "detector",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    load=LOAD_MODEL,
+    _frontier=FRONTIER,
+    unit=UNIT,
+    _received=list_of(SAVED_EVENT),
+)
 UNREAD: Final = "unreadable"
 UNKEYED: Final = "without_key"
 LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
@@ -155,6 +163,7 @@ class Detecting(KeepingQuery):
         self._overhears = any(not each.level for each in inputs.reads)
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
+        self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -267,7 +276,7 @@ class Detecting(KeepingQuery):
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:
             self._revised += 1
-        known = self._results.get(said.name)
+        known = self._results.find(said.name)
         if known is not None and (known.key_text != key or known.entry.key != said.key):
             self._results.forget(said.name)
             if not self.unit.remove(known.key_text, known.entry.key):
@@ -386,55 +395,20 @@ class Detecting(KeepingQuery):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        return self.unit.snapshot() | self._results.snapshot() | self._own_states()
+        return self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        return self.unit.changes() | self._results.changes() | self._own_states()
-
-    def _own_states(self) -> State:
-        own: State = {OWN: self._own_state()}
-        if not self._overhears:
-            return own
-        received = [
-            [dump(each.name, each.key, each.seen), each.is_current] for each in self._received
-        ]
-        return {RECEIVED: received} | own
-
-    def _own_state(self) -> Plain:
-        return [
-            self._now_ns,
-            self._instant_open,
-            self.load.snapshot(),
-            self._frontier.dump(),
-            dump_key(self.unit.reached),
-            dump_key(self.unit.confirmed),
-            self.unit.known(),
-            self.unit.counts.nondeterministic,
-            [dump_key(key) for key in self.unit.fresh],
-        ]
+        return self._kept.changes(self)
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if OWN not in state:
             return
-        own = state[OWN]
-        self._now_ns, self._instant_open = own[0], own[1]
-        self.load.restore(own[2])
-        self._frontier.load(own[3])
-        self.unit.reached = load_key(own[4])
-        self.unit.confirmed = load_key(own[5])
-        self.unit.know(own[6])
-        for name, value in state.items():
-            if name.startswith(LOG):
-                self.unit.load(name[len(LOG) :], value)
-        for name, value in state.items():
-            if name.startswith(RESULT):
-                key_text, entry = self._results.load(name[len(RESULT) :], value)
-                self.unit.put(key_text, entry)
-        self._results.restored()
-        for plain, is_current in state.get(RECEIVED, ()):
-            known_by, key, seen = load(plain)
-            self._received.append(ResultEvent(known_by, is_current, key, seen))
-        fresh = {load_key(key) for key in own[8]}
+        self._kept.restore(self, state)
+        counts = self.unit.counts
+        nondeterministic = counts.nondeterministic
+        for kept in self._results.rows.values():
+            self.unit.put(kept.key_text, kept.entry)
+        fresh = {*self.unit.fresh}
         came = []
         for event in held:
             if fresh and key_of(event) in fresh:
@@ -446,4 +420,4 @@ class Detecting(KeepingQuery):
         for event in came:
             self._put(event)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)  # they were counted when they came
-        self.unit.counts.nondeterministic = own[7]
+        counts.nondeterministic = nondeterministic

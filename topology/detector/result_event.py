@@ -25,6 +25,9 @@ from typing import Any, Final, NamedTuple
 from topology.detector.cursor import DetectorOutput
 from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
 from topology.detector.values import packed, unpacked
+from topology.model.kept import Kind, Written, row_of
+from topology.model.kept import packed as packed_number
+from topology.model.kept import unpacked as unpacked_number
 from topology.model.operator import Plain
 from topology.model.result import (
     RETRACT,
@@ -34,8 +37,6 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.model.saved import packed as packed_number
-from topology.model.saved import unpacked as unpacked_number
 from topology.query.numbers import scalar_of
 
 BEHIND_SOURCES: Final = "\U0010ffff"
@@ -143,6 +144,21 @@ def _seen(
     number = (int(id_[-PLACE_BITS // 4 :], 16) + key[4]) % (1 << PLACE_BITS)
     source = f"{reading.query}/{id_}"
     return Seen(reading.into, key[0], payload, source, 0, number, error_ns, unsure=unsure)
+
+
+class SavedEvent(Kind):
+    """The kind of events made of results."""
+
+    def dump(self, value: ResultEvent) -> Plain:
+        return [dump(value.name, value.key, value.seen), value.is_current]
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> ResultEvent:
+        event, is_current = row_of(plain, self, 2)
+        name, key, seen = load(event)
+        return ResultEvent(name, is_current, key, seen)
+
+
+SAVED_EVENT: Final = SavedEvent("result event", is_plain=False)
 
 
 def dump(key_text: str, key: Key, seen: Seen) -> Plain:

@@ -5,12 +5,12 @@ are part of its state, each written once when it comes and once when it goes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from topology.answer.frontier import NOT_YET
 from topology.detector import result_event
 from topology.detector.item import LogEntry
-from topology.model.journal import StateInParts
+from topology.model.kept import Kind, Table, Written
 from topology.model.operator import Plain
 
 
@@ -19,49 +19,35 @@ class KeptResult(NamedTuple):
     entry: LogEntry
 
 
-class ResultLog(StateInParts[str]):
+class SavedResult(Kind):
+    """The kind of such results."""
+
+    def dump(self, value: KeptResult) -> Plain:
+        return result_event.dump(value.key_text, value.entry.key, value.entry.seen)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeptResult:
+        key_text, key, seen = result_event.load(plain)
+        return KeptResult(key_text, LogEntry(seen, None, key, field))
+
+
+class ResultLog(Table[str, KeptResult]):
     """By name (`result_event`)."""
 
     def __init__(self, prefix: str) -> None:
-        super().__init__(prefix)
-        self._kept: dict[str, KeptResult] = {}
-
-    def get(self, name: str) -> KeptResult | None:
-        return self._kept.get(name)
+        super().__init__(prefix, SavedResult("result", is_plain=False))
 
     def keep(self, name: str, key_text: str, entry: LogEntry) -> None:
-        self._kept[name] = KeptResult(key_text, entry)
-        self.note(name)
-
-    def forget(self, name: str) -> None:
-        del self._kept[name]
+        self.put(name, KeptResult(key_text, entry))
         self.note(name)
 
     def let_go(self, entries: Iterable[LogEntry]) -> None:
         """These are held no more; others among them are no results, or were replaced since."""
         for entry in entries:
             if entry.name:
-                kept = self._kept.get(entry.name)
+                kept = self.find(entry.name)
                 if kept is not None and kept.entry is entry:
                     self.forget(entry.name)
 
     @property
     def newest_ns(self) -> int:
-        return max((kept.entry.key[0] for kept in self._kept.values()), default=NOT_YET)
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def parts(self) -> Iterable[str]:
-        return self._kept
-
-    def peek(self, part: str) -> Plain:
-        kept = self._kept.get(part)
-        if kept is None:
-            return None
-        return result_event.dump(kept.key_text, kept.entry.key, kept.entry.seen)
-
-    def load(self, name: str, plain: Plain) -> tuple[str, LogEntry]:
-        key_text, key, seen = result_event.load(plain)
-        entry = LogEntry(seen, None, key, name)
-        self._kept[name] = KeptResult(key_text, entry)
-        return key_text, entry
+        return max((kept.entry.key[0] for kept in self.rows.values()), default=NOT_YET)

@@ -30,18 +30,18 @@ Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from topology.detector import key_log_state
-from topology.detector.cursor import Counts, DetectorOutput
+from topology.detector.cursor import COUNTS, Counts, DetectorOutput
 from topology.detector.detector import Behaviour
-from topology.detector.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
+from topology.detector.item import BEHIND_ALL, FIRST, KEY, Key, LogEntry, behind
 from topology.detector.key_log import MAX_SPACING, STORED, KeyLog
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, Emission, net
 from topology.detector.values import same
-from topology.model.journal import StateInParts
+from topology.model.kept import INT, Kind, Shape, Table, Written, list_of
 from topology.model.operator import Plain
 from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
@@ -71,7 +71,35 @@ class Record(NamedTuple):
     output: DetectorOutput
 
 
-class Unit(StateInParts[str]):
+UNIT: Final = Shape(
+    "detector.unit",
+    1,
+    reached=KEY,
+    confirmed=KEY,
+    spacing=INT,
+    counts=COUNTS,
+    fresh=list_of(KEY),
+)
+
+
+class SavedLog(Kind):
+    """The kind of the log of a key. The events are put into it later."""
+
+    def __init__(self, behaviour: Behaviour, make: Callable[[str], KeyLog]) -> None:
+        super().__init__("log", is_plain=False)
+        self._behaviour = behaviour
+        self._make = make
+
+    def dump(self, value: KeyLog) -> Plain:
+        return key_log_state.dump(value, self._behaviour)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeyLog:
+        log = self._make(field)
+        key_log_state.load(log, plain, self._behaviour)
+        return log
+
+
+class Unit:
     """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
     is emitted again when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
     where the state is as before; `mends`: late events are taken in by the detector's `correct`,
@@ -89,7 +117,6 @@ class Unit(StateInParts[str]):
         converges: bool = True,
         mends: bool = True,
     ) -> None:
-        super().__init__(prefix)
         self._behaviour = behaviour
         self._begun = begun
         self._finals = finals
@@ -98,7 +125,8 @@ class Unit(StateInParts[str]):
         self.max_kept = MAX_KEPT
         self.mends = mends
         self._converges = converges
-        self.logs: dict[str, KeyLog] = {}
+        self.table: Table[str, KeyLog] = Table(prefix, SavedLog(behaviour, self._new_log))
+        self.logs = self.table.rows
         self.confirmed: Key = FIRST
         self.reached: Key = FIRST
         self.counts = Counts()
@@ -142,7 +170,7 @@ class Unit(StateInParts[str]):
         if log is None:
             if len(self.logs) >= self._max_keys:
                 return REFUSED
-            log = self._new_log(key)
+            log = self.logs[key] = self._new_log(key)
         held = len(log.entries)
         word = log.insert(entry, replaces=replaces)
         if word == STORED:
@@ -165,14 +193,13 @@ class Unit(StateInParts[str]):
 
     def _stir(self, key: str, log: KeyLog) -> None:
         self._stirred[key] = log
-        self.note(key)
+        self.table.note(key)
 
     def _new_log(self, key: str) -> KeyLog:
         ids = ResultIds(self._begun + framed(key.encode()))
         log = KeyLog(key, self._behaviour, ids, self.counts)
         log.spacing, log.converges = self.spacing, self._converges
         log.edits = self._edits
-        self.logs[key] = log
         return log
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
@@ -283,7 +310,7 @@ class Unit(StateInParts[str]):
                 self.forgotten += 1
 
     def _arm(self, key: str, log: KeyLog) -> None:
-        self.note(key)
+        self.table.note(key)
         self.unread.disarm(key)
         self.unread.arm(key, log.next_ns)
         self.open.disarm(key)
@@ -321,29 +348,9 @@ class Unit(StateInParts[str]):
     def _space_out(self) -> None:
         for key, log in self.logs.items():
             log.spacing = self.spacing
-            self.note(key)
+            self.table.note(key)
 
     # -- state -------------------------------------------------------------------------------------
-
-    def parts(self) -> Iterable[str]:
-        """The keys of the logs; the positions are the caller's to keep."""
-        return self.logs
-
-    def peek(self, part: str) -> Plain:
-        log = self.logs.get(part)
-        return None if log is None else key_log_state.dump(log, self._behaviour)
-
-    def known(self) -> Plain:
-        """By what it is decided how many checkpoints are kept."""
-        return [self.spacing, self.counts.size, self.counts.blocks]
-
-    def know(self, known: Plain) -> None:
-        """Before `load`."""
-        self.spacing, self.counts.size, self.counts.blocks = known
-
-    def load(self, key: str, plain: Plain) -> None:
-        """Before the events are put."""
-        key_log_state.load(self._new_log(key), plain, self._behaviour)
 
     def resume(self) -> None:
         """All is loaded and put but what was `fresh`, which is put after this: read what had been
@@ -356,7 +363,7 @@ class Unit(StateInParts[str]):
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self.restored()
+        self.table.restored(is_as_written=self.table.is_asked)
         if self._edits is not None:
             self._edits.clear()
 

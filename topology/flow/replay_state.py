@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from topology.flow.replay import SavedReplay
 from topology.model.event import Event
-from topology.model.saved import assign
 from topology.wire.packed import Packed, content_as_read, packed_as_read
 
 SET_BY_OPERATORS: Final = (
@@ -39,5 +38,6 @@ def held_event(packed_event: Packed) -> Event:
     """The event that `packed_held` has packed."""
     event = content_as_read(packed_event[0])
     assert isinstance(event, Event)
-    assign(event, SET_BY_OPERATORS, packed_event[1:])
+    for name, value in zip(SET_BY_OPERATORS, packed_event[1:], strict=True):
+        setattr(event, name, value)
     return event

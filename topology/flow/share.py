@@ -20,10 +20,9 @@ from topology.config import Topology
 from topology.config.stages import JOIN, REORDER
 from topology.flow.registry import CLOCK, places_of
 from topology.flow.replay import SavedReplay
-from topology.join.marks import KINDS
+from topology.join.marks import ABSENT, WIDE
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
-from topology.model.journal import name_of, part_of
 from topology.model.operator import Plain, State
 from topology.reorder.operator import LOST
 
@@ -97,11 +96,11 @@ def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
     for key, value in state.items():
         begin = len(_prefix_of(key))
         query, behind, part = key[begin:].partition(SEPARATOR)
-        if not (key.startswith(SEPARATOR) and part.split("/")[0] in KINDS):
+        if not (key.startswith(SEPARATOR) and part.startswith((ABSENT, WIDE))):
             found[key] = value
             continue
-        kind, number, side = part_of(part)
-        if number in numbers:
-            name = name_of((kind, numbers[number], side))
+        kind, number, side = part.split("/")
+        if int(number) in numbers:
+            name = f"{kind}/{numbers[int(number)]}/{side}"
             found[f"{key[:begin]}{query}{behind}{name}"] = value
     return found

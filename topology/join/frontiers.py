@@ -19,18 +19,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
-from topology.answer.quality_target import QualityTarget
+from topology.answer.frontier import FOR_EVER, FRONTIER, NOT_YET, Frontier
+from topology.answer.quality_target import PERHAPS_TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
 from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
-from topology.model.operator import NEVER, Plain
+from topology.model.kept import Kept, Parts, Shape
+from topology.model.operator import NEVER
 from topology.query.beginning import ALWAYS, QueryBeginning
 
-FRONTIERS: Final = 0
-TARGET: Final = 1
-
-
+FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
 BETWEEN: Final = "\n"
 """Stream and source: no stream's name holds one."""
 
@@ -67,8 +65,10 @@ class SharedTarget(QualityTarget):
             self.policy.observe(self._heard, event.at_ns)
 
 
-class Frontiers:
+class Frontiers(Kept):
     """`target`: None without quality. `beginnings` by stream."""
+
+    SHAPE = FRONTIERS
 
     def __init__(
         self,
@@ -227,15 +227,7 @@ class Frontiers:
         }
         return known if self.target is None else {**known, "quality": self.target.explain()}
 
-    def snapshot(self) -> Plain:
-        kept = None if self.target is None else self.target.snapshot()
-        return [[frontier.dump() for frontier in self._all], kept]
-
-    def restore(self, state: Plain) -> None:
-        for frontier, times in zip(self._all, state[FRONTIERS], strict=True):
-            frontier.load(times)
-        if self.target is not None:
-            self.target.restore(state[TARGET])
+    def settled(self) -> None:
         self._sum_up()
 
 

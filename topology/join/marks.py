@@ -13,62 +13,49 @@ A mark goes when no query holds the event. So there are as many as there is trou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
-from topology.model.journal import Part, StateInParts
-from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
+from topology.model.kept import BIG, INT, NumberedTable
 
-ABSENT: Final = "absent"
-WIDE: Final = "wide"
-KINDS: Final = (ABSENT, WIDE)
+ABSENT: Final = "absent/"
+WIDE: Final = "wide/"
 
 
-class Marks(StateInParts[Part]):
+class Marks:
     """`left`: events lately marked, until somebody takes them."""
 
     def __init__(self, sides: int) -> None:
-        super().__init__()
-        self._sides = [(ABSENT, str(side)) for side in range(sides)]
-        self._marks: dict[Part, int] = {}
+        self._absent: NumberedTable[int] = NumberedTable(ABSENT, INT)
+        self._wide: NumberedTable[int] = NumberedTable(WIDE, BIG)
+        self.tables: tuple[NumberedTable[Any], ...] = (self._absent, self._wide)
+        self._sides = [str(side) for side in range(sides)]
         self.left: list[Event] = []
 
     def leave_out(self, event: Event, sides: Iterable[int]) -> None:
         for side in sides:
-            self._mark((ABSENT, event.offset, str(side)), 1, event)
+            self._mark(self._absent, str(side), 1, event)
 
     def remaining(self, event: Event, sides: Sequence[int]) -> list[int]:
         """The sides on which it was not left out."""
-        return [side for side in sides if (ABSENT, event.offset, str(side)) not in self._marks]
+        return [side for side in sides if (event.offset, str(side)) not in self._absent.rows]
 
     def came_wide(self, event: Event, released_ns: int) -> None:
-        self._mark((WIDE, event.offset, ""), released_ns, event)
+        self._mark(self._wide, "", released_ns, event)
 
     def came_ns(self, event: Event) -> int:
         """Up to where events had been released when it came, if it may have belonged to them."""
-        return self._marks.get((WIDE, event.offset, ""), NOT_YET)
+        return self._wide.rows.get((event.offset, ""), NOT_YET)
 
-    def _mark(self, part: Part, value: int, event: Event) -> None:
-        self._marks[part] = value
-        self.note(part)
+    def _mark(self, table: NumberedTable[Any], key: str, row: int, event: Event) -> None:
+        table.put((event.offset, key), row)
+        table.note((event.offset, key))
         self.left.append(event)
 
     def forget(self, event: Event) -> None:
         """No query holds it."""
-        if self._marks:
-            for kind, key in (*self._sides, (WIDE, "")):
-                part = kind, event.offset, key
-                if self._marks.pop(part, None) is not None:
-                    self.note(part)
-
-    def parts(self) -> Iterable[Part]:
-        return self._marks.keys()
-
-    def peek(self, part: Part) -> Plain:
-        value = self._marks.get(part)
-        return None if value is None else packed(value)
-
-    def load(self, part: Part, state: Plain) -> None:
-        self._marks[part] = unpacked(state)
+        if self._absent.rows or self._wide.rows:
+            self._wide.forget((event.offset, ""))
+            for side in self._sides:
+                self._absent.forget((event.offset, side))

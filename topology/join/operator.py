@@ -30,9 +30,9 @@ from typing import Any, Final
 
 from topology.answer.frontier import Frontier
 from topology.join.entry import JoinEntry, JoinReading
-from topology.join.frontiers import Frontiers, target_of
+from topology.join.frontiers import FRONTIERS, Frontiers, target_of
 from topology.join.index import JoinIndex
-from topology.join.marks import KINDS, Marks
+from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
 from topology.join.relation import relation_of
 from topology.join.results import RowEmitter
@@ -40,20 +40,24 @@ from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
-from topology.model.journal import part_of
+from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.query.beginning import (
-    SINCE,
-    QueryBeginning,
-    beginnings_state,
-    restore_beginnings,
-)
+from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.fields import Decode
 from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
+JOIN: Final = Shape(
+    "join",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    _late=list_of(INT, set),
+    _frontiers=FRONTIERS,
+    beginnings=BEGINNINGS,
+)
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events that may still find a partner"),
@@ -117,7 +121,9 @@ class Join(KeepingQuery):
         self._is_outer = query.is_outer
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(query.streams))
+        self._kept = KeptState(QUERY, JOIN, (*self._owners.tables, *self.marks.tables))
         self._expired = self._given_up = self._copies = 0
+        self._came_late: set[int] = set()
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -269,54 +275,42 @@ class Join(KeepingQuery):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        return self._owners.snapshot() | self.marks.snapshot() | self._query_state()
+        return self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        return self._owners.changes() | self.marks.changes() | self._query_state()
+        return self._kept.changes(self)
 
-    def _query_state(self) -> State:
-        late = {
+    @property
+    def _late(self) -> set[int]:
+        """Return which events came in the open instant, when their rows should have been emitted
+        already."""
+        return {
             entry.event.offset
             for entry in self._fresh
             if entry.is_kept
             and self._relation.first_end(entry) <= self._frontiers.goal_ns(entry.side)
         }
-        own = [self._now_ns, self._instant_open, sorted(late), self._frontiers.snapshot()]
-        return {QUERY: own, **beginnings_state(self.beginnings)}
+
+    @_late.setter
+    def _late(self, late: set[int]) -> None:
+        self._came_late = late
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         """`held`: also what only other queries hold, as far as the state shows."""
-        self._owners.restored()
-        self.marks.restored()
-        restore_beginnings(self.beginnings, state, is_known=QUERY in state)
-        self._is_beginning = any(each.is_unknown for each in self.beginnings)
-        if QUERY not in state:
+        self._kept.restore(self, state)
+        if QUERY in state:
+            self._put_back(held)
+            self._owners.resume({name_of(entry): entry for entry in self._index})
+        else:
+            begin_amid(self.beginnings)
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
-            return
-        self._now_ns, self._instant_open, late, frontiers = state[QUERY]
-        self._frontiers.restore(frontiers)
-        parts = {
-            part_of(name): value for name, value in state.items() if name not in (QUERY, SINCE)
-        }
-        for part, value in parts.items():
-            if part[0] in KINDS:
-                self.marks.load(part, value)
-        self._put_back(held, set(late))
-        entries = {name_of(entry): entry for entry in self._index}
-        for part, value in parts.items():
-            if part[0] in KINDS:
-                continue
-            if part[2] in entries:
-                self._owners.load(part, value, entries[part[2]])
-            else:  # its record is no longer in the input: nothing can be corrected
-                self._owners.note(part)
+        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
-    def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
-        """`late` came in the open instant, when their rows should have been emitted already."""
+    def _put_back(self, held: Iterable[Event]) -> None:
         for event in held:
             sides = self.marks.remaining(event, self._reading.sides(event))
             for entry in self._reading.entries(event, sides):
@@ -325,7 +319,7 @@ class Join(KeepingQuery):
         self._reading.unreadable = self._reading.unkeyed = 0  # they were counted when they came
         for entry in list(self._index):
             self._retention.keep(entry, self._rows.bonded(entry))
-            if entry.event.offset in late:
+            if entry.event.offset in self._came_late:
                 entry.is_fresh = True
                 self._fresh.append(entry)
         for entry in list(self._index):

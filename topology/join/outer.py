@@ -18,7 +18,7 @@ State: per owner that has emitted rows which are not final, and per abandoned on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -28,21 +28,40 @@ from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
 from topology.join.rows import JoinRow, Owner, Rows
 from topology.join.settings import JoinSettings
-from topology.model.journal import Part, StateInParts
-from topology.model.operator import Plain
+from topology.model.kept import FLAG, FLOAT, INT, TEXT, NumberedTable, dict_of, tuple_of
 from topology.model.timers import Timers
-
-EMITTED: Final = "emitted"
-DONE: Final = "done"
-
+from topology.query.results import CurrentResult
 
 CurrentRows = dict[str, Current]
 """By id."""
 Key = tuple[int, str]
 """An owner's cell, and the name of its event."""
+SavedRows = dict[str, tuple[int, bool, float]]
+"""By id: the revision of a row, whether it is sure, and its odds."""
+SAVED_ROWS: Final = dict_of(TEXT, tuple_of(INT, FLAG, FLOAT))
 
 
-class Owners(StateInParts[Part]):
+class EmittedRows(NumberedTable[SavedRows]):
+    """What is saved of the rows that owners have emitted. `rows` are those that were read back."""
+
+    def __init__(self, emitted: dict[Key, tuple[Owner, CurrentRows]]) -> None:
+        super().__init__("emitted/", SAVED_ROWS)
+        self._emitted = emitted
+
+    def all_keys(self) -> Iterable[Key]:
+        return self._emitted
+
+    def find(self, key: Key) -> SavedRows | None:
+        if key not in self._emitted:
+            return None
+        return {
+            id_: (current.revision, is_sure, row.odds)
+            for id_, current in self._emitted[key][1].items()
+            for row, is_sure in (current.content,)
+        }
+
+
+class Owners:
     """The owners of one query that have emitted rows which are not final, or are abandoned."""
 
     def __init__(
@@ -53,7 +72,6 @@ class Owners(StateInParts[Part]):
         frontiers: Frontiers,
         emitter: RowEmitter,
     ) -> None:
-        super().__init__()
         self._finals = query.emits_finals
         self._max_rows = query.max_rows
         self._relation = relation
@@ -61,7 +79,9 @@ class Owners(StateInParts[Part]):
         self._frontiers = frontiers
         self._emitter = emitter
         self.emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
-        self._done: dict[Key, None] = {}
+        self._saved = EmittedRows(self.emitted)
+        self._done: NumberedTable[int] = NumberedTable("done/", INT)
+        self.tables: tuple[NumberedTable[Any], ...] = (self._saved, self._done)
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Owners to be emitted: of the first side, and of all others."""
         self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
@@ -106,7 +126,7 @@ class Owners(StateInParts[Part]):
             self._emitter.overflow(owner[1], len(rows))
         if is_cut or not current:
             del self.emitted[key]
-        self.note((EMITTED, *key))
+        self._saved.note(key)
 
     def abandon(self, owner: Owner) -> None:
         """Emit what it has as final."""
@@ -115,20 +135,18 @@ class Owners(StateInParts[Part]):
         self._ending[others].disarm(owner)
         if key in self.emitted:
             self._finish(owner)
-        elif key not in self._done and (
+        elif key not in self._done.rows and (
             owner[1].is_fresh or self._end(owner) > self._frontiers.goal_ns(owner[1].side)
         ):
             self._close(owner, is_final=True)
-            self._done[key] = None
-            self.note((DONE, *key))
+            self._done.put(key, 1)
+            self._done.note(key)
 
     def drop(self, entry: JoinEntry) -> None:
         """It is no longer kept, and nothing can come of it."""
-        if self._done:
+        if self._done.rows:
             for owner in self._rows.owners(entry):
-                key = key_of(owner)
-                if self._done.pop(key, self) is None:
-                    self.note((DONE, *key))
+                self._done.forget(key_of(owner))
 
     # -- one owner ---------------------------------------------------------------------------------
 
@@ -156,7 +174,7 @@ class Owners(StateInParts[Part]):
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
         elif current and not is_final:
-            self.note((EMITTED, *self._keep(owner, current)))
+            self._saved.note(self._keep(owner, current))
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
@@ -170,7 +188,7 @@ class Owners(StateInParts[Part]):
         """Emit it if that is news."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
         if id_ not in current:
-            current[id_] = Current((row, is_sure))
+            current[id_] = CurrentResult((row, is_sure))
         is_proven = self._end(owner) <= self._frontiers.proven_ns(owner[1].side)
         self._emitter.show(
             current[id_], (row, is_sure), id_, is_final=is_final, is_proven=is_proven
@@ -180,46 +198,38 @@ class Owners(StateInParts[Part]):
         """Its rows are final."""
         key = key_of(owner)
         current = self.emitted.pop(key)[1]
-        self.note((EMITTED, *key))
+        self._saved.note(key)
         if self._finals:
             for id_ in sorted(current):
                 self._show(owner, current, current[id_].content[0], id_, is_final=True)
 
     # -- state -------------------------------------------------------------------------------------
 
-    def parts(self) -> Iterator[Part]:
-        for key in self.emitted:
-            yield EMITTED, *key
-        for key in self._done:
-            yield DONE, *key
+    def resume(self, entries: Mapping[str, JoinEntry]) -> None:
+        """Go on with what was read back, now that all events are in the index. Where the record of
+        an event is no longer in the input, nothing can be corrected."""
+        for key in [*self._done.rows]:
+            if key[1] in entries:
+                entry = entries[key[1]]
+                self._closing[entry.side > 0].disarm((key[0], entry))
+            else:
+                self._done.forget(key)
+        for key, saved in self._saved.rows.items():
+            if key[1] in entries:
+                self._resume((key[0], entries[key[1]]), saved)
+            else:
+                self._saved.note(key)
+        self._saved.rows.clear()
 
-    def peek(self, part: Part) -> Plain:
-        kind, *rest = part
-        key = rest[0], rest[1]
-        if kind == DONE:
-            return 1 if key in self._done else None
-        if key not in self.emitted:
-            return None
-        return {
-            id_: [current.revision, is_sure, row.odds]
-            for id_, current in self.emitted[key][1].items()
-            for row, is_sure in (current.content,)
-        }
-
-    def load(self, part: Part, state: Plain, entry: JoinEntry) -> None:
-        """All events are in the index; `entry` is that of the name."""
-        kind, cell, name = part
-        if kind == DONE:
-            self._done[cell, name] = None
-            self._closing[entry.side > 0].disarm((cell, entry))
-            return
+    def _resume(self, owner: Owner, saved: SavedRows) -> None:
         current: CurrentRows = {}
-        for row in self._rows.lacking((cell, entry)):
+        for row in self._rows.lacking(owner):
             id_ = self._emitter.id_of(row)
-            if id_ in state:
-                revision, is_sure, odds = state[id_]
-                current[id_] = Current((row._replace(odds=odds), is_sure), revision, live=True)
-        self._keep((cell, entry), current)
+            if id_ in saved:
+                revision, is_sure, odds = saved[id_]
+                shown = row._replace(odds=odds), is_sure
+                current[id_] = CurrentResult(shown, revision, live=True)
+        self._keep(owner, current)
 
 
 def key_of(owner: Owner) -> Key:

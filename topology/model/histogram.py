@@ -159,4 +159,4 @@ class Histogram(Kept):
 
     def settled(self) -> None:
         self._index = self._edge_ns = 0
-        self._above = sum(n for b, n in self._counts.items() if b > 0)
+        self._above = sum(self._counts.values()) - self._counts.get(0, 0)

@@ -20,8 +20,8 @@ Cost: a row of numbers is one call of `attrgetter`, and reading it one look at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from topology.model.native import mypyc_attr
@@ -31,6 +31,7 @@ SHAPES: Final = "#shape"
 """The key under which a state says in which shapes it is written."""
 
 _FITS: Final = 1 << 63
+_ROW: Final = (list, tuple)
 
 
 class ShapeRefused(ValueError):
@@ -130,7 +131,7 @@ class Many(Kind):
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         kind = self._kind
         row = row_of(plain, self)
-        if not are_all(row, kind):
+        if row and not are_all(row, kind):
             row = [kind.load(one, written, owner, field) for one in row]
         return self._make(row)
 
@@ -167,6 +168,25 @@ class ByKey(Kind):
 
     def inner(self) -> Sequence[Kind]:
         return [self._key, self._value]
+
+
+class Parts(Kind):
+    """Objects of one shape that are there already: their rows are read into them."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(f"[{shape.name}]", is_plain=False)
+        self._shape = shape
+
+    def dump(self, value: Sequence[Any]) -> Plain:
+        return [self._shape.dump(one) for one in value]
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        parts = getattr(one, name)
+        for part, row in zip(parts, row_of(plain, self, len(parts)), strict=True):
+            self._shape.put(part, row, written)
+
+    def inner(self) -> Sequence[Kind]:
+        return [self._shape]
 
 
 class Record(Kind):
@@ -213,6 +233,7 @@ BIG: Final = Scalar("int", (int,))
 """An integer of any size."""
 SCALAR: Final = Scalar("scalar", (int, float, str, bool, type(None)))
 """A number of any size, a text, a truth value or None."""
+FLOAT: Final = Kind("float", float)
 TEXT: Final = Kind("text", str)
 FLAG: Final = Kind("flag", bool)
 PLAIN: Final = Kind("plain")
@@ -251,16 +272,23 @@ def values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return get if len(names) > 1 else lambda one: (get(one),)
 
 
+def items_at(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return what reads these items of a row, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda row: tuple([row[at] for at in places])
+
+
 def row_of(plain: Plain, kind: Kind, length: int = -1) -> Any:
     """Return a list of that length. ShapeRefused if it is none."""
-    if not isinstance(plain, list | tuple) or length not in (-1, len(plain)):
+    if not isinstance(plain, _ROW) or length not in (-1, len(plain)):
         raise kind.refusal(plain)
     return plain
 
 
-def are_all(plain: Iterable[Plain], kind: Kind) -> bool:
+def are_all(plain: Collection[Plain], kind: Kind) -> bool:
     """Whether all of these are read as they are."""
-    return kind.exact is not None and {*map(type, plain)} <= {kind.exact}
+    return kind.exact is not None and list(map(type, plain)).count(kind.exact) == len(plain)
 
 
 def packed(value: Any) -> Plain:
@@ -298,6 +326,13 @@ class Shape(Kind):
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._values = values_of(self.fields)
         self._dumped = [(at, kind.dump) for at, kind in enumerate(self.kinds) if not kind.is_plain]
+        exact = [at for at, kind in enumerate(self.kinds) if kind.exact is not None]
+        self._exact = [self.fields[at] for at in exact]
+        self._types = tuple([self.kinds[at].exact for at in exact])
+        self._exact_in = items_at(exact)
+        self._others = [
+            (at, self.fields[at], kind) for at, kind in enumerate(self.kinds) if kind.exact is None
+        ]
 
     def with_more(self, name: str, number: int, /, **fields: Kind) -> Shape:
         """Return the shape of an heir that has more fields."""
@@ -332,12 +367,16 @@ class Shape(Kind):
         if written is not None:
             names, kinds = written.layout(self)
         row = row_of(plain, self, len(names))
+        values = self._exact_in(row) if written is None else ()
         name = ""
         try:
-            for name, kind, value in zip(names, kinds, row, strict=True):
-                if type(value) is kind.exact:
+            if written is None and tuple(map(type, values)) == self._types:
+                for name, value in zip(self._exact, values, strict=True):
                     setattr(one, name, value)
-                else:
+                for at, name, kind in self._others:
+                    kind.read_into(one, name, row[at], None)
+            else:
+                for name, kind, value in zip(names, kinds, row, strict=True):
                     kind.read_into(one, name, value, written)
         except ShapeRefused as wrong:
             raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
@@ -497,6 +536,11 @@ class Table(Generic[K, V]):
 
     def put(self, key: K, row: V) -> None:
         self.rows[key] = row
+
+    def forget(self, key: K) -> None:
+        """Remove a row, if it is there."""
+        if self.rows.pop(key, None) is not None:
+            self.note(key)
 
     def fresh(self, key: str) -> Any:
         """Return a new row of that key, into which what was saved of it is read."""

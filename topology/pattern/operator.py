@@ -35,10 +35,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import NOT_YET, Frontier
+from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
+from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.one_clock import STEADY, Play
 from topology.model.operator import Changes, Figure, Figures, State
 from topology.model.outcome import Step
@@ -55,22 +56,25 @@ from topology.pattern.run.admit import (
     STORED,
     UNSURE,
 )
-from topology.pattern.run.engine import ENGINE, Engine
+from topology.pattern.run.engine import Engine
 from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
-from topology.pattern.targets import QualityTargets
-from topology.query.beginning import (
-    HOUR_NS,
-    SINCE,
-    QueryBeginning,
-    beginnings_state,
-    restore_beginnings,
-)
+from topology.pattern.targets import SAVED_TARGETS, QualityTargets
+from topology.query.beginning import BEGINNINGS, HOUR_NS, QueryBeginning, begin_amid
 
 Decode = Callable[[Any], Any]
 
 TARGETS: Final = "promises"
 """A key of the state, beside the engine's: how far the stream is, and queries that wait are."""
+PATTERN: Final = Shape(
+    "pattern",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    _frontier=FRONTIER,
+    _targets=SAVED_TARGETS,
+    beginnings=BEGINNINGS,
+)
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events stored because a match may still need them"),
@@ -140,6 +144,8 @@ class Pattern(InstantOperator):
         self._beginning = QueryBeginning(
             ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns
         )
+        self.beginnings = [self._beginning]
+        self._kept = KeptState(TARGETS, PATTERN)
         waiting = dict.fromkeys((*(qualities or ()), *only_final))
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
@@ -337,28 +343,20 @@ class Pattern(InstantOperator):
         self._engine.freed.clear()
 
     def snapshot(self) -> State:
-        return self._engine.snapshot() | self._own_state()
-
-    def _own_state(self) -> State:
-        kept = [self._now_ns, self._instant_open, self._frontier.dump()]
-        return {TARGETS: [*kept, self._targets.snapshot()], **beginnings_state([self._beginning])}
+        return self._engine.snapshot() | self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        return self._engine.changes() | self._own_state()
+        return self._engine.changes() | self._kept.changes(self)
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        restore_beginnings([self._beginning], state, is_known=ENGINE in state)
-        own = dict(state)
-        own.pop(SINCE, None)
-        if TARGETS in own:
-            self._now_ns, self._instant_open, frontier, kept = own.pop(TARGETS)
-            self._frontier.load(frontier)
-            self._targets.restore(kept)
+        if TARGETS not in state:
+            begin_amid(self.beginnings)
+        rest = self._kept.restore(self, state)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
-        self._engine.restore(own, entries)
+        self._engine.restore(rest, entries)
         self._free()
         self._engine.findings.clear()
 

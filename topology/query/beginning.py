@@ -21,15 +21,12 @@ Until that instant is known nothing is emitted. It is part of the state of the q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.operator import Plain, State
-from topology.model.saved import packed, unpacked
-
-SINCE: Final = "since"
-"""A key of the state of a query that began amid its stream."""
+from topology.model.kept import BIG, Kind, Written, row_of
+from topology.model.operator import Plain
 
 ALWAYS: Final = -(1 << 66)
 UNKNOWN: Final = 1 << 66
@@ -81,29 +78,33 @@ class QueryBeginning:
     def follow(self, newest_ns: int) -> None:
         """Begin after the newest instant at which an event that was not seen may lie."""
         if self.is_unknown:
-            self.since_ns = newest_ns + 1
-            self.is_unknown = False
+            self.begin(newest_ns + 1)
 
-    def snapshot(self) -> Plain:
-        return packed(self.since_ns)
-
-    def restore(self, state: Plain) -> None:
-        self.since_ns = unpacked(state)
-        self.is_unknown = self.since_ns == UNKNOWN
+    def begin(self, since_ns: int) -> None:
+        """Begin at that instant."""
+        self.since_ns = since_ns
+        self.is_unknown = since_ns == UNKNOWN
 
 
-def restore_beginnings(
-    beginnings: list[QueryBeginning], state: Mapping[str, Plain], *, is_known: bool
-) -> None:
-    """Restore when a query began, by stream; if its state is not `is_known`, it begins now."""
-    fresh = packed(ALWAYS if is_known else UNKNOWN)
-    saved = state.get(SINCE, [fresh] * len(beginnings))
-    for beginning, since in zip(beginnings, saved, strict=True):
-        beginning.restore(since)
+class Beginnings(Kind):
+    """The kind of a list of beginnings. Nothing is written of a query that was there from the first
+    event on."""
+
+    def dump(self, value: Sequence[QueryBeginning]) -> Plain:
+        is_amid = any(beginning.is_amid for beginning in value)
+        return [BIG.dump(beginning.since_ns) for beginning in value] if is_amid else []
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        beginnings = getattr(one, name)
+        row = row_of(plain or [ALWAYS] * len(beginnings), self, len(beginnings))
+        for beginning, since in zip(beginnings, row, strict=True):
+            beginning.begin(BIG.load(since, written, one, name))
 
 
-def beginnings_state(beginnings: list[QueryBeginning]) -> State:
-    """Return what to save of them: nothing where the query was there from the first event on."""
-    if not any(beginning.is_amid for beginning in beginnings):
-        return {}
-    return {SINCE: [beginning.snapshot() for beginning in beginnings]}
+BEGINNINGS: Final = Beginnings("beginnings", is_plain=False)
+
+
+def begin_amid(beginnings: Iterable[QueryBeginning]) -> None:
+    """Let a query that has no state begin now."""
+    for beginning in beginnings:
+        beginning.begin(UNKNOWN)

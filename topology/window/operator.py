@@ -46,11 +46,7 @@ from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.query.beginning import (
-    QueryBeginning,
-    beginnings_state,
-    restore_beginnings,
-)
+from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -82,7 +78,13 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
     COUNT: Counting,
 }
 WINDOWS: Final = Shape(
-    "window", 1, _now_ns=INT, _instant_open=FLAG, _early_due_ns=INT, _frontier=FRONTIER
+    "window",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    _early_due_ns=INT,
+    _frontier=FRONTIER,
+    beginnings=BEGINNINGS,
 )
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -337,7 +339,7 @@ class Windows(QueryOperator):
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.policy.parts()
-        return self._kept.snapshot(self) | _of_target(of_target) | self._query_state()
+        return self._kept.snapshot(self) | _of_target(of_target) | self._target_state()
 
     def changes(self) -> Changes:
         target = self._target
@@ -345,14 +347,14 @@ class Windows(QueryOperator):
         if target is not None and not self._kept.is_asked:
             of_target = {**target.policy.parts()}
         stale, self._stale = self._stale, {}
-        return stale | self._kept.changes(self) | _of_target(of_target) | self._query_state()
+        return stale | self._kept.changes(self) | _of_target(of_target) | self._target_state()
 
-    def _query_state(self) -> State:
-        own = beginnings_state(self.beginnings)
-        return own if self._target is None else {**own, TARGET: self._target.snapshot()}
+    def _target_state(self) -> State:
+        return {} if self._target is None else {TARGET: self._target.snapshot()}
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        restore_beginnings(self.beginnings, state, is_known=QUERY in state)
+        if QUERY not in state:
+            begin_amid(self.beginnings)
         others = self._kept.restore(self, state)
         of_target: State = {}
         for name, value in others.items():

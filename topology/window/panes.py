@@ -108,7 +108,7 @@ class Panes(Grid[Pane]):
         self.count = 0
 
     def fresh(self, key: str) -> Pane:
-        return Pane(self._makers.row())
+        return Pane(AggregateRow())
 
     def open(self, slice_ns: int, key: str) -> Pane:
         pane = Pane(self._makers.row())

@@ -67,7 +67,7 @@ class WindowEmitter(ResultEmitter):
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
         confidence = UNPROVEN if not is_proven else CONFIRMED if is_sure else UNCERTAIN
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
-        current = Current(digest) if before is None else before
+        current = CurrentResult(digest) if before is None else before
         op = current.show(digest, is_news=current.content != digest, is_final=is_final)
         if op == NO_NEWS:
             return current
@@ -159,7 +159,7 @@ def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool
 
 
 def current_of(revision: int, content: int, live: bool = True) -> Current:
-    return Current(content, revision, live=live)
+    return CurrentResult(content, revision, live=live)
 
 
 CURRENT: Final = record(current_of, revision=INT, content=INT, live=FLAG)

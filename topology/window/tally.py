@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from math import nan
 from typing import Any, Final
 
+from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
 from topology.query.numbers import json_number, quotient
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import Placed

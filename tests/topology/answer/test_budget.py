@@ -79,7 +79,7 @@ def test_its_price_is_what_comes_to_pass() -> None:
 def test_what_is_kept_comes_back() -> None:
     policy, other = Budget(500_000), Budget(500_000)
     _spans(policy, 7, 40, 300_000)
-    other.restore(policy.snapshot())
+    other.load(policy.dump())
     for each in (policy, other):
         _spans(each, 3, 60, 500_000)
-    assert policy.snapshot() == other.snapshot()
+    assert policy.dump() == other.dump()

@@ -225,14 +225,14 @@ def test_figures_say_what_reading_ahead_wins() -> None:
 
 def test_in_time_alone_nothing_is_weighed() -> None:
     load = LoadModel(WHOLE, 0)
-    before = load.budget.snapshot()
+    before = load.budget.dump()
     for second in range(1, 4):
         load.settle(second * 1_000 * MS, 0)
-    assert load.budget.snapshot() == before
+    assert load.budget.dump() == before
     for second in range(4, 6):
         load.note_event(second, second)
         load.settle(second * 1_000 * MS, 0)
-    assert load.budget.snapshot() != before
+    assert load.budget.dump() != before
 
 
 def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:

@@ -117,13 +117,13 @@ def test_a_wait_is_as_long_as_what_is_left_asks_for() -> None:
 def test_what_is_kept_comes_back() -> None:
     spending, other = _full(100_000, 400_000), Spending(100_000, SPAN)
     spending.spend(70 * MS)
-    other.restore(spending.snapshot())
+    other.load(spending.dump())
     for each in (spending, other):
         each.end(SPAN, 10 * MS, 200_000)
         each.spend(3 * MS)
-    assert (other.snapshot(), other.reach_ns) == (spending.snapshot(), spending.reach_ns)
+    assert (other.dump(), other.reach_ns) == (spending.dump(), spending.reach_ns)
     spending.end(5_000 * MS, 0, 0)
-    other.restore(spending.snapshot())
+    other.load(spending.dump())
     assert other.reach_ns == spending.reach_ns < NEVER, "behind a silence, too"
 
 
@@ -132,7 +132,7 @@ def test_what_it_takes_comes_back() -> None:
     for _ in range(40):
         budget.note_late(50 * MS)
         budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
-    other.restore(budget.snapshot())
+    other.load(budget.dump())
     assert other.first_ppm == budget.first_ppm == 400_000
     assert other.room_ppm == budget.room_ppm
 

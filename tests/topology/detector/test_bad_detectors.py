@@ -207,7 +207,7 @@ def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(value: Any) -> No
         assert [each["n"] for each in stand.values()] == [1, 2, 3]
         assert unit.counts.stopped == 1
         assert "whose content is not in its attributes" in unit.counts.why
-        unit.snapshot()
+        unit.table.snapshot()
 
 
 def test_what_a_glance_does_not_show_is_seen_at_the_next_look() -> None:
@@ -262,8 +262,8 @@ def test_a_state_machine_by_an_enum(members: Any) -> None:
         standing(unit.advance(behind(seen.time_ns), behind(5)), stand)
     assert unit.counts.rollbacks > 0
     restored = Unit(behaviour_of(Machine), b"")
-    for key, plain in unit.snapshot().items():
-        restored.load(key, plain)
+    for key, plain in unit.table.snapshot().items():
+        restored.table.take(key, plain, None)
     for seen in events[5:]:
         restored.put("", LogEntry(seen))
     restored.reached, restored.confirmed = unit.reached, unit.confirmed
@@ -283,8 +283,8 @@ def test_a_state_that_cannot_be_read_back_stops_its_key() -> None:
     unit, _ = run(Detector(lambda s, e: (Mode.BUSY, {"n": 1}), Mode.IDLE), [1])
     unit.advance(behind(10**6), behind(10**6))
     restored = Unit(behaviour_of(Detector(lambda s, e: (s, {"n": 1}), Fewer.IDLE)), b"")
-    for key, plain in unit.snapshot().items():
-        restored.load(key, plain)
+    for key, plain in unit.table.snapshot().items():
+        restored.table.take(key, plain, None)
     restored.put("", LogEntry(Seen("A", 10**7, 1)))
     assert restored.advance(behind(10**8), behind(10**8)) == []
     assert restored.counts.stopped == 1
@@ -406,7 +406,7 @@ def test_a_text_that_is_none_stops_its_key_and_is_no_hindrance_to_a_checkpoint()
         unit.advance(behind(seq), behind(seq))
     assert unit.counts.stopped == 1
     assert "surrogates" in unit.counts.why
-    json.dumps(unit.snapshot(), ensure_ascii=False).encode()
+    json.dumps(unit.table.snapshot(), ensure_ascii=False).encode()
 
 
 def test_what_json_does_not_have_is_a_failure() -> None:

@@ -10,7 +10,7 @@ from topology.detector import unit as unit_module
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import ABSENT, LogEntry, Seen, before, behind
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.unit import LATE, REFUSED, Record, Unit
+from topology.detector.unit import LATE, REFUSED, UNIT, Record, Unit
 
 interpreted = pytest.mark.skipif(
     not str(unit_module.__file__).endswith(".py"), reason="a bound is part of what is compiled"
@@ -213,9 +213,8 @@ def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None
     put(unit, 100)
     unit.advance(behind(100), before(-1))
     again = unit_of(Detector(_sum, 0))
-    again.know(unit.known())
-    again.reached, again.confirmed = unit.reached, unit.confirmed
-    again.load("", unit.snapshot()[""])
+    UNIT.put(again, UNIT.row(unit))
+    again.table.take("", unit.table.snapshot()[""], None)
     for time_ns in range(10, 110, 10):
         put(again, time_ns)
     again.resume()

@@ -14,6 +14,7 @@ from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.kept import SHAPES
 from topology.model.operator import Changes
+from topology.pattern.operator import PATTERN
 
 SEEDS = seeds_of_today(6)
 MS = 1_000_000
@@ -39,7 +40,7 @@ queries:
 {PATTERNS}
   waiting: {{stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 2 s", {QUALITY}}}
 """
-STAND = {"query", "engine", "promises", "promise", SHAPES}
+STAND = {SHAPES, "query", "engine", "promises", "promise"}
 """Names of parts that stand as long as there are queries."""
 
 
@@ -144,7 +145,7 @@ def without_waiting(asked: Topology) -> Topology:
 def waited_for(table: Table) -> list[str]:
     """The queries that wait, by the state of PATTERN."""
     rows = (row for key, row in table.rows.items() if key.endswith("/promises"))
-    return [name for *_, targets in rows for name in targets]
+    return [name for row in rows for name in row[PATTERN.fields.index("_targets")]]
 
 
 def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:

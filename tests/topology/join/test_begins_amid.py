@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.kit.queries import Field, Side, join_query
+from tests.kit.queries import Field, Side, beginnings_in, join_query
 from tests.kit.runs import through_changelog
 from tests.topology.join.streams import MS, START, event, watermark
 from topology.join.operator import Join
@@ -12,7 +12,7 @@ from topology.join.queries import JoinQueries
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED
-from topology.query.beginning import SINCE, UNKNOWN
+from topology.query.beginning import UNKNOWN
 
 X, Y = Side("x", "a"), Side("y", "b")
 FIELDS = (Field("x", 0, ("n",)), Field("y", 1, ("n",)))
@@ -66,10 +66,7 @@ def test_a_window_that_began_before_has_no_row_with_a_null() -> None:
 def test_each_stream_says_how_far_it_was() -> None:
     operator = added(outer="left")
     found(operator, *said(10, "a"), event("a", 1, 50, n=50))
-    assert operator.snapshot()[f"{operator._queries[0].known_by}\n{SINCE}"] == [
-        START + 10 * MS + 1,
-        [hex(UNKNOWN)],
-    ]
+    assert beginnings_in(operator.snapshot()) == [[START + 10 * MS + 1, [hex(UNKNOWN)]]]
     # The partners of an event are of the other stream.
     assert found(operator, *said(60, "b"), *said(90)) == []
     assert found(operator, event("a", 2, 100, n=100), *said(200)) == [

@@ -19,6 +19,7 @@ from topology.model.kept import (
     KeptState,
     Kind,
     NumberedTable,
+    Parts,
     Shape,
     ShapeRefused,
     Table,
@@ -360,3 +361,36 @@ def test_a_table_asks_for_a_fresh_row_by_its_key() -> None:
     table: Table[str, Source] = Sources()
     table.take("source/a/b", [3], None)
     assert (table.rows["a/b"].source, table.rows["a/b"].count) == ("a/b", 3)
+
+
+PAIR = Shape("pair", 1, parts=Parts(PART), total=INT)
+
+
+class Pair(Kept):
+    SHAPE = PAIR
+
+    def __init__(self) -> None:
+        self.parts = [part(0), part(0)]
+        self.total = 0
+
+
+def test_parts_that_are_there_are_read_into() -> None:
+    one, again = Pair(), Pair()
+    one.parts[1].count, one.total = 7, 9
+    stayed = again.parts[1]
+    again.load(through_changelog(one.dump()))
+    assert again.parts[1] is stayed
+    assert (again.parts[0].count, stayed.count, again.total) == (0, 7, 9)
+    with pytest.raises(ShapeRefused, match="parts of pair"):
+        again.load([[[1]], 2])
+    with pytest.raises(ShapeRefused, match="total of pair"):
+        again.load([[[1], [2]], "3"])
+
+
+def test_a_row_that_is_forgotten_is_written_once_as_gone() -> None:
+    table: Table[str, int] = Table("t/", INT)
+    table.put("a", 1)
+    assert table.changes() == {"t/a": 1}
+    table.forget("a")
+    table.forget("b")
+    assert table.changes() == {"t/a": None}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.kit.queries import Output, quality_of, window_query
+from tests.kit.queries import Output, beginnings_in, quality_of, window_query
 from tests.kit.runs import results_of, through_changelog
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, RETRACT, UNCERTAIN
-from topology.query.beginning import ALWAYS, SINCE, UNKNOWN
+from topology.query.beginning import ALWAYS, UNKNOWN
 from topology.query.queries import NEWEST, Queries
 from topology.window.operator import Windows
 
@@ -75,7 +75,7 @@ def test_that_holds_for_early_results_finals_and_the_end() -> None:
 def test_nothing_is_emitted_while_it_is_not_known_when_it_began() -> None:
     operator = added("tumbling")
     assert not found(operator, *(event("s", ms, ms) for ms in range(90)))
-    assert operator.snapshot()[SINCE] == [[hex(UNKNOWN)]]
+    assert beginnings_in(operator.snapshot()) == [[[hex(UNKNOWN)]]]
     assert not operator.on_end(START + 90 * MS).results
 
 
@@ -83,7 +83,7 @@ def test_without_announcements_the_first_event_in_order_says_it() -> None:
     operator = added("tumbling", early_ns=7)
     late = event("s", 1, 1, late="gap", at_ms=9)
     found(operator, late, event("s", 2, 9, error_ms=2), event("s", 3, 15))
-    assert operator.snapshot()[SINCE] == [START + 11 * MS + 1]
+    assert beginnings_in(operator.snapshot()) == [[START + 11 * MS + 1]]
 
 
 def test_errors_of_the_sources_put_it_off() -> None:
@@ -91,7 +91,7 @@ def test_errors_of_the_sources_put_it_off() -> None:
     said = watermark(10, 10, 10, error_ms=2)
     said.error_all_ns = 12 * MS
     found(operator, said)
-    assert operator.snapshot()[SINCE] == [START + 22 * MS + 1]
+    assert beginnings_in(operator.snapshot()) == [[START + 22 * MS + 1]]
 
 
 def test_a_session_that_may_join_earlier_events_is_not_emitted() -> None:
@@ -129,7 +129,7 @@ def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirme
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
     operator = Windows("default", window_query("q", kind, COUNT, **KINDS[kind]))
-    assert SINCE not in operator.snapshot()
+    assert beginnings_in(operator.snapshot()) == []
     again = added(kind)
     again.restore(through_changelog(operator.snapshot()), ())
     assert again.beginnings[0].since_ns == ALWAYS

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
-from topology.model.saved import packed, unpacked
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
