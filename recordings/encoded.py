@@ -19,7 +19,7 @@ from typing import IO, Final, NamedTuple
 
 from codec.values.schema_fault import SchemaFault
 from recordings.file import AVRO_MARK, InputError
-from topology.wire.reasons import Fault
+from topology.wire.reasons import WireFault
 from topology.wire.values import UNDECODABLE, Decode, ValueFault
 
 MAX_VALUE_BYTES: Final = 64 << 20
@@ -41,7 +41,7 @@ class FileEncoding(NamedTuple):
 
 def delimited_values(
     raw: IO[bytes], path: str, decode: Decode
-) -> Iterator[tuple[bytes, object | Fault]]:
+) -> Iterator[tuple[bytes, object | WireFault]]:
     """Each value as its bytes, and what it is."""
     for number in _count_from(1):
         length = _varint(raw)
@@ -56,7 +56,7 @@ def delimited_values(
         try:
             yield value, decode(value)
         except ValueFault as fault:
-            yield value, Fault(fault.reason, fault.detail)
+            yield value, WireFault(fault.reason, fault.detail)
 
 
 def _count_from(number: int) -> Iterator[int]:
@@ -81,7 +81,7 @@ def _varint(raw: IO[bytes]) -> int | None:
 # -- containers ------------------------------------------------------------------------------------
 
 
-def container_values(raw: IO[bytes], path: str) -> Iterator[object | Fault]:
+def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
     """The values of an Avro object container file."""
     from codec.values import avro
 
@@ -107,12 +107,12 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | Fault]:
                 yield read_next(block)
             except ValueFault as fault:
                 # The next begins where this one ends, which is not known.
-                yield Fault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
+                yield WireFault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
                 break
         else:
             if block.read(1):
                 detail = f"bytes are left behind the values of block {number}"
-                yield Fault(UNDECODABLE, detail)
+                yield WireFault(UNDECODABLE, detail)
 
 
 def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ from recordings.row import (
     place,
 )
 from topology.wire.line_reader import Row
-from topology.wire.reasons import Fault, fault_of
+from topology.wire.reasons import WireFault, fault_of
 
 MAX_VALUE_BYTES: Final = 64 << 20
 MAX_CHUNK_BYTES: Final = 1 << 30
@@ -122,7 +122,7 @@ def _is_text(type_: Any) -> bool:
 
 def _parquet_row(number: int, values: dict[str, Any], columns: list[Column]) -> Row:
     found: dict[str, Any] = {}
-    fault: Fault | None = None
+    fault: WireFault | None = None
     for column in columns:
         value = values[column.name]
         if value is None:

@@ -25,7 +25,7 @@ import orjson
 from recordings.file import Form, InputError, opened
 from recordings.row import Column, columns_of, place
 from topology.wire.line_reader import Row
-from topology.wire.reasons import Fault, fault_of
+from topology.wire.reasons import WireFault, fault_of
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20
@@ -74,7 +74,7 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
     """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
     mark."""
     for number, line in text_lines(raw, begins=begins):
-        if isinstance(line, Fault):
+        if isinstance(line, WireFault):
             yield Row(number, {}, line)
             continue
         try:
@@ -89,7 +89,7 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
             yield Row(number, {}, fault_of("line", "not_object", "the line"))
 
 
-def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | Fault]]:
+def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | WireFault]]:
     """Lines that are not blank, numbered from 1, and what is too long for one; `begins`: as in
     `json_rows`."""
     number = 0
@@ -114,7 +114,7 @@ def _skip_line(raw: LineSource, line: bytes) -> None:
 def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
     columns: list[Column] = []
     for number, cells in csv_lines(raw, path):
-        if isinstance(cells, Fault):
+        if isinstance(cells, WireFault):
             yield Row(number, {}, cells)
         elif not columns:
             columns = columns_of(cells, path, needed)
@@ -145,7 +145,7 @@ class _Lines:
         return line
 
 
-def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Fault]]:
+def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | WireFault]]:
     """The names of the columns, then the cells of each row, numbered by lines; a row has as many
     cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
@@ -185,7 +185,7 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Faul
 
 def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
     values: dict[str, Any] = {}
-    fault: Fault | None = None
+    fault: WireFault | None = None
     for cell, column in zip(cells, columns, strict=True):
         if cell == "":
             continue

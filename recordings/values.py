@@ -31,7 +31,7 @@ from topology.wire.field_reader import NO_HEADERS, FieldReader
 from topology.wire.line_reader import LOOKED_AHEAD, Reading, Row
 from topology.wire.mapping import Fields
 from topology.wire.payload import as_json
-from topology.wire.reasons import Fault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.times import instant_ns, zone_of
 from topology.wire.values import UNDECODABLE, Pick, ValueFault, walked
 from topology.wire.where import Path, Where
@@ -47,7 +47,7 @@ class ValueRow(NamedTuple):
 
     number: int
     value: Any
-    fault: Fault | None = None
+    fault: WireFault | None = None
     is_text: bool = False
     encoded: bytes | None = None
 
@@ -124,7 +124,7 @@ def value_rows(
                     yield _encoded_row(number, value)
             case Form.JSON_LINES:
                 for number, line in text_lines(raw):
-                    fault = line if isinstance(line, Fault) else None
+                    fault = line if isinstance(line, WireFault) else None
                     yield ValueRow(number, None if fault else line, fault)
             case Form.CSV:
                 yield from _csv_values(raw, path, needed)
@@ -136,17 +136,17 @@ def value_rows(
 
 
 def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> ValueRow:
-    if isinstance(value, Fault):
+    if isinstance(value, WireFault):
         return ValueRow(number, None, value)
     if isinstance(value, dict):
         return ValueRow(number, value, encoded=encoded)
-    return ValueRow(number, None, Fault(UNDECODABLE, "the value is no record with fields"))
+    return ValueRow(number, None, WireFault(UNDECODABLE, "the value is no record with fields"))
 
 
 def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:
     names: list[str] = []
     for number, cells in csv_lines(raw, path):
-        if isinstance(cells, Fault):
+        if isinstance(cells, WireFault):
             yield ValueRow(number, None, cells)
         elif not names:
             names = cells
@@ -239,7 +239,7 @@ def mapped_rows(
         values = reader.values_of(found)
         row = Row(number, values, ts_is_instant=True, is_mapped=True)
         if isinstance(found, Malformed):
-            fault = Fault(found.reason, found.detail)
+            fault = WireFault(found.reason, found.detail)
             yield row._replace(values=values if found.source else {}, fault=fault)
             continue
         try:
@@ -249,7 +249,7 @@ def mapped_rows(
                 each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
             )
         except ValueFault as refused:
-            yield row._replace(fault=Fault(refused.reason, refused.detail))
+            yield row._replace(fault=WireFault(refused.reason, refused.detail))
         else:
             yield row
 

@@ -49,7 +49,7 @@ MARKER: Final = 1
 
 
 @dataclass(eq=False)
-class Checkpoints:
+class PartitionCheckpoints:
     """The checkpoints of one partition, `every_s` apart.
 
     Attributes:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.stage.arrangement import Arrangement
-from agents.stage.checkpoints import Checkpoints
+from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.history import Histories, begun, refuse_other
 from agents.stage.partition_state import PartitionState
 from agents.stage.rebuilding import Rebuilding
@@ -36,7 +36,7 @@ class Opening:
     services: Services
     state: PartitionState
     work: Work
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
 
     async def open(self) -> None:
         """Fill the state, or begin one. StateRefused where what is found is not sound."""

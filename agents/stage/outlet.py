@@ -140,7 +140,7 @@ class ResultOutlet:
 
 @dataclass(frozen=True, slots=True)
 class SideOutlet:
-    """Reports of a stage that reads `source` (topic and partition)."""
+    """The writer of late events, gaps and dead letters of one stage and partition (`source`)."""
 
     source: Target
     topics: TopicsConfig

@@ -28,7 +28,7 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.partition_queue import PolledBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
-from agents.stage.checkpoints import Checkpoints
+from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.cutting import CutSize
 from agents.stage.opening import Opening
 from agents.stage.outbox import Outbox
@@ -91,7 +91,7 @@ class Partition:
         is_embedded = services.logs.is_embedded
         self.work = Work(arrangement, self.state, outbox, self.metrics, is_embedded)
         topology = arrangement.topology
-        self.checkpoints = Checkpoints(
+        self.checkpoints = PartitionCheckpoints(
             self.state,
             outbox,
             delivery,

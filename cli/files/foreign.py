@@ -22,7 +22,7 @@ from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 from topology.wire.line_reader import Row
 from topology.wire.payload import as_json
-from topology.wire.reasons import Fault
+from topology.wire.reasons import WireFault
 from topology.wire.values import Decode, ValueFault, walked
 
 NS_PER_MS: Final = 1_000_000
@@ -123,7 +123,7 @@ def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival
     headers, partition = message.headers, message.partition
     found = reader.read(headers, message.key, message.value, stamp_ns, 0, number, None, partition)
     if isinstance(found, Malformed):
-        return Row(number, {}, Fault(found.reason, found.detail))
+        return Row(number, {}, WireFault(found.reason, found.detail))
     # One stream is proposed.
     values = reader.values_of(found) | {"stream": None, "ts": found.ts_ns, "arrival": arrival_ns}
     try:

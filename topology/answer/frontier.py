@@ -190,7 +190,7 @@ class Frontier(Kept):
         return other
 
     def give_up(self, until_ns: int) -> None:
-        """What ends until there is final, as there is no room to keep it."""
+        """Make final what ends at or before that time, because there is no room to keep it."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
-from topology.model.kept import Kind, Written
+from topology.model.kept import ValueKind, Written
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
 from topology.waiting.budget import PPM
@@ -191,7 +191,7 @@ class QualityTarget(Saved):
         return bool(state[0] == self._kind)
 
 
-class PerhapsTarget(Kind):
+class PerhapsTarget(ValueKind):
     """The kind of a quality target, or of none. It reads nothing where one of the two was none."""
 
     def dump(self, value: QualityTarget | None) -> Plain:

@@ -48,8 +48,8 @@ ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/B
 
 
 class FieldsConfig(Section):
-    """Where records bear what the header contract asks for. A place is `header.NAME`, `key`,
-    `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`."""
+    """The places of a record that have the fields of the header contract. A place is `header.NAME`,
+    `key`, `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`."""
 
     preset: Annotated[FieldPreset, one_of(FieldPreset)] | None = None
     """The places that hold unless you name another. By default only `ts: timestamp` is named."""

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from topology.detector.cursor import DetectorOutput
 from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
 from topology.detector.values import packed, unpacked
-from topology.model.kept import Kind, Written, row_of
+from topology.model.kept import ValueKind, Written, row_of
 from topology.model.kept import packed as packed_number
 from topology.model.kept import unpacked as unpacked_number
 from topology.model.operator import Plain
@@ -46,7 +46,7 @@ PLACE_BITS: Final = 32
 
 
 class Edit(NamedTuple):
-    """A detector has emitted this for the key `key_text`, or emits it no more."""
+    """A change to the results of a detector: one was emitted for `key_text`, or was retracted."""
 
     key_text: str
     is_emitted: bool
@@ -146,7 +146,7 @@ def _seen(
     return Seen(reading.into, key[0], payload, source, 0, number, error_ns, unsure=unsure)
 
 
-class SavedEvent(Kind):
+class SavedEvent(ValueKind):
     """The kind of events made of results."""
 
     def dump(self, value: ResultEvent) -> Plain:

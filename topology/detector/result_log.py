@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from topology.answer.frontier import NOT_YET
 from topology.detector import result_event
 from topology.detector.item import LogEntry
-from topology.model.kept import Kind, Table, Written
+from topology.model.kept import Table, ValueKind, Written
 from topology.model.operator import Plain
 
 
@@ -19,7 +19,7 @@ class KeptResult(NamedTuple):
     entry: LogEntry
 
 
-class SavedResult(Kind):
+class SavedResult(ValueKind):
     """The kind of such results."""
 
     def dump(self, value: KeptResult) -> Plain:

@@ -41,7 +41,7 @@ from topology.detector.key_log import MAX_SPACING, STORED, KeyLog
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, Emission, net
 from topology.detector.values import same
-from topology.model.kept import INT, Kind, Shape, Table, Written, list_of
+from topology.model.kept import INT, Shape, Table, ValueKind, Written, list_of
 from topology.model.operator import Plain
 from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
@@ -82,7 +82,7 @@ UNIT: Final = Shape(
 )
 
 
-class SavedLog(Kind):
+class SavedLog(ValueKind):
     """The kind of the log of a key. The events are put into it later."""
 
     def __init__(self, behaviour: Behaviour, make: Callable[[str], KeyLog]) -> None:

@@ -373,7 +373,7 @@ class Merge(StepByStep):
         return self._coming_beat_ns
 
     def _evaluate(self, step: Step) -> None:
-        """Let go what may leave now, and find out when more may."""
+        """Emit the events that need not wait any more, and set the time of the next look."""
         now_ns = self._now_ns
         bounds = self._bounds
         heads = self._heads

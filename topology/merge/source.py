@@ -222,7 +222,7 @@ class SourceProgress(Tracked):
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
-        """It holds events, so it must not be forgotten."""
+        """Return whether MERGE buffers events of it, so that it must not be forgotten."""
         return bool(self.queue) or self.blocked or self.held_late > 0
 
     @property
@@ -330,5 +330,5 @@ class SourceProgress(Tracked):
 
     @property
     def complete_ns(self) -> int:
-        """Heard without a hole up to here."""
+        """Return the time up to which no event of it is missing."""
         return self._missing[0].before_ns if self._missing else self.newest_ns

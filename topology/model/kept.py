@@ -42,7 +42,7 @@ class ShapeRefused(ValueError):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Kind:
+class ValueKind:
     """A kind of value: how it is written and read.
 
     Attributes:
@@ -70,7 +70,7 @@ class Kind:
         """Read the field `name` of the object."""
         setattr(one, name, self.load(plain, written, one, name))
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         """Return the kinds that it is made of."""
         return ()
 
@@ -78,7 +78,7 @@ class Kind:
         return ShapeRefused(f"{plain!r:.60} is no {self.name}")
 
 
-class Scalar(Kind):
+class Scalar(ValueKind):
     """A value of one of these types. Integers may have any size, which codecs do not carry."""
 
     def __init__(self, name: str, types: tuple[type, ...]) -> None:
@@ -97,10 +97,10 @@ class Scalar(Kind):
             raise self.refusal(plain) from wrong
 
 
-class Optional(Kind):
+class Optional(ValueKind):
     """A value or None."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ValueKind) -> None:
         super().__init__(f"{kind.name}?", is_plain=kind.is_plain)
         self._kind = kind
 
@@ -110,14 +110,14 @@ class Optional(Kind):
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         return None if plain is None else self._kind.load(plain, written, owner, field)
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return [self._kind]
 
 
-class Many(Kind):
+class Many(ValueKind):
     """A list, deque or set of values of one kind."""
 
-    def __init__(self, kind: Kind, make: Callable[[Iterable[Any]], Any]) -> None:
+    def __init__(self, kind: ValueKind, make: Callable[[Iterable[Any]], Any]) -> None:
         super().__init__(f"[{kind.name}]", is_plain=False)
         self._kind = kind
         self._make = make
@@ -135,14 +135,14 @@ class Many(Kind):
             row = [kind.load(one, written, owner, field) for one in row]
         return self._make(row)
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return [self._kind]
 
 
-class ByKey(Kind):
+class ByKey(ValueKind):
     """A dict of values of one kind."""
 
-    def __init__(self, key: Kind, value: Kind) -> None:
+    def __init__(self, key: ValueKind, value: ValueKind) -> None:
         super().__init__(f"{{{key.name}:{value.name}}}", is_plain=False)
         self._key = key
         self._value = value
@@ -166,11 +166,11 @@ class ByKey(Kind):
             for one, each in found.items()
         }
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return [self._key, self._value]
 
 
-class Parts(Kind):
+class Parts(ValueKind):
     """Objects of one shape that are there already: their rows are read into them."""
 
     def __init__(self, shape: Shape) -> None:
@@ -185,15 +185,15 @@ class Parts(Kind):
         for part, row in zip(parts, row_of(plain, self, len(parts)), strict=True):
             self._shape.put(part, row, written)
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return [self._shape]
 
 
-class Record(Kind):
+class RecordKind(ValueKind):
     """A value that is made of its fields at once: a tuple, or an object of a small class."""
 
     def __init__(
-        self, make: Callable[..., Any], kinds: Sequence[Kind], names: Sequence[str]
+        self, make: Callable[..., Any], kinds: Sequence[ValueKind], names: Sequence[str]
     ) -> None:
         parts = [kind.name for kind in kinds]
         if names:
@@ -223,43 +223,43 @@ class Record(Kind):
         ]
         return self._make(*values)
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return self._kinds
 
 
-INT: Final = Kind("int", int)
+INT: Final = ValueKind("int", int)
 """An integer of 64 bits."""
 BIG: Final = Scalar("int", (int,))
 """An integer of any size."""
 SCALAR: Final = Scalar("scalar", (int, float, str, bool, type(None)))
 """A number of any size, a text, a truth value or None."""
-FLOAT: Final = Kind("float", float)
-TEXT: Final = Kind("text", str)
-FLAG: Final = Kind("flag", bool)
-PLAIN: Final = Kind("plain")
+FLOAT: Final = ValueKind("float", float)
+TEXT: Final = ValueKind("text", str)
+FLAG: Final = ValueKind("flag", bool)
+PLAIN: Final = ValueKind("plain")
 """What its owner writes and reads by hand."""
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: ValueKind) -> ValueKind:
     return Optional(kind)
 
 
-def list_of(kind: Kind, make: Callable[[Iterable[Any]], Any] = list) -> Kind:
+def list_of(kind: ValueKind, make: Callable[[Iterable[Any]], Any] = list) -> ValueKind:
     """Return the kind of lists of these, or of what is made of such a list."""
     return Many(kind, make)
 
 
-def dict_of(key: Kind, value: Kind) -> Kind:
+def dict_of(key: ValueKind, value: ValueKind) -> ValueKind:
     return ByKey(key, value)
 
 
-def tuple_of(*kinds: Kind) -> Kind:
-    return Record(_as_tuple, kinds, ())
+def tuple_of(*kinds: ValueKind) -> ValueKind:
+    return RecordKind(_as_tuple, kinds, ())
 
 
-def record(make: Callable[..., Any], **fields: Kind) -> Kind:
+def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
     """Return the kind of objects that are made of these fields, in this order."""
-    return Record(make, list(fields.values()), list(fields))
+    return RecordKind(make, list(fields.values()), list(fields))
 
 
 def _as_tuple(*values: Any) -> tuple[Any, ...]:
@@ -279,14 +279,14 @@ def items_at(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]
     return lambda row: tuple([row[at] for at in places])
 
 
-def row_of(plain: Plain, kind: Kind, length: int = -1) -> Any:
+def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
     """Return a list of that length. ShapeRefused if it is none."""
     if not isinstance(plain, _ROW) or length not in (-1, len(plain)):
         raise kind.refusal(plain)
     return plain
 
 
-def are_all(plain: Collection[Plain], kind: Kind) -> bool:
+def are_all(plain: Collection[Plain], kind: ValueKind) -> bool:
     """Whether all of these are read as they are."""
     return kind.exact is not None and list(map(type, plain)).count(kind.exact) == len(plain)
 
@@ -305,7 +305,7 @@ def unpacked(value: Plain) -> Any:
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-class Shape(Kind):
+class Shape(ValueKind):
     """The fields of a class that are state, by name, in the order of its rows.
 
     A shape is a kind as well: the field of an object may be a part that has a shape. Such a part is
@@ -314,7 +314,7 @@ class Shape(Kind):
     """
 
     def __init__(
-        self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: Kind
+        self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
     ) -> None:
         """`dropped`: fields that it once had, and which are passed over."""
         super().__init__(f"@{name}", is_plain=False)
@@ -334,12 +334,12 @@ class Shape(Kind):
             (at, self.fields[at], kind) for at, kind in enumerate(self.kinds) if kind.exact is None
         ]
 
-    def with_more(self, name: str, number: int, /, **fields: Kind) -> Shape:
+    def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of an heir that has more fields."""
         mine = dict(zip(self.fields, self.kinds, strict=True))
-        return Shape(name, number, (), **mine, **fields)
+        return Shape(name, number, tuple(self.dropped), **mine, **fields)
 
-    def inner(self) -> Sequence[Kind]:
+    def inner(self) -> Sequence[ValueKind]:
         return self.kinds
 
     def dump(self, value: Any) -> Plain:
@@ -387,7 +387,7 @@ class Shape(Kind):
         self.put(getattr(one, name), plain, written)
 
 
-class PassedOver(Kind):
+class PassedOver(ValueKind):
     """Stands for the kind of a field that was dropped."""
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -397,7 +397,7 @@ class PassedOver(Kind):
 PASSED_OVER: Final = PassedOver("")
 
 
-def shapes_in(kinds: Iterable[Kind]) -> dict[str, Shape]:
+def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
     """Return the shapes among them and within them, by name."""
     found: dict[str, Shape] = {}
     left = list(kinds)
@@ -410,7 +410,7 @@ def shapes_in(kinds: Iterable[Kind]) -> dict[str, Shape]:
     return found
 
 
-def described(kinds: Iterable[Kind]) -> Plain:
+def described(kinds: Iterable[ValueKind]) -> Plain:
     """Return what a state says of the shapes that it is written in."""
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
@@ -428,7 +428,7 @@ class Written:
         except (TypeError, ValueError) as wrong:
             raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
 
-    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[Kind]]:
+    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind]]:
         """Return the fields that rows of the shape have, and their kinds. ShapeRefused if today's
         shape does not follow from that."""
         if shape.title not in self._shapes:
@@ -439,7 +439,7 @@ class Written:
                 f"{shape.title} is written in version {number}, and this one reads {shape.number}"
             )
         today = dict(zip(shape.fields, shape.kinds, strict=True))
-        kinds: list[Kind] = []
+        kinds: list[ValueKind] = []
         for field, kind in fields:
             if field in shape.dropped:
                 kinds.append(PASSED_OVER)
@@ -452,7 +452,7 @@ class Written:
         return tuple([field for field, _ in fields]), kinds
 
 
-def written_in(said: Plain, kinds: Iterable[Kind]) -> Written | None:
+def written_in(said: Plain, kinds: Iterable[ValueKind]) -> Written | None:
     """Return the shapes that a state says it is written in; None: they are today's of those kinds.
     ShapeRefused if one of them cannot be read."""
     kinds = list(kinds)
@@ -510,7 +510,7 @@ class Table(Generic[K, V]):
     nothing.
     """
 
-    def __init__(self, prefix: str, kind: Kind) -> None:
+    def __init__(self, prefix: str, kind: ValueKind) -> None:
         """`prefix`: of the names; it ends in its only slash."""
         self.prefix = prefix
         self.kind = kind
@@ -594,7 +594,7 @@ class NumberedTable(Table[NumberAndKey, V]):
 class Grid(NumberedTable[V]):
     """A table whose rows are held by number, and those of a number by key."""
 
-    def __init__(self, prefix: str, kind: Kind) -> None:
+    def __init__(self, prefix: str, kind: ValueKind) -> None:
         super().__init__(prefix, kind)
         self.by_number: dict[int, dict[str, V]] = {}
 

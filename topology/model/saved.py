@@ -17,12 +17,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from topology.model.kept import Kept
+from topology.model.kept import Kept, packed, unpacked
 from topology.model.native import mypyc_attr
-
-_FITS: Final = 1 << 63
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -64,7 +62,7 @@ def assign(one: Any, fields: Sequence[str], values: Sequence[Any]) -> None:
 def _plain(value: Any) -> Any:
     """As codecs carry it. What a container holds is not looked at."""
     if type(value) is int:
-        return value if -_FITS <= value < _FITS else [hex(value)]
+        return packed(value)
     if isinstance(value, Saved):
         return value.snapshot()
     if isinstance(value, Kept):
@@ -95,14 +93,3 @@ def _like(fresh: Any, value: Any) -> Any:
 
 def _held(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def packed(value: Any) -> Any:
-    """A scalar as a plain value: codecs do not carry integers of any size."""
-    if type(value) is int and not -_FITS <= value < _FITS:
-        return [hex(value)]
-    return value
-
-
-def unpacked(value: Any) -> Any:
-    return int(value[0], 16) if isinstance(value, list | tuple) else value

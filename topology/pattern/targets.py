@@ -12,7 +12,7 @@ from typing import Any, Final
 from topology.answer.quality_target import QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.model.event import Event
-from topology.model.kept import Kind, Written
+from topology.model.kept import ValueKind, Written
 from topology.model.operator import NEVER, Figures, Plain
 from topology.pattern.run.engine import Engine
 from topology.query.queries import worst
@@ -66,7 +66,7 @@ class QualityTargets:
         return worst(target.figures() for target in self.by_name.values())
 
 
-class SavedTargets(Kind):
+class SavedTargets(ValueKind):
     """The kind of quality targets. What is there of a query that does not wait is left."""
 
     def dump(self, value: QualityTargets) -> Plain:

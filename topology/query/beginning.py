@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.kept import BIG, Kind, Written, row_of
+from topology.model.kept import BIG, ValueKind, Written, row_of
 from topology.model.operator import Plain
 
 ALWAYS: Final = -(1 << 66)
@@ -86,7 +86,7 @@ class QueryBeginning:
         self.is_unknown = since_ns == UNKNOWN
 
 
-class Beginnings(Kind):
+class Beginnings(ValueKind):
     """The kind of a list of beginnings. Nothing is written of a query that was there from the first
     event on."""
 

@@ -207,7 +207,7 @@ class KeepingQueries(Queries[K]):
         return step
 
     def _climbed(self, events: Sequence[Event], step: Step) -> None:
-        """Adds what is found in these; ramps of several streams are climbed side by side."""
+        """Add the results of these events; the watermarks of several streams rise side by side."""
         for ramps, between in side_by_side(events):
             for watermarks in climb(ramps, self.is_due) if ramps else ():
                 step.results += self._found(watermarks, watermarks[0].at_ns)

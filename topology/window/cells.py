@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from topology.model.kept import Kind, Written, row_of
+from topology.model.kept import ValueKind, Written, row_of
 from topology.model.operator import Plain
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import AggregateCell, Placed
@@ -89,7 +89,7 @@ class Makers:
         return row
 
 
-class RowKind(Kind):
+class RowKind(ValueKind):
     """The kind of rows that these makers make."""
 
     def __init__(self, makers: Makers) -> None:

@@ -33,7 +33,7 @@ from inorder.contract import (
 )
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.reasons import HUGE, UNREADABLE, Fault, fault_of, integers_in, rank
+from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
 """An integer of so many may fit 64 bits."""
@@ -60,7 +60,7 @@ class Look:
     def __init__(
         self,
         values: Mapping[str, object],
-        faults: list[Fault],
+        faults: list[WireFault],
         places: Mapping[str, str],
         tell: Tell,
         times: str,
@@ -216,7 +216,7 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def one_header(field: str, same: list[bytes], place: str, faults: list[Fault]) -> object:
+def one_header(field: str, same: list[bytes], place: str, faults: list[WireFault]) -> object:
     """Return what the headers of one name say; UNREAD where they disagree."""
     if len(same) > 1:
         faults.append(fault_of(field, "repeated", place))

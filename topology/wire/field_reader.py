@@ -30,7 +30,7 @@ from topology.model.outcome import Malformed
 from topology.wire.checker import MAX_DIGITS, UNREAD, Checker, Look, made_out, one_header
 from topology.wire.header_reader import Headers
 from topology.wire.mapping import Fields
-from topology.wire.reasons import Fault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.times import instant_ns, zone_of
 from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking
 from topology.wire.where import Path, Where
@@ -114,12 +114,12 @@ class FieldReader:
     ) -> Event | Malformed:
         """One record; `timestamp_ns` is its own, `value` what `decode` takes."""
         values = self._constants.copy()
-        faults: list[Fault] = []
+        faults: list[WireFault] = []
         if self._inside:
             try:
                 values.update(zip(self._inside, self.pick(value), strict=True))
             except ValueFault as wrong:
-                faults.append(Fault(wrong.reason, wrong.detail))
+                faults.append(WireFault(wrong.reason, wrong.detail))
                 values.update(dict.fromkeys(self._inside, UNREAD))
         if self._outside:
             self._gather(headers, key, partition, values, faults)
@@ -174,7 +174,7 @@ class FieldReader:
         key: bytes | None,
         partition: int,
         values: dict[str, object],
-        faults: list[Fault],
+        faults: list[WireFault],
     ) -> None:
         """The values that are not in the record's value."""
         for name in self._outside:
@@ -190,7 +190,7 @@ class FieldReader:
             try:
                 values.update(zip(self._keyed, self._pick_key(key), strict=True))
             except ValueFault as wrong:
-                faults.append(Fault(KEY_UNDECODABLE, f"the key: {wrong.detail}"))
+                faults.append(WireFault(KEY_UNDECODABLE, f"the key: {wrong.detail}"))
                 values.update(dict.fromkeys(self._keyed, UNREAD))
 
     def _why(self, key: bytes | None, value: Any, field: str, fault: str) -> str:

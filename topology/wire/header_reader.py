@@ -47,7 +47,7 @@ from topology.wire.checker import (
     one_header,
     telling,
 )
-from topology.wire.reasons import Fault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of, times_in
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -169,7 +169,7 @@ class HeaderReader:
         value: Any,
     ) -> Event | Malformed:
         given: dict[str, object] = {}
-        faults: list[Fault] = []
+        faults: list[WireFault] = []
         for field, place in self._places.items():
             name = getattr(self.names, field)
             same = [content or b"" for each, content in headers if each == name]
@@ -196,7 +196,7 @@ class HeaderReader:
         input record. Numbers that only stages write are read without ceremony."""
         found = dict(headers)
         stamps = _stamps(found, SEQUENCED)
-        if isinstance(stamps, Fault):
+        if isinstance(stamps, WireFault):
             return _dead(offset, stamps, record)
         at_ns, ref_time_ns, arrival_ns, error_ns, segment, lane = stamps
         kind = found.get(self._kind)
@@ -226,7 +226,7 @@ class HeaderReader:
         is_watermark = kind == WATERMARK.encode()
         marked = (*MARKED, "errAll") if "errAll" in found else MARKED
         stamps = _stamps(found, marked if is_watermark else ORDERED)
-        if isinstance(stamps, Fault):
+        if isinstance(stamps, WireFault):
             return _dead(offset, stamps, record)
         at_ns, ref_time_ns = stamps[:2]
         event: Event | Malformed
@@ -277,7 +277,7 @@ class HeaderReader:
         )
 
 
-def _stamps(found: dict[str, bytes | None], names: Sequence[str]) -> list[int] | Fault:
+def _stamps(found: dict[str, bytes | None], names: Sequence[str]) -> list[int] | WireFault:
     """The numbers that a stage wrote, in the order of their names."""
     try:
         numbers = [int(found[name] or b"") for name in names]
@@ -297,5 +297,5 @@ def _late(found: dict[str, bytes | None]) -> str:
     return late.decode("ascii") if late else ""
 
 
-def _dead(offset: int, fault: Fault, record: Any) -> Malformed:
+def _dead(offset: int, fault: WireFault, record: Any) -> Malformed:
     return Malformed(0, offset, fault.reason, fault.detail, record=record)

@@ -65,7 +65,7 @@ from topology.model.sample import (
     read_word,
 )
 from topology.wire.checker import UNREAD, Checker, Look, telling
-from topology.wire.reasons import Fault, fault_of, times_in
+from topology.wire.reasons import WireFault, fault_of, times_in
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """Arrival of a clock line that no event precedes."""
@@ -89,7 +89,7 @@ class Row(NamedTuple):
 
     number: int
     values: Mapping[str, Any]
-    fault: Fault | None = None
+    fault: WireFault | None = None
     ts_is_instant: bool = False
     is_mapped: bool = False
 

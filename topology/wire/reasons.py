@@ -27,7 +27,7 @@ from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES
 FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "kind")
 
 
-class Fault(NamedTuple):
+class WireFault(NamedTuple):
     """What is wrong with a record: a fixed word for counting, and what it says to people."""
 
     reason: str
@@ -119,16 +119,16 @@ def words_of(field: str, fault: str, takes: str = "") -> Words:
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
-def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> Fault:
+def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
     """Return a field's fault; `told`: what may be told of what is there."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
-    return Fault(
+    return WireFault(
         f"{field}_{fault}", f"{place} {words.what}{': ' if told else ''}{told}; {words.remedy}"
     )
 
 
-def rank(fault: Fault) -> int:
+def rank(fault: WireFault) -> int:
     """Return the place of a fault among those of a record: a field's behind all others."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

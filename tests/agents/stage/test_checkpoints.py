@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.stage.checkpoints import Checkpoints
+from agents.stage.checkpoints import PartitionCheckpoints
 from agents.stage.cutting import FEWEST, CutSize
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
 from agents.state.changelog import LogRead
@@ -65,7 +65,7 @@ class World:
         delivery: Any = self.delivery
         copying: Any = SimpleNamespace(note=lambda *_: None)
         nothing: Any = None
-        self.checkpoints = Checkpoints(
+        self.checkpoints = PartitionCheckpoints(
             *(nothing, nothing, delivery, restoring, copying, self.cutting, metrics), every_s=0.0
         )
         self.checkpoints.log_end = log_end

@@ -17,7 +17,6 @@ from topology.model.kept import (
     TEXT,
     Kept,
     KeptState,
-    Kind,
     NumberedTable,
     Parts,
     Shape,
@@ -25,6 +24,7 @@ from topology.model.kept import (
     Table,
     Tracked,
     TrackedTable,
+    ValueKind,
     described,
     dict_of,
     list_of,
@@ -267,7 +267,7 @@ class Sources(TrackedTable[Source]):
 
 
 class Owner:
-    def __init__(self, shape: Shape | None = None, kind: Kind = INT) -> None:
+    def __init__(self, shape: Shape | None = None, kind: ValueKind = INT) -> None:
         self.count = 0
         self.sources = Sources()
         self.marks: NumberedTable[int] = NumberedTable("mark/", kind)

@@ -14,7 +14,7 @@ from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
 from topology.wire.line_reader import Content, LineReader, Reading, Row, bears_arrivals
-from topology.wire.reasons import Fault
+from topology.wire.reasons import WireFault
 from topology.wire.stretches import Beginning, StretchReader, begins
 
 SEEDS = seeds_of_today(100)
@@ -87,7 +87,7 @@ def read_apart(
 
 def row_of(number: int, values: dict[str, Any] | None) -> Row:
     if values is None:
-        return Row(number, {}, Fault("line_not_json", "not JSON"))
+        return Row(number, {}, WireFault("line_not_json", "not JSON"))
     return Row(number, values)
 
 

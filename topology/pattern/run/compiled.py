@@ -57,7 +57,7 @@ EVERYTHING = EntryFilter(frozenset())
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PatternShape:
     """What of a query decides who is affected by an event.
 
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
@@ -246,7 +246,7 @@ class Compiled:
         return values
 
 
-def shape_of(form: NormalForm) -> Shape:
+def shape_of(form: NormalForm) -> PatternShape:
     query = form.query
     starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
     at_end = [(a, b) for a in form.alternatives for b in a.blockers if _can_end(a, b)]
@@ -267,7 +267,7 @@ def shape_of(form: NormalForm) -> Shape:
     ) or any(b.strict for a in form.alternatives for b in a.blockers)
     back = any(looks_back(expr) for expr in expressions(query))
     on = any(looks_on(expr) for expr in expressions(query))
-    return Shape(
+    return PatternShape(
         by_end=query.strategy == "any",
         has_start_negation=starts,
         has_end_negation=ends,
