@@ -15,10 +15,10 @@ from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
 from topology.clock.models import Measuring, Rounds
 from topology.clock.one_way import OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.kept import Tracked
 from topology.model.operator import NEVER, Plain
 from topology.model.sample import Sample
 from topology.model.saved import assign, dump, load
+from topology.model.sources import KnownSource
 
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""
@@ -54,7 +54,7 @@ class MovedSources:
         self.moved_ns = 0
 
 
-class SourceClock(Tracked):
+class SourceClock(KnownSource):
     """`ref_time_ns` is the last reference time given, `segment` the one in force."""
 
     __slots__ = (
@@ -75,7 +75,6 @@ class SourceClock(Tracked):
         "cell",
         "due_ns",
         "fallen_ns",
-        "last_arrival_ns",
         "least_reading_ns",
         "measured",
         "model_dirty",
@@ -99,7 +98,7 @@ class SourceClock(Tracked):
     def __init__(  # noqa: PLR0915
         self, source: str, rounds: Rounds, track: SampleTrack, tally: MovedSources
     ) -> None:
-        super().__init__(source)
+        super().__init__(source, SINCE_EVER)
         self._rounds = rounds
         self._config = config = rounds.config
         self._tally = tally
@@ -107,7 +106,6 @@ class SourceClock(Tracked):
         self.track_version = -1
         self.due_ns = NEVER
         """At this arrival the next sample applies."""
-        self.last_arrival_ns = SINCE_EVER
         self.ref_time_ns = SINCE_EVER
         self.segment = 0
         self.broken = False
@@ -152,9 +150,6 @@ class SourceClock(Tracked):
         self.state = ""
         """That the last event met; "" before the first."""
         self.model_dirty = True
-
-    def busy(self) -> bool:
-        return False
 
     # -- what is received -------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
-from topology.model.kept import FLAG, INT, Shape, Tracked, list_of, record
+from topology.model.kept import FLAG, INT, Shape, list_of, record
 from topology.model.operator import NEVER
+from topology.model.sources import KnownSource
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source that has sent nothing yet."""
@@ -118,7 +119,7 @@ SOURCE: Final = Shape(
 )
 
 
-class SourceProgress(Tracked):
+class SourceProgress(KnownSource):
     """`newest_ns` is the newest reference time in sequence, `error_ns` the largest
     error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
     `_missing`: how many numbers below it never came."""
@@ -136,7 +137,6 @@ class SourceProgress(Tracked):
         "in_live",
         "in_silent",
         "input_partition",
-        "last_arrival_ns",
         "late",
         "led_wait_ns",
         "newest_ns",
@@ -152,12 +152,11 @@ class SourceProgress(Tracked):
     )
 
     def __init__(self, source: str, miss_ppm: int) -> None:
-        super().__init__(source)
+        super().__init__(source, 0)
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
         self.noted_error_ns = 0  # topology.merge.errors has it with that, or more
-        self.last_arrival_ns = 0
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False

@@ -1,7 +1,7 @@
 """JOURNAL: what of a state has changed since the last checkpoint.
 
-The sources of REORDER, CLOCK and MERGE are `Tracked` in a `Journal`: a source knows itself whether
-it is noted already, so a mark costs one comparison.
+A source of REORDER, CLOCK and MERGE knows itself whether it is noted already, so a mark costs one
+comparison.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from topology.model.kept import Tracked
+from topology.model.sources import KnownSource
 
-T = TypeVar("T", bound=Tracked)
+T = TypeVar("T", bound=KnownSource)
 
 
 class Journal(Generic[T]):

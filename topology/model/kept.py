@@ -612,39 +612,6 @@ class Grid(NumberedTable[V]):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Tracked(Kept):
-    """A row of a table that has `source` as its key. `dirty`: it is noted already; set by its table
-    alone, so that to note it again costs one comparison."""
-
-    __slots__ = ("dirty", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.dirty = False
-
-
-R = TypeVar("R", bound=Tracked)
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class TrackedTable(Table[str, R]):
-    """A table of rows that know whether they are noted."""
-
-    def mark(self, row: R) -> None:
-        """Note that it has changed."""
-        if not row.dirty:
-            row.dirty = True
-            self.note(row.source)
-
-    def changes(self) -> Changes:
-        for key in self._changed if self.is_asked else self.rows:
-            row = self.rows.get(key)
-            if row is not None:
-                row.dirty = False
-        return super().changes()
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
 class KeptState:
     """The whole state of an operator: its own row, its tables, and the shapes of both."""
 

@@ -8,9 +8,9 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.kept import Tracked
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
+from topology.model.sources import KnownSource
 from topology.reorder.settings import ReorderConfig
 
 
@@ -31,7 +31,7 @@ class Totals:
         self.outlived = 0
 
 
-class SourceBuffer(Tracked):
+class SourceBuffer(KnownSource):
     """The waiting events of one source: `held` of them, `held_bytes` of payload. `blocked`: MERGE
     knows that events wait here. The rest is the operator's book-keeping."""
 
@@ -41,12 +41,10 @@ class SourceBuffer(Tracked):
         "held",
         "held_bytes",
         "is_open",
-        "last_arrival_ns",
     )
 
     def __init__(self, source: str) -> None:
-        super().__init__(source)
-        self.last_arrival_ns = 0
+        super().__init__(source, 0)
         self.blocked = False
         self.held = 0
         self.held_bytes = 0

@@ -22,8 +22,6 @@ from topology.model.kept import (
     Shape,
     ShapeRefused,
     Table,
-    Tracked,
-    TrackedTable,
     ValueKind,
     described,
     dict_of,
@@ -33,6 +31,7 @@ from topology.model.kept import (
     tuple_of,
     written_in,
 )
+from topology.model.sources import KnownSource, SourceTable
 
 PART = Shape("part", 1, count=INT)
 
@@ -250,17 +249,17 @@ def test_a_state_that_does_not_say_its_shapes_is_refused(cut: Any) -> None:
 # -- tables and whole states -----------------------------------------------------------------------
 
 
-class Source(Tracked):
+class Source(KnownSource):
     SHAPE = Shape("source", 1, count=INT)
 
     def __init__(self, source: str) -> None:
-        super().__init__(source)
+        super().__init__(source, 0)
         self.count = 0
 
 
-class Sources(TrackedTable[Source]):
+class Sources(SourceTable[Source]):
     def __init__(self) -> None:
-        super().__init__("source/", Source.SHAPE)
+        super().__init__("source/", Source.SHAPE, 100)
 
     def fresh(self, key: str) -> Source:
         return Source(key)

@@ -1,0 +1,71 @@
+"""The table of sources: who is forgotten for whom, and what a checkpoint writes of that."""
+
+from __future__ import annotations
+
+from topology.model.kept import INT, Shape
+from topology.model.operator import NEVER
+from topology.model.sources import KnownSource, SourceTable
+
+
+class Row(KnownSource):
+    SHAPE = Shape("row", 1, held=INT)
+
+    def __init__(self, source: str, last_arrival_ns: int, held: int = 0) -> None:
+        super().__init__(source, last_arrival_ns)
+        self.held = held
+
+    def busy(self) -> bool:
+        return self.held > 0
+
+
+def table(max_sources: int = 3, forget_after_ns: int = NEVER) -> SourceTable[Row]:
+    return SourceTable("row/", Row.SHAPE, max_sources, forget_after_ns)
+
+
+def names(rows: list[Row]) -> list[str]:
+    return [row.source for row in rows]
+
+
+def test_the_longest_idle_source_gives_way_at_the_bound() -> None:
+    rows = table()
+    for name, heard_ns in (("a", 1), ("b", 2), ("c", 3)):
+        assert rows.add(Row(name, heard_ns)) == []
+    rows.rows["a"].last_arrival_ns = 4
+    assert names(rows.add(Row("d", 5))) == ["b"]
+    assert sorted(rows.rows) == ["a", "c", "d"]
+    assert rows.forgotten == 1
+
+
+def test_a_source_that_holds_events_stays_and_the_table_grows() -> None:
+    rows = table(max_sources=2)
+    rows.add(Row("a", 1, held=1))
+    rows.add(Row("b", 2, held=1))
+    assert rows.add(Row("c", 3)) == []
+    assert len(rows.rows) == 3
+    rows.rows["a"].held = 0
+    assert names(rows.add(Row("d", 4))) == ["a", "c"]
+    assert sorted(rows.rows) == ["b", "d"]
+
+
+def test_all_that_were_silent_too_long_go_when_a_new_one_comes() -> None:
+    rows = table(max_sources=9, forget_after_ns=10)
+    for name, heard_ns in (("a", 1), ("b", 6), ("c", 15)):
+        rows.add(Row(name, heard_ns))
+    assert sorted(rows.rows) == ["b", "c"]
+    assert names(rows.add(Row("d", 25))) == ["b"]
+    assert sorted(rows.rows) == ["c", "d"]
+
+
+def test_a_checkpoint_writes_what_changed_and_what_was_forgotten() -> None:
+    rows = table(max_sources=2)
+    rows.add(Row("a", 1))
+    rows.add(Row("b", 2))
+    assert rows.changes().keys() == {"row/a", "row/b"}
+    rows.mark(rows.rows["b"])
+    rows.mark(rows.rows["b"])
+    assert rows.changes() == {"row/b": (0,)}
+    newcomer = Row("c", 3)
+    rows.add(newcomer)
+    rows.mark(newcomer)
+    assert rows.changes() == {"row/a": None, "row/c": (0,)}
+    assert rows.changes() == {}

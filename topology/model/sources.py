@@ -1,0 +1,92 @@
+"""SOURCES: the table of the sources that an operator knows, with its bound and its journal.
+
+A source is forgotten, and would start anew, for one of two reasons: it has been silent for
+`forget_after_ns` when a new one comes, or the table is full and it is the one that has been silent
+longest. A source that is busy (it holds events) stays, so a table of busy sources grows past its
+bound; who holds events bounds them.
+
+Cost: a source in a known table costs one look-up, and one comparison to note that it has changed.
+To forget one costs O(log sources), amortised; before the first is forgotten the table keeps one
+name a source for that.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from topology.model.idle import LongestIdle
+from topology.model.kept import Kept, Table, ValueKind
+from topology.model.native import mypyc_attr
+from topology.model.operator import NEVER, Changes
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KnownSource(Kept):
+    """What an operator knows of one source; each operator has an heir with more fields.
+
+    Attributes:
+        source: Its name, and the key of its row.
+        last_arrival_ns: When it was last heard.
+        dirty: Whether it is noted as changed. Its table alone sets this.
+    """
+
+    __slots__ = ("dirty", "last_arrival_ns", "source")
+
+    def __init__(self, source: str, last_arrival_ns: int) -> None:
+        self.source = source
+        self.last_arrival_ns = last_arrival_ns
+        self.dirty = False
+
+    def busy(self) -> bool:
+        """Whether it holds events and may not be forgotten."""
+        return False
+
+
+S = TypeVar("S", bound=KnownSource)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SourceTable(Table[str, S]):
+    """The sources by name: `rows`. Owners read that dict directly; they add by `add` alone."""
+
+    def __init__(
+        self, prefix: str, kind: ValueKind, max_sources: int, forget_after_ns: int = NEVER
+    ) -> None:
+        super().__init__(prefix, kind)
+        self.forgotten = 0
+        self._max_sources = max_sources
+        self._forget_after_ns = forget_after_ns
+        self._longest_idle = LongestIdle()
+
+    def add(self, row: S) -> list[S]:
+        """Take in a source that was not known, and return those that are forgotten for it."""
+        self.put(row.source, row)
+        silent_since_ns = row.last_arrival_ns - self._forget_after_ns
+        forgotten: list[S] = []
+        while True:
+            before_ns = NEVER if len(self.rows) > self._max_sources else silent_since_ns
+            longest = self._longest_idle.longest(self.rows, row.source, before_ns)
+            if longest is None:
+                self.forgotten += len(forgotten)
+                return forgotten
+            forgotten.append(self.rows[longest])
+            self.forget(longest)
+
+    def put(self, key: str, row: S) -> None:
+        """Take in a source that a state names."""
+        self.rows[key] = row
+        self._longest_idle.note(key, row.last_arrival_ns)
+
+    def mark(self, row: S) -> None:
+        """Note that a source has changed."""
+        if not row.dirty:
+            row.dirty = True
+            self.note(row.source)
+
+    def changes(self) -> Changes:
+        """Return what has changed since the last call; all rows the first time."""
+        for key in self._changed if self.is_asked else self.rows:
+            row = self.rows.get(key)
+            if row is not None:
+                row.dirty = False
+        return super().changes()
