@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
-from topology.model.kept import FLAG, INT, Shape, list_of, record
+from topology.model.kept import FLAG, INT, Shape, list_of, optional, record
 from topology.model.operator import NEVER
 from topology.model.sources import KnownSource
 
@@ -91,10 +91,6 @@ class Missing:
         return left
 
 
-NONE_MISSING: Final[list[Missing]] = []
-"""The missing numbers of a source that never lacked one."""
-
-
 MISSING: Final = list_of(
     record(Missing, epoch=INT, first=INT, last=INT, before_ns=INT, after_ns=INT)
 )
@@ -102,7 +98,7 @@ SOURCE: Final = Shape(
     "merge.source",
     1,
     lasting_state=INT,
-    _missing=MISSING,
+    _missing=optional(MISSING),
     delays=HISTOGRAM,
     newest_ns=INT,
     error_ns=INT,
@@ -175,7 +171,7 @@ class SourceProgress(KnownSource):
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
-        self._missing = NONE_MISSING
+        self._missing: list[Missing] | None = None
 
     @property
     def lasting_state(self) -> int:
@@ -196,28 +192,7 @@ class SourceProgress(KnownSource):
         """Behind `late` and `duplicate`; those that wait are taken again."""
         self.released = received - self.late - self.duplicate
 
-    def dump(self) -> list[Any]:
-        return [
-            self.lasting_state,
-            MISSING.dump(self._missing),
-            self.delays.dump(),
-            self.newest_ns,
-            self.error_ns,
-            self.last_arrival_ns,
-            self.blocked,
-            self.said_bye,
-            self.late,
-            self.duplicate,
-            self.received,
-            self.epoch,
-            self.seq,
-            self.woke_ns,
-            self.silence_ns,
-        ]
-
     def settled(self) -> None:
-        if not self._missing:
-            self._missing = NONE_MISSING
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
@@ -283,7 +258,7 @@ class SourceProgress(KnownSource):
         """A number in sequence: were there some between it and the last? Before its
         time raises `newest_ns`."""
         if event.epoch == self.epoch and event.seq > self.seq + 1:
-            if self._missing is NONE_MISSING:
+            if self._missing is None:
                 self._missing = []
             self._missing.append(
                 Missing(self.epoch, self.seq + 1, event.seq - 1, self.newest_ns, ref_time_ns)
@@ -298,6 +273,8 @@ class SourceProgress(KnownSource):
     def fill(self, event: Event) -> bool:
         """A lost number came after all. True if its time lies between those of its neighbours:
         put in order by time, it is in the order of its source too."""
+        if self._missing is None:
+            return False
         for i, missing in enumerate(self._missing):
             if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
                 self._missing[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
@@ -306,22 +283,24 @@ class SourceProgress(KnownSource):
 
     def missing_around(self, number: int) -> list[int] | None:
         """The numbers of the epoch in force that never came, around this one; None: it came."""
-        for missing in self._missing:
+        for missing in self._missing or ():
             if missing.epoch == self.epoch and missing.first <= number <= missing.last:
                 return [missing.first, missing.last]
         return None
 
     def expired(self, before_ns: int) -> bool:
         """Numbers are missing that were lost before that time: past correcting."""
-        return bool(self._missing) and self._missing[0].after_ns < before_ns
+        return bool(self._missing) and self.lost_ns < before_ns
 
     @property
     def lost_ns(self) -> int:
         """When the numbers that are missing longest were lost; some are missing."""
+        assert self._missing
         return self._missing[0].after_ns
 
     def write_off(self, before_ns: int) -> None:
-        self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
+        left = [missing for missing in self._missing or () if missing.after_ns >= before_ns]
+        self._missing = left or None
 
     @property
     def lacks_numbers(self) -> bool:

@@ -12,7 +12,7 @@ events (3.2).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from topology.model.kept import INT, Kept, Shape, dict_of
 
@@ -154,9 +154,6 @@ class Histogram(Kept):
         self._counts = {b: n // 2 for b, n in self._counts.items() if n > 1}
         self._above = sum(n for b, n in self._counts.items() if b > self._index)
 
-    def dump(self) -> list[Any]:
-        return [self._trials, self.since_halved, list(self._counts.items())]
-
     def settled(self) -> None:
-        self._index = self._edge_ns = 0
-        self._above = sum(self._counts.values()) - self._counts.get(0, 0)
+        counts = self._counts
+        self._above = sum(counts.values()) - counts.get(0, 0)

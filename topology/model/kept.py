@@ -5,7 +5,7 @@
     class Allowance(Kept):
         SHAPE = ALLOWANCE
 
-Its row, how it is read back, and the check of both follow from that. A row is a list in the order
+Its row, how it is read back, and the check of both follow from that. A row is a tuple in the order
 of the fields and holds no names. So a state says once, under `SHAPES`, which shapes it is written
 in. A field that was added since keeps the value of a fresh object. A state is refused
 (`ShapeRefused`) where a field of it is gone and not listed as dropped, is of another kind, or has
@@ -15,13 +15,17 @@ else than before.
 A `Table` holds rows by key and knows which of them have changed. A `KeptState` is the whole state
 of an operator: a row of its own, and its tables.
 
-Cost: a row of numbers is one call of `attrgetter`, and reading it one look at the types.
+Cost: a shape or a record is written and read by a function of its own, which is made from its
+fields when the first row comes, as `dataclasses` makes `__init__`. A row costs what a line of
+Python for each of its fields costs, and one look at the type of each value that is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from types import CodeType
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from topology.model.native import mypyc_attr
@@ -47,22 +51,33 @@ class ValueKind:
 
     Attributes:
         name: Its name in a state. Kinds of one name read what the other has written.
-        exact: A plain value of this type is read as it is; None: there is more to it.
+        types: A plain value of one of these types is read as it is.
         is_plain: Whether `dump` does nothing.
     """
 
-    def __init__(self, name: str, exact: type | None = None, *, is_plain: bool = True) -> None:
+    def __init__(self, name: str, *types: type, is_plain: bool = True) -> None:
         self.name = name
-        self.exact = exact
+        self.types = frozenset(types)
         self.is_plain = is_plain
 
     def dump(self, value: Any) -> Plain:
         """Return the value as codecs carry it."""
         return value
 
+    def dump_all(self, values: Iterable[Any]) -> list[Plain]:
+        """Return a list of the values as codecs carry them."""
+        if self.is_plain:
+            return list(values)
+        dump = self.dumper()
+        return [dump(value) for value in values]
+
+    def dumper(self) -> Callable[[Any], Plain]:
+        """Return a function that does what `dump` does, and is faster where there is one."""
+        return self.dump
+
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         """Return the value that was dumped, to be put into that field of its owner."""
-        if self.exact is not None and type(plain) is not self.exact:
+        if self.types and type(plain) not in self.types:
             raise self.refusal(plain)
         return plain
 
@@ -81,15 +96,17 @@ class ValueKind:
 class Scalar(ValueKind):
     """A value of one of these types. Integers may have any size, which codecs do not carry."""
 
-    def __init__(self, name: str, types: tuple[type, ...]) -> None:
-        super().__init__(name, types[0], is_plain=False)
-        self._types = types
+    def __init__(self, name: str, *types: type) -> None:
+        super().__init__(name, *types, is_plain=False)
 
     def dump(self, value: Any) -> Plain:
         return packed(value)
 
+    def dumper(self) -> Callable[[Any], Plain]:
+        return packed
+
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        if type(plain) in self._types:
+        if type(plain) in self.types:
             return plain
         try:
             return unpacked(row_of(plain, self, 1))
@@ -101,7 +118,7 @@ class Optional(ValueKind):
     """A value or None."""
 
     def __init__(self, kind: ValueKind) -> None:
-        super().__init__(f"{kind.name}?", is_plain=kind.is_plain)
+        super().__init__(f"{kind.name}?", *kind.types, type(None), is_plain=kind.is_plain)
         self._kind = kind
 
     def dump(self, value: Any) -> Plain:
@@ -125,13 +142,11 @@ class Many(ValueKind):
     def dump(self, value: Any) -> Plain:
         if not value:
             return []
-        each = sorted(value) if self._make is set else value
-        return list(each) if self._kind.is_plain else [self._kind.dump(one) for one in each]
+        return self._kind.dump_all(sorted(value) if self._make is set else value)
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        kind = self._kind
-        row = row_of(plain, self)
-        if row and not are_all(row, kind):
+        kind, row = self._kind, row_of(plain, self)
+        if not kind.types.issuperset(map(type, row)):
             row = [kind.load(one, written, owner, field) for one in row]
         return self._make(row)
 
@@ -140,31 +155,25 @@ class Many(ValueKind):
 
 
 class ByKey(ValueKind):
-    """A dict of values of one kind."""
+    """A dict of values of one kind, written as a list of the keys and one of the values."""
 
     def __init__(self, key: ValueKind, value: ValueKind) -> None:
-        super().__init__(f"{{{key.name}:{value.name}}}", is_plain=False)
+        super().__init__(f"{{{key.name} => {value.name}}}", is_plain=False)
         self._key = key
         self._value = value
 
     def dump(self, value: Any) -> Plain:
-        if self._key.is_plain and self._value.is_plain:
-            return list(value.items())
-        key, of = self._key, self._value
-        return [[key.dump(one), of.dump(each)] for one, each in value.items()]
+        return self._key.dump_all(value), self._value.dump_all(value.values())
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        try:
-            found = dict(row_of(plain, self))
-        except (TypeError, ValueError) as wrong:
-            raise self.refusal(plain) from wrong
-        if are_all(found, self._key) and are_all(found.values(), self._value):
-            return found
-        key, of = self._key, self._value
-        return {
-            key.load(one, written, owner, field): of.load(each, written, owner, field)
-            for one, each in found.items()
-        }
+        keys, values = row_of(plain, self, 2)
+        if not isinstance(keys, _ROW) or not isinstance(values, _ROW) or len(keys) != len(values):
+            raise self.refusal(plain)
+        if not self._key.types.issuperset(map(type, keys)):
+            keys = [self._key.load(one, written, owner, field) for one in keys]
+        if not self._value.types.issuperset(map(type, values)):
+            values = [self._value.load(one, written, owner, field) for one in values]
+        return dict(zip(keys, values, strict=False))  # they are of one length
 
     def inner(self) -> Sequence[ValueKind]:
         return [self._key, self._value]
@@ -178,7 +187,7 @@ class Parts(ValueKind):
         self._shape = shape
 
     def dump(self, value: Sequence[Any]) -> Plain:
-        return [self._shape.dump(one) for one in value]
+        return self._shape.dump_all(value)
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         parts = getattr(one, name)
@@ -189,49 +198,67 @@ class Parts(ValueKind):
         return [self._shape]
 
 
-class RecordKind(ValueKind):
+class Fielded(ValueKind):
+    """A value with fields, of which each has a kind. Those of a tuple have no names."""
+
+    def __init__(
+        self, name: str, kinds: Sequence[ValueKind], fields: Sequence[str], *, is_plain: bool
+    ) -> None:
+        super().__init__(name, is_plain=is_plain)
+        self.kinds = list(kinds)
+        self.fields = tuple(fields)
+        self._dump: Callable[[Any], Plain] | None = None
+
+    def dump(self, value: Any) -> Plain:
+        return value if self.is_plain else self.dumper()(value)
+
+    def dumper(self) -> Callable[[Any], Plain]:
+        if self._dump is None:
+            row = [f"one.{field}" for field in self.fields]
+            row = row or [f"one[{at}]" for at in range(len(self.kinds))]
+            for at, kind in enumerate(self.kinds):
+                if not kind.is_plain:
+                    row[at] = f"dump{at}({row[at]})"
+            self._dump = function("one", [f"return {', '.join(row)},"], self)
+        return self._dump
+
+    def inner(self) -> Sequence[ValueKind]:
+        return self.kinds
+
+
+class RecordKind(Fielded):
     """A value that is made of its fields at once: a tuple, or an object of a small class."""
 
     def __init__(
-        self, make: Callable[..., Any], kinds: Sequence[ValueKind], names: Sequence[str]
+        self, make: Callable[..., Any] | None, kinds: Sequence[ValueKind], fields: Sequence[str]
     ) -> None:
+        """`make`: None for a tuple."""
         parts = [kind.name for kind in kinds]
-        if names:
-            parts = [f"{name}:{part}" for name, part in zip(names, parts, strict=True)]
-        is_flat = all(kind.is_plain for kind in kinds)
-        super().__init__(f"({' '.join(parts)})", is_plain=is_flat and not names)
+        if fields:
+            parts = [f"{field}:{part}" for field, part in zip(fields, parts, strict=True)]
+        is_plain = not fields and all(kind.is_plain for kind in kinds)
+        super().__init__(f"({' '.join(parts)})", kinds, fields, is_plain=is_plain)
         self._make = make
-        self._kinds = list(kinds)
-        self._types = tuple([kind.exact for kind in kinds])
-        self._values = values_of(names) if names else None
-        """Codecs carry tuples, but none of a class of its own."""
-        self._is_flat = is_flat
-
-    def dump(self, value: Any) -> Plain:
-        values = value if self._values is None else self._values(value)
-        if self._is_flat:
-            return values
-        return [kind.dump(one) for kind, one in zip(self._kinds, values, strict=True)]
+        self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        row = row_of(plain, self, len(self._kinds))
-        if tuple(map(type, row)) == self._types:
-            return self._make(*row)
-        kinds = self._kinds
-        values = [
-            kind.load(one, written, owner, field) for kind, one in zip(kinds, row, strict=True)
-        ]
-        return self._make(*values)
-
-    def inner(self) -> Sequence[ValueKind]:
-        return self._kinds
+        if self._load is None:
+            values = [
+                loaded(at, kind, "written, owner, field") for at, kind in enumerate(self.kinds)
+            ]
+            lines = [
+                *unpacking(len(values)),
+                f"return {'make' * bool(self._make)}({', '.join(values)},)",
+            ]
+            self._load = function("plain, written, owner, field", lines, self, make=self._make)
+        return self._load(plain, written, owner, field)
 
 
 INT: Final = ValueKind("int", int)
 """An integer of 64 bits."""
-BIG: Final = Scalar("int", (int,))
+BIG: Final = Scalar("int", int)
 """An integer of any size."""
-SCALAR: Final = Scalar("scalar", (int, float, str, bool, type(None)))
+SCALAR: Final = Scalar("scalar", int, float, str, bool, type(None))
 """A number of any size, a text, a truth value or None."""
 FLOAT: Final = ValueKind("float", float)
 TEXT: Final = ValueKind("text", str)
@@ -254,7 +281,7 @@ def dict_of(key: ValueKind, value: ValueKind) -> ValueKind:
 
 
 def tuple_of(*kinds: ValueKind) -> ValueKind:
-    return RecordKind(_as_tuple, kinds, ())
+    return RecordKind(None, kinds, ())
 
 
 def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
@@ -262,33 +289,11 @@ def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
     return RecordKind(make, list(fields.values()), list(fields))
 
 
-def _as_tuple(*values: Any) -> tuple[Any, ...]:
-    return values
-
-
-def values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what reads these attributes of an object, as a tuple."""
-    get = attrgetter(*names)
-    return get if len(names) > 1 else lambda one: (get(one),)
-
-
-def items_at(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Return what reads these items of a row, as a tuple."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda row: tuple([row[at] for at in places])
-
-
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
     """Return a list of that length. ShapeRefused if it is none."""
-    if not isinstance(plain, _ROW) or length not in (-1, len(plain)):
+    if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain
-
-
-def are_all(plain: Collection[Plain], kind: ValueKind) -> bool:
-    """Whether all of these are read as they are."""
-    return kind.exact is not None and list(map(type, plain)).count(kind.exact) == len(plain)
 
 
 def packed(value: Any) -> Plain:
@@ -302,10 +307,52 @@ def unpacked(value: Plain) -> Any:
     return int(value[0], 16) if isinstance(value, list | tuple) else value
 
 
+# -- functions made of fields ----------------------------------------------------------------------
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<shape>", "exec")
+
+
+def function(
+    arguments: str, lines: Iterable[str], kind: Fielded, **names: Any
+) -> Callable[..., Any]:
+    """Return a function of these lines, which know the kinds of the fields by their places."""
+    names["kind"] = kind
+    for at, each in enumerate(kind.kinds):
+        names |= {one.__name__: one for one in each.types}
+        names[f"types{at}"], names[f"kind{at}"] = each.types, each
+        names[f"dump{at}"], names[f"load{at}"] = each.dumper(), each.load
+    exec(_compiled("\n ".join([f"def made({arguments}):", *lines])), names)
+    made: Callable[..., Any] = names["made"]
+    return made
+
+
+def unpacking(count: int) -> list[str]:
+    """Return the lines that take a row apart into `v0`, `v1` and so on."""
+    values = "".join(f"v{at}, " for at in range(count))
+    return [
+        f"if type(plain) is not list and type(plain) is not tuple or len(plain) != {count}:",
+        "  raise kind.refusal(plain)",
+        f"{values}= plain",
+    ]
+
+
+def loaded(at: int, kind: ValueKind, rest: str) -> str:
+    """Return the expression that reads the value at a place of a row."""
+    load = f"load{at}(v{at}, {rest})"
+    if not kind.types:
+        return load
+    types = [each.__name__ for each in kind.types]
+    is_one = f"is {types[0]}" if len(types) == 1 else f"in types{at}"
+    return f"v{at} if type(v{at}) {is_one} else {load}"
+
+
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-class Shape(ValueKind):
+class Shape(Fielded):
     """The fields of a class that are state, by name, in the order of its rows.
 
     A shape is a kind as well: the field of an object may be a part that has a shape. Such a part is
@@ -317,44 +364,17 @@ class Shape(ValueKind):
         self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
     ) -> None:
         """`dropped`: fields that it once had, and which are passed over."""
-        super().__init__(f"@{name}", is_plain=False)
+        super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
         self.title = name
         self.number = number
-        self.fields = tuple(fields)
-        self.kinds = list(fields.values())
         self.dropped = frozenset(dropped)
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
-        self._values = values_of(self.fields)
-        self._dumped = [(at, kind.dump) for at, kind in enumerate(self.kinds) if not kind.is_plain]
-        exact = [at for at, kind in enumerate(self.kinds) if kind.exact is not None]
-        self._exact = [self.fields[at] for at in exact]
-        self._types = tuple([self.kinds[at].exact for at in exact])
-        self._exact_in = items_at(exact)
-        self._others = [
-            (at, self.fields[at], kind) for at, kind in enumerate(self.kinds) if kind.exact is None
-        ]
+        self._read: Callable[[Any, Plain], None] = self._first_read
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of an heir that has more fields."""
         mine = dict(zip(self.fields, self.kinds, strict=True))
         return Shape(name, number, tuple(self.dropped), **mine, **fields)
-
-    def inner(self) -> Sequence[ValueKind]:
-        return self.kinds
-
-    def dump(self, value: Any) -> Plain:
-        """Return the row of the object."""
-        return value.dump() if isinstance(value, Kept) else self.row(value)
-
-    def row(self, one: Any) -> Plain:
-        """Return the values of its fields."""
-        values = self._values(one)
-        if not self._dumped:
-            return values
-        row = list(values)
-        for at, dump in self._dumped:
-            row[at] = dump(row[at])
-        return row
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         one = owner.fresh(field)
@@ -363,38 +383,41 @@ class Shape(ValueKind):
 
     def put(self, one: Any, plain: Plain, written: Written | None = None) -> None:
         """Read the row into a fresh object."""
-        names, kinds = self.fields, self.kinds
         if written is not None:
-            names, kinds = written.layout(self)
-        row = row_of(plain, self, len(names))
-        values = self._exact_in(row) if written is None else ()
-        name = ""
+            self._put_by_field(one, plain, written)
+            return
         try:
-            if written is None and tuple(map(type, values)) == self._types:
-                for name, value in zip(self._exact, values, strict=True):
-                    setattr(one, name, value)
-                for at, name, kind in self._others:
-                    kind.read_into(one, name, row[at], None)
+            self._read(one, plain)
+        except ShapeRefused:
+            self._put_by_field(one, plain, None)  # which says where
+
+    def _first_read(self, one: Any, plain: Plain) -> None:
+        lines = unpacking(len(self.kinds))
+        for at, (name, kind) in enumerate(zip(self.fields, self.kinds, strict=True)):
+            if isinstance(kind, Shape):
+                lines.append(f"kind{at}.put(one.{name}, v{at})")
+            elif type(kind).read_into is ValueKind.read_into:
+                lines.append(f"one.{name} = {loaded(at, kind, f'None, one, {name!r}')}")
             else:
-                for name, kind, value in zip(names, kinds, row, strict=True):
+                lines.append(f"kind{at}.read_into(one, {name!r}, v{at}, None)")
+        lines += ["if isinstance(one, KeptPart):", "  one.settled()"]
+        self._read = function("one, plain", lines, self, KeptPart=KeptPart)
+        self._read(one, plain)
+
+    def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
+        """Read a row, of another shape as well. ShapeRefused says which field it is."""
+        names, kinds = (self.fields, self.kinds) if written is None else written.layout(self)
+        for name, kind, value in zip(names, kinds, row_of(plain, self, len(names)), strict=True):
+            try:
+                if kind is not None:
                     kind.read_into(one, name, value, written)
-        except ShapeRefused as wrong:
-            raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
+            except ShapeRefused as wrong:
+                raise ShapeRefused(f"{name} of {self.title}: {wrong}") from wrong
         if isinstance(one, KeptPart):
             one.settled()
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         self.put(getattr(one, name), plain, written)
-
-
-class PassedOver(ValueKind):
-    """Stands for the kind of a field that was dropped."""
-
-    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
-        """Read nothing."""
-
-
-PASSED_OVER: Final = PassedOver("")
 
 
 def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
@@ -428,9 +451,9 @@ class Written:
         except (TypeError, ValueError) as wrong:
             raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
 
-    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind]]:
-        """Return the fields that rows of the shape have, and their kinds. ShapeRefused if today's
-        shape does not follow from that."""
+    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind | None]]:
+        """Return the fields that rows of the shape have, and their kinds; None: it was dropped.
+        ShapeRefused if today's shape does not follow from that."""
         if shape.title not in self._shapes:
             raise ShapeRefused(f"it does not say how {shape.title} is written")
         number, fields = self._shapes[shape.title]
@@ -439,10 +462,10 @@ class Written:
                 f"{shape.title} is written in version {number}, and this one reads {shape.number}"
             )
         today = dict(zip(shape.fields, shape.kinds, strict=True))
-        kinds: list[ValueKind] = []
+        kinds: list[ValueKind | None] = []
         for field, kind in fields:
             if field in shape.dropped:
-                kinds.append(PASSED_OVER)
+                kinds.append(None)
             elif field not in today:
                 raise ShapeRefused(f"{shape.title} has no field {field} any more")
             elif today[field].name != kind:
@@ -487,8 +510,8 @@ class Kept(KeptPart):
     SHAPE: ClassVar[Shape]
 
     def dump(self) -> Plain:
-        """Return its row. A class of which there are many may make that by hand, the same."""
-        return self.SHAPE.row(self)
+        """Return its row."""
+        return self.SHAPE.dump(self)
 
     def load(self, row: Plain, written: Written | None = None) -> None:
         """Read the row; for one that is fresh."""
@@ -625,13 +648,13 @@ class KeptState:
         """Whether the changelog has the shapes, and all rows that did not change since."""
 
     def snapshot(self, one: Any) -> State:
-        state = {SHAPES: described(self._kinds), self._key: self._shape.row(one)}
+        state = {SHAPES: described(self._kinds), self._key: self._shape.dump(one)}
         for table in self._tables.values():
             state |= table.snapshot()
         return state
 
     def changes(self, one: Any) -> Changes:
-        changes: Changes = {self._key: self._shape.row(one)}
+        changes: Changes = {self._key: self._shape.dump(one)}
         if not self.is_asked:
             self.is_asked = True
             changes[SHAPES] = described(self._kinds)
@@ -655,13 +678,16 @@ class KeptState:
         written = written_in(state.get(SHAPES), self._kinds)
         self.is_asked = written is None
         self._shape.put(one, state[self._key], written)
-        for number, (name, plain) in enumerate(state.items()):
-            table = self._tables.get(name[: name.find("/") + 1])
-            if table is not None:
-                table.take(name, plain, written)
-            elif name not in (SHAPES, self._key):
-                rest[name] = plain
-            if number % TURN == TURN - 1:
-                yield 0
+        rows = iter(state.items())
+        table: Table[Any, Any] | None = None
+        while some := list(islice(rows, TURN)):
+            for name, plain in some:
+                if table is None or not name.startswith(table.prefix):
+                    table = self._tables.get(name[: name.find("/") + 1])
+                if table is not None:
+                    table.take(name, plain, written)
+                elif name not in (SHAPES, self._key):
+                    rest[name] = plain
+            yield 0
         for table in self._tables.values():
             table.restored(is_as_written=written is None)

@@ -10,7 +10,7 @@ is none. S. Rajendran, thesis, 3.1; reorder_drift_merge.md 3.1. Cost: O(sources)
 from __future__ import annotations
 
 from heapq import heappop, heapreplace
-from typing import Any, Final
+from typing import Final
 
 from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.operator import Merge
@@ -58,9 +58,6 @@ class PacedProgress(SourceProgress):
         if pace is not None and pace.samples > 1:
             wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
         return self.empty_since_ns + wait_ns
-
-    def dump(self) -> Any:
-        return self.SHAPE.row(self)
 
     def fresh(self, field: str) -> Smoothed:
         return Smoothed(OLD_WEIGHT_PPM, against_new=True)

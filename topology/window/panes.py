@@ -13,7 +13,7 @@ derived and no part of the state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.kept import FLAG, INT, Grid, Kept, NumberAndKey, Shape, list_of, optional
@@ -73,10 +73,6 @@ class Pane(Kept):
         self.unsure = None
         self.blurred = True
 
-    def dump(self) -> list[Any]:
-        unsure = None if self.unsure is None else [UNSURE_EVENT.dump(one) for one in self.unsure]
-        return [self.n, self.row.dump(), unsure, self.blurred]
-
 
 def pane_shape(makers: Makers) -> Shape:
     return Shape(
@@ -91,6 +87,10 @@ def pane_shape(makers: Makers) -> Shape:
 
 Held = list[tuple[int, Pane]]
 """What one key has in the slices of one window, rising."""
+
+
+NO_ROW: Final = AggregateRow()
+"""What a pane begins with that is about to be read."""
 
 
 class Panes(Grid[Pane]):
@@ -108,7 +108,7 @@ class Panes(Grid[Pane]):
         self.count = 0
 
     def fresh(self, key: str) -> Pane:
-        return Pane(AggregateRow())
+        return Pane(NO_ROW)
 
     def open(self, slice_ns: int, key: str) -> Pane:
         pane = Pane(self._makers.row())

@@ -115,8 +115,11 @@ class Envelope(KeptPart):
         return empty_core()
 
     def settled(self) -> None:
-        self.lower = min([core.lower for core in self.cores])
-        self.upper = max([core.upper for core in self.cores])
+        first, *others = self.cores
+        self.lower, self.upper = first.lower, first.upper
+        for core in others:
+            self.lower = min(self.lower, core.lower)
+            self.upper = max(self.upper, core.upper)
 
 
 def envelope_shape(makers: Makers) -> Shape:
@@ -165,6 +168,10 @@ class KeySessions:
         return sorted(self.fresh, key=lower_of_envelope)
 
 
+NO_CORE: Final = empty_core()
+"""What an envelope begins with that is about to be read."""
+
+
 class Envelopes(NumberedTable[Envelope]):
     """All envelopes, by where they begin and their key."""
 
@@ -182,7 +189,7 @@ class Envelopes(NumberedTable[Envelope]):
         return None if known is None else known.find(key[0])
 
     def fresh(self, key: str) -> Envelope:
-        return Envelope(empty_core())
+        return Envelope(NO_CORE)
 
     def put(self, key: NumberAndKey, row: Envelope) -> None:
         self._by_key.setdefault(key[1], KeySessions()).envelopes.append(row)
