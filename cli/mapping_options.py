@@ -18,7 +18,7 @@ from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
 from recordings.file import InputError
 from topology.config import StreamConfig, Topology
-from topology.wire.line_reader import Reading
+from topology.wire.checker import Reading
 from topology.wire.mapping import Fields
 from topology.wire.times import zone_of
 from topology.wire.values import walked

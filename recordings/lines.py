@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import IO
 
 from recordings.rows import NEEDED, NEEDED_BY_TIME, read_rows
-from topology.wire.line_reader import AS_WRITTEN, Line, LineReader, Reading, Row
+from topology.wire.checker import AS_WRITTEN, Reading
+from topology.wire.line_reader import Content, LineReader, Row
 
 
 def read_lines(
     path: str, stdin: IO[bytes] | None = None, reading: Reading = AS_WRITTEN
-) -> Iterator[Line]:
+) -> Iterator[Content]:
     """The lines of a file, or of standard input (`-`), in file order.
 
     JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
@@ -21,8 +22,8 @@ def read_lines(
     yield from lines_of(read_rows(path, stdin, needed), reading)
 
 
-def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Line]:
+def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:
     """The lines of rows, whose arrivals may be wrong."""
     reader = LineReader(reading, judges=True)
     for row in rows:
-        yield Line(row.number, reader.read(row))
+        yield reader.read(row)

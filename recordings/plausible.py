@@ -25,7 +25,8 @@ from typing import Any, Final
 from inorder.contract import MAX_INT64, UNIT_NS
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import Line, Reading
+from topology.wire.checker import Reading
+from topology.wire.line_reader import Content
 
 SAMPLE: Final = 1_000
 """Event lines that are looked at."""
@@ -73,9 +74,8 @@ class Plausibility:
         self._newest_ns = now_ns + YEAR_NS
         self._seen: dict[str, _Seen] = {}
 
-    def look(self, line: Line) -> bool:
+    def look(self, content: Content) -> bool:
         """Whether this was an event line."""
-        content = line.content
         if not isinstance(content, Event | Malformed) or not isinstance(content.record, dict):
             return False
         values = content.record
@@ -155,8 +155,8 @@ class Plausibility:
 
 
 def watched(
-    lines: Iterable[Line], plausibility: Plausibility, warn: Callable[[str], None]
-) -> Iterator[Line]:
+    lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
+) -> Iterator[Content]:
     """The lines as they are; `warn` gets what looks wrong about the first of them."""
     lines = iter(lines)
     count = 0

@@ -14,20 +14,20 @@ from topology.flow.batches import batches
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
-from topology.wire.line_reader import Content, Line, bears_arrivals
+from topology.wire.line_reader import Content, bears_arrivals
 
 Advance = Callable[[int], object]
 
 
 def replayed(
     topology: Topology,
-    lines: Iterable[Line],
+    lines: Iterable[Content],
     summary: Summary,
     to_end: bool = True,
     advance: Advance = lambda _: None,
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
-    bears, contents = bears_arrivals(line.content for line in lines)
+    bears, contents = bears_arrivals(lines)
     running = topology if bears else summary.without_arrivals(topology)
     replay = Replay(running)
     yield from passed(replay, contents, summary, advance=advance)

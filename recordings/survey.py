@@ -18,7 +18,8 @@ from recordings.audit.row import AuditRow
 from recordings.plausible import SAMPLE, Plausibility
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import Line, LineReader, Reading, Row
+from topology.wire.checker import Reading
+from topology.wire.line_reader import LineReader, Row
 
 MAX_STREAMS: Final = 100
 
@@ -75,7 +76,7 @@ def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
     reader = LineReader()
     for row in rows:
         if not row.ts_is_instant:
-            plausibility.look(Line(row.number, reader.read(row)))
+            plausibility.look(reader.read(row))
     return {stream or DEFAULT_STREAM: unit for stream, unit in plausibility.units().items()}
 
 

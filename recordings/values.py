@@ -27,8 +27,9 @@ from recordings.file import Form, opened
 from recordings.row import refuse_missing
 from recordings.rows import csv_lines, text_lines
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.line_reader import LOOKED_AHEAD, Reading, Row
+from topology.wire.line_reader import LOOKED_AHEAD, Row
 from topology.wire.mapping import Fields
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of, times_in
@@ -207,15 +208,8 @@ class FileMapping:
         return False
 
     def reader(self, reading: Reading) -> FieldReader:
-        """What reads the value of each row."""
-        return FieldReader(
-            self.fields,
-            decode_row,
-            picking_rows,
-            stream=reading.unnamed,
-            by_time=reading.by_time,
-            mixed=reading.mixed,
-        )
+        """Return a reader of the value of each row."""
+        return FieldReader(self.fields, decode_row, picking_rows, reading=reading)
 
 
 def mapped_rows(

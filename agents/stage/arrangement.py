@@ -335,9 +335,7 @@ def input_reader(
     signed = [name for name, s in streams.items() if s.signed and checks]
     if signed and not masters:
         raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
-    by_time = [name for name, s in streams.items() if not s.reorder.numbered]
-    mixed = [name for name, s in streams.items() if s.reorder.is_mixed]
-    reader = HeaderReader(topology.headers_of(topic), by_time, mixed)
+    reader = HeaderReader(topology.headers_of(topic), topology.reading(topic))
     registered = registered_schemas(topology, topic)
     try:
         fields = field_reader(topology, topic, registered)

@@ -13,7 +13,6 @@ from cli.audit.topic import AuditedTopic
 from cli.mapping_options import MappingOptions
 from cli.taken import SAMPLE, sample_of, taken
 from cli.value_format import ValueFormat
-from inorder.contract import DEFAULT_STREAM
 from recordings.audit.from_values import reading_by, row_of_record
 from recordings.audit.row import AuditRow
 from recordings.file import InputError
@@ -50,15 +49,7 @@ def topic_source(
         decode, picking = value_format.decoder(topic)
         mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
         reading = reading_by(numbered=mapping.fields.seq is not None)
-        reader = FieldReader(
-            mapping.fields,
-            decode,
-            picking,
-            stream=DEFAULT_STREAM,
-            by_time=reading.by_time,
-            mixed=reading.mixed,
-            topic=topic,
-        )
+        reader = FieldReader(mapping.fields, decode, picking, reading=reading, topic=topic)
         at_fault.pop_all()  # from here on the rows close it
     apart = [APART] if audited.order.apart else []
     return AuditSource(

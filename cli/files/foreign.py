@@ -108,9 +108,7 @@ def topic_rows(
     faults = [fault for _, fault in sample if fault is not None]
     mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
     reading = reading_by(numbered=mapping.fields.seq is not None)
-    reader = FieldReader(
-        mapping.fields, decode, by_time=reading.by_time, mixed=reading.mixed, topic=topic
-    )
+    reader = FieldReader(mapping.fields, decode, reading=reading, topic=topic)
     rows = [
         _row(number, message, reader, decode, arrival_ns)
         for number, (arrival_ns, message) in enumerate(records, 1)

@@ -33,8 +33,9 @@ from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
 from topology.reorder.settings import Rule
+from topology.wire.checker import Reading
 from topology.wire.json_lines import line_json, step_lines
-from topology.wire.line_reader import Line, Reading
+from topology.wire.line_reader import Content
 
 if TYPE_CHECKING:
     from recordings.values import FileMapping
@@ -105,7 +106,7 @@ def command(
     print_summary(summary, as_json=as_json)
 
 
-def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Line]:
+def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Content]:
     """The lines of a file: in our own form, or any rows by a mapping."""
     if values is None:
         return read_lines(events, reading=reading)

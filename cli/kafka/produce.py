@@ -175,10 +175,10 @@ def mapped(
 ) -> Iterator[Event]:
     """The rows of any file that have source, number and time, each with its bytes."""
     reading = reading_alone(values) if topology is None else topology.reading()
-    for number, content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
+    for content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
         advance(1)
-        left_out.row = number
+        left_out.row = content.offset
         if isinstance(content, Event):
             yield content
         elif isinstance(content, Dead):
-            left_out.add(Malformed(number, content.reason, content.detail))
+            left_out.add(Malformed(content.offset, content.reason, content.detail))

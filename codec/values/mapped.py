@@ -34,8 +34,7 @@ def field_reader(
     """None where the topic's records are of the header contract. StopIteration if no stream reads
     it; SchemaFault where the file of its schema is none. `registered`: as `registered_schemas`
     gives it, by which values are read once it is filled."""
-    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
-    stream = next(iter(streams.values()))
+    stream = next(each for each in topology.streams.values() if each.input == topic)
     mapping = stream.mapping()
     if mapping is None:
         return None
@@ -45,9 +44,7 @@ def field_reader(
         decode,
         pickings,
         decode_key=keys_decoder(stream.key_format, registered),
-        stream=next(iter(streams)) if len(streams) == 1 else topology.unnamed_stream,
-        by_time=[name for name, each in streams.items() if not each.reorder.numbered],
-        mixed=[name for name, each in streams.items() if each.reorder.is_mixed],
+        reading=topology.reading(topic),
         topic=topic,
     )
 
@@ -69,11 +66,11 @@ def short_way(reader: FieldReader) -> MappedValues | None:
         for name, where in reader.places.items()
     ):
         return None
-    if reader.by_time or fields.ts_optional or not reader.places.keys() <= SHORT:
+    if reader.reading.by_time or fields.ts_optional or not reader.places.keys() <= SHORT:
         return None
     structured = reader.pick.structured if isinstance(reader.pick, JsonPick) else None
     names = [name for name, where in reader.places.items() if where.place == "payload"]
     pick = structured or reader.pick
     return MappedValues(
-        pick, structured is not None, tuple(names), is_record, is_key, reader.stream
+        pick, structured is not None, tuple(names), is_record, is_key, reader.reading.unnamed
     )

@@ -10,8 +10,8 @@ from recordings.audit.row import AuditRow
 from recordings.values import Arrivals, FileMapping, ValueRow
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.line_reader import Reading
 from topology.wire.reasons import fault_of
 from topology.wire.values import ValueFault
 

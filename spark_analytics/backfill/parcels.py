@@ -25,7 +25,8 @@ from inorder.contract import MAX_INT64
 from spark_analytics.backfill.groups import Groups
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import Content, Reading, Row
+from topology.wire.checker import Reading
+from topology.wire.line_reader import Content, Row
 from topology.wire.packed import (
     OF_LINE,
     Packed,

@@ -21,6 +21,7 @@ from inorder.contract import HeaderContract, HeaderNames
 from tests.codec.logs import read as read_log
 from tests.codec.logs import told
 from topology.model.event import Event
+from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
@@ -84,7 +85,8 @@ class Way:
         return Form(topic, reader.names, reader.unit_ns, reader.by_time, MAX_RECORD_BYTES, LANES)
 
     def _header_reader(self, topic: Topic) -> HeaderReader:
-        return HeaderReader(self._setting.contract, self._setting.by_time if topic == RAW else ())
+        by_time = self._setting.by_time if topic == RAW else ()
+        return HeaderReader(self._setting.contract, Reading(frozenset(by_time)))
 
     @property
     def names(self) -> HeaderNames:

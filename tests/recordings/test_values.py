@@ -22,14 +22,14 @@ from recordings.values import FileMapping, mapped_rows
 from tests.kit.conformance import COLUMNS, MAPPING, cases_of, fields_of
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import AS_WRITTEN
+from topology.wire.checker import AS_WRITTEN
 from topology.wire.where import parse_where
 
 
 def contents_of(mapping: dict[str, str], content: str | bytes, path: str = "-") -> list[Any]:
     raw = content.encode() if isinstance(content, str) else content
     rows = mapped_rows(path, FileMapping(fields_of(mapping)), AS_WRITTEN, io.BytesIO(raw))
-    return [line.content for line in lines_of(rows, AS_WRITTEN)]
+    return list(lines_of(rows, AS_WRITTEN))
 
 
 def said(content: Any) -> dict[str, Any] | str:
@@ -98,7 +98,7 @@ def parquet_of(path: Path, columns: dict[str, Any], **options: Any) -> list[Any]
     parquet.write_table(pa.table(columns), path, **options)
     mapping = {"source": "payload.s", "seq": "payload.n", "ts": "payload.t", "ts_unit": "s"}
     rows = mapped_rows(str(path), FileMapping(fields_of(mapping)), AS_WRITTEN)
-    return [line.content for line in lines_of(rows, AS_WRITTEN)]
+    return list(lines_of(rows, AS_WRITTEN))
 
 
 AT = datetime(1970, 1, 1, 0, 0, 1, 250_000, tzinfo=UTC).replace(tzinfo=None)
@@ -145,7 +145,7 @@ def test_arrivals_are_read_in_the_same_unit() -> None:
     mapping = FileMapping(fields_of(MAPPING), parse_where("seen", on_file=True))
     text = b'{"device":"a","n":1,"time":1,"seen":2}\n{"device":"a","n":2,"time":1,"seen":true}\n'
     rows = mapped_rows("-", mapping, AS_WRITTEN, io.BytesIO(text))
-    contents: list[Any] = [line.content for line in lines_of(rows, AS_WRITTEN)]
+    contents: list[Any] = list(lines_of(rows, AS_WRITTEN))
     first, second = contents
     assert (first.ts_ns, first.arrival_ns) == (1_000_000, 2_000_000)
     assert second.reason == "arrival_unreadable"
@@ -171,7 +171,7 @@ def test_rows_by_a_mapping_are_those_of_our_own_form(rows: list[dict[str, Any]])
     own = "".join(json.dumps({**row, "payload": row}) + "\n" for row in rows)
     places = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    expected = [line.content for line in read_lines("-", io.BytesIO(own.encode()))]
+    expected = list(read_lines("-", io.BytesIO(own.encode())))
     assert [law(each) for each in contents_of(places, text)] == [law(each) for each in expected]
 
 

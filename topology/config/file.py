@@ -38,7 +38,7 @@ from topology.spelling.values import (
     text,
     whole,
 )
-from topology.wire.line_reader import Reading
+from topology.wire.checker import Reading
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
@@ -262,15 +262,15 @@ class TopologyFile(Section):
         """The stream of an event that names none: the only one, or of several `default`."""
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
-    def reading(self) -> Reading:
-        """Return how lines of all streams are read."""
-        streams = self.streams.items()
-        units_ns = {name: UNIT_NS[stream.headers.ts_unit] for name, stream in streams}
+    def reading(self, topic: str = "") -> Reading:
+        """Return the rules by which lines of all streams are read, or records of an input topic."""
+        streams = {name: s for name, s in self.streams.items() if topic in {"", s.input}}
+        units_ns = {name: UNIT_NS[s.headers.ts_unit] for name, s in streams.items()}
         return Reading(
-            frozenset(name for name, stream in streams if not stream.reorder.numbered),
+            frozenset(name for name, stream in streams.items() if not stream.reorder.numbered),
             {name: unit_ns for name, unit_ns in units_ns.items() if unit_ns != 1},
-            self.unnamed_stream,
-            frozenset(name for name, stream in streams if stream.reorder.is_mixed),
+            next(iter(streams)) if len(streams) == 1 else self.unnamed_stream,
+            frozenset(name for name, stream in streams.items() if stream.reorder.is_mixed),
         )
 
     def queries_of(self, stream: str) -> dict[str, QueryConfig]:

@@ -1,25 +1,27 @@
-"""The one check of records, whatever they are: raw fields in, an `Event` or a `Malformed` out.
+"""The one check of records: raw fields in, an `Event` or a `Malformed` out.
 
-Readers of headers, of lines and of mapped records extract the raw fields, each in its own way, and
-take a short way where all is plain. Every other record is looked at here, which is the definition.
-What breaks the contract is a `Malformed`, never an exception (`topology.wire.reasons`).
+A record comes to an `Event` in three steps. A reader (`header_reader`, `line_reader`,
+`field_reader`) extracts the raw fields and puts them into a `Look`. `Look.event` checks each of
+them. A fault takes its words from `topology.wire.reasons`. A reader may build the event of a plain
+record at once, as `Look.event` would; laws compare the two.
 
-What could be read is in the `Malformed`; where stream, source and seq are there, the record still
-takes its place in the sequence (an epoch that could not be read is None, and REORDER takes the one
-the source is in). A stream that the topology does not name is the router's matter.
+A record that breaks the contract becomes a `Malformed`, never an exception. It holds whatever could
+be read. If stream, source and seq are known, the record still takes its place in the sequence. An
+epoch that could not be read is None, and REORDER then takes the source's current one. The router
+refuses streams that the topology does not name.
 
-In a stream with `reorder.rule: time` the place of a record is its number, whatever its `seq` says
-or does not say: so numbers that are none do no harm, and a copy cannot be recognized. A record
-whose place is below 0 is from before the log (agents.stage.history) and bears its number. Under
-`without_seq: by_time` a record without a number is taken: the `seq` of its event is the complement
+In a stream with `reorder.rule: time` the number of an event is the place of its record, whatever
+its `seq` says. A wrong number does no harm there, and a copy cannot be recognized. A record whose
+place is below 0 comes from before the log (agents.stage.history) and bears its number. Under
+`without_seq: by_time` a record may lack its number. The `seq` of its event is then the complement
 of its place, which is below 0, until REORDER (topology.reorder.mixed) has seen it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from inorder.contract import (
     DATA,
@@ -36,7 +38,7 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import HUGE, UNREADABLE, WireFault, fault_of, integers_in, rank
 
 MAX_DIGITS: Final = 19
-"""An integer of so many may fit 64 bits."""
+"""The most digits of an integer that may fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
 SHOWN: Final = 40
@@ -44,48 +46,112 @@ MAX_NAMED: Final = 3
 """Streams named in a detail."""
 
 UNREAD: Final = object()
-"""A raw field of which nothing could be made out; a fault says why."""
+"""A raw field that could not be made out; a fault says why."""
 
 Tell = Callable[[str, str], str]
 
 
-class Look:
-    """A close look at one record: what its raw fields say, and all that is wrong.
+class Reading(NamedTuple):
+    """The rules by which records of some streams are read.
 
-    `values`: by field; None: it is not there. `faults`: found before. `places`: what a detail calls
-    a field, `tell` what it adds to a field's fault. `times`: those that are taken. What cannot be
-    read is None, and in `unread`.
+    Attributes:
+        by_time: Streams without numbers.
+        units_ns: Streams whose `ts` in lines is not in ns, with the unit.
+        unnamed: The stream of a record that names none.
+        mixed: Streams in which some sources have no numbers.
     """
 
-    def __init__(
+    by_time: frozenset[str] = frozenset()
+    units_ns: Mapping[str, int] = {}
+    unnamed: str = DEFAULT_STREAM
+    mixed: frozenset[str] = frozenset()
+
+
+AS_WRITTEN: Final = Reading()
+
+
+@dataclass(slots=True)
+class Look:
+    """A close look at one record: its raw fields and all their faults.
+
+    Attributes:
+        values: The raw fields by name. An absent field is None or not there.
+        faults: The faults that are known so far.
+        tell: Returns what a detail adds to the fault of a field.
+        places: The words for a field's place in the record.
+        times: The forms of a time that are accepted, in words.
+        needs_time: Whether the record's own time does not replace a missing `ts`.
+    """
+
+    values: Mapping[str, object]
+    faults: list[WireFault]
+    tell: Tell
+    places: Mapping[str, str]
+    times: str = ""
+    needs_time: bool = False
+
+    def event(
         self,
-        values: Mapping[str, object],
-        faults: list[WireFault],
-        places: Mapping[str, str],
-        tell: Tell,
-        times: str,
-    ) -> None:
-        self.values = values
-        self.faults = faults
-        self.unread = {field for field, value in values.items() if value is UNREAD}
-        self._places = places
-        self._tell = tell
-        self._times = times
+        reading: Reading,
+        place: int,
+        otherwise_ns: int,
+        arrival_ns: int,
+        offset: int,
+        record: Any,
+        value: Any,
+    ) -> Event | Malformed:
+        """Check all fields. `place` replaces a number, and `otherwise_ns` a missing `ts`."""
+        stream: str | None = reading.unnamed
+        if self.values.get("stream") is not None:
+            stream = self.text("stream", MAX_STREAM_BYTES)
+        source = self.text("source", MAX_SOURCE_BYTES, needed=True)
+        is_mixed = stream in reading.mixed and self.values.get("seq") is None
+        seq: int | None = ~place if is_mixed else place
+        if place >= 0 and (is_mixed or stream in reading.by_time):
+            self.faults = [each for each in self.faults if not each.reason.startswith("seq_")]
+        else:
+            seq = self.integer("seq", 0, MAX_SEQ, needed=True)
+        epoch: int | None = NO_EPOCH
+        if self.values.get("epoch") is not None:
+            epoch = self.integer("epoch", 0, MAX_EPOCH)
+        ts_ns = self.integer("ts", -MAX_INT64, MAX_INT64, needed=self.needs_time)
+        time_ns = otherwise_ns if ts_ns is None else ts_ns
+        if not -MAX_INT64 <= time_ns <= MAX_INT64:
+            self.refuse("ts", HUGE)
+        type_, kind = self.text("type") or "", self.kind()
+        if self.faults or stream is None or source is None or epoch is None or seq is None:
+            dead = self.malformed(arrival_ns, offset, record)
+            if seq is None and reading.by_time:
+                named = ", ".join(f"`{name}`" for name in sorted(reading.by_time)[:MAX_NAMED])
+                dead.detail += f"; no number is needed in stream {named}"
+            dead.stream, dead.source, dead.epoch = stream, source, epoch
+            dead.seq = None if is_mixed else seq
+            return dead
+        event = Event(
+            stream, source, epoch, seq, time_ns, arrival_ns, offset, record, value, type_, kind
+        )
+        event.is_stamped = ts_ns is not None
+        return event
+
+    def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
+        """Return a dead letter that holds nothing but the faults."""
+        self.faults.sort(key=rank)
+        detail = "; ".join(fault.detail for fault in self.faults)
+        return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
 
     def refuse(self, field: str, fault: str, takes: str = "") -> None:
-        self.unread.add(field)
-        place = self._places.get(field) or f"`{field}`"
-        self.faults.append(fault_of(field, fault, place, takes, self._tell(field, fault)))
+        place = self.places.get(field) or f"`{field}`"
+        self.faults.append(fault_of(field, fault, place, takes, self.tell(field, fault)))
 
     def _found(self, field: str, *, needed: bool) -> object:
-        """The raw field; None where it is absent or unread."""
+        """Return the raw field; None if it is absent or unread."""
         value = self.values.get(field)
         if value is None and needed:
             self.refuse(field, "missing")
         return None if value is UNREAD else value
 
     def text(self, field: str, max_bytes: int = 0, *, needed: bool = False) -> str | None:
-        """A text without a bound may be empty."""
+        """Return the text, or None. A text without a bound may be empty."""
         value = self._found(field, needed=needed)
         if value is None:
             return None
@@ -101,27 +167,19 @@ class Look:
             return value
         return None
 
-    def integer(
-        self,
-        field: str,
-        low: int,
-        high: int,
-        *,
-        needed: bool = False,
-        otherwise: str = "not_integer",
-    ) -> int | None:
-        """`otherwise`: the fault of what is none."""
+    def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
+        """Return the integer between the bounds, or None."""
         value = self._found(field, needed=needed)
         if value is None:
             return None
-        takes = self._times if otherwise == UNREADABLE else integers_in(low, high)
+        takes = self.times if field == "ts" else integers_in(low, high)
         if value == "":
             self.refuse(field, "empty")
+        elif isinstance(value, float) and not -(2.0**63) < value < 2.0**63:
+            self.refuse(field, HUGE, takes)  # a JSON reader's form of an integer beyond 64 bits
         elif type(value) is not int:
-            # Readers of JSON hand over what is beyond 64 bits as floating point.
-            beyond = isinstance(value, float) and not -(2.0**63) < value < 2.0**63
-            self.refuse(field, HUGE if beyond else otherwise, takes)
-        elif value < low and low == 0:
+            self.refuse(field, UNREADABLE if field == "ts" else "not_integer", takes)
+        elif value < low == 0:
             self.refuse(field, "negative", takes)
         elif not low <= value <= high:
             self.refuse(field, HUGE, takes)
@@ -130,94 +188,26 @@ class Look:
         return None
 
     def kind(self) -> str:
+        """Return the kind; that of data if there is none."""
         value = self._found("kind", needed=False)
-        if value is None:
-            return DATA
-        if not isinstance(value, str) or value not in PRODUCER_KINDS:
+        if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
-            return DATA
-        return value
-
-    def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
-        """Nothing but its faults."""
-        detail = "; ".join(fault.detail for fault in self.faults)
-        return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
-
-
-class Checker:
-    """Checks the records of streams that are read alike. `by_time`: those that number nothing,
-    `mixed`: those in which some sources number nothing; `unnamed`: that of a record that names
-    none. `needs_time`: the time of the record itself does not stand for `ts`."""
-
-    def __init__(
-        self,
-        by_time: Iterable[str],
-        mixed: Iterable[str],
-        unnamed: str = DEFAULT_STREAM,
-        *,
-        needs_time: bool = False,
-    ) -> None:
-        self._by_time = frozenset(by_time)
-        self._mixed = frozenset(mixed)
-        self._unnamed = unnamed
-        self._needs_time = needs_time
-
-    def read(
-        self,
-        look: Look,
-        place: int,
-        otherwise_ns: int,
-        arrival_ns: int,
-        offset: int,
-        record: Any,
-        value: Any,
-    ) -> Event | Malformed:
-        """`place`: the number of a record without one; `otherwise_ns`: its time without a `ts`."""
-        stream = look.text("stream", MAX_STREAM_BYTES)
-        if look.values.get("stream") is None:
-            stream = self._unnamed
-        source = look.text("source", MAX_SOURCE_BYTES, needed=True)
-        seq: int | None = place
-        is_mixed = stream in self._mixed and look.values.get("seq") is None
-        if place < 0 or not (is_mixed or stream in self._by_time):
-            seq = look.integer("seq", 0, MAX_SEQ, needed=True)
-        else:
-            look.faults = [fault for fault in look.faults if not fault.reason.startswith("seq_")]
-        epoch = look.integer("epoch", 0, MAX_EPOCH)
-        if epoch is None and "epoch" not in look.unread:
-            epoch = NO_EPOCH
-        ts_ns = look.integer(
-            "ts", -MAX_INT64, MAX_INT64, needed=self._needs_time, otherwise=UNREADABLE
-        )
-        time_ns = otherwise_ns if ts_ns is None else ts_ns
-        if not -MAX_INT64 <= time_ns <= MAX_INT64:
-            look.refuse("ts", HUGE)
-        type_ = look.text("type") or ""
-        kind = look.kind()
-        if look.faults or stream is None or source is None or epoch is None or seq is None:
-            look.faults.sort(key=rank)
-            dead = look.malformed(arrival_ns, offset, record)
-            if seq is None and self._by_time:
-                named = ", ".join(f"`{name}`" for name in sorted(self._by_time)[:MAX_NAMED])
-                dead.detail += f"; no number is needed in stream {named}"
-            dead.stream, dead.source, dead.epoch = stream, source, epoch
-            dead.seq = None if is_mixed else seq
-            return dead
-        event = Event(
-            stream, source, epoch, seq, time_ns, arrival_ns, offset, record, value, type_, kind
-        )
-        event.is_stamped = ts_ns is not None
-        if is_mixed and place >= 0:
-            event.seq = ~place
-        return event
+        return value if isinstance(value, str) else DATA
 
 
 def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def one_header(field: str, same: list[bytes], place: str, faults: list[WireFault]) -> object:
-    """Return what the headers of one name say; UNREAD where they disagree."""
+def one_header(
+    field: str,
+    name: object,
+    headers: Iterable[tuple[str, bytes | None]],
+    place: str,
+    faults: list[WireFault],
+) -> object:
+    """Return the content of the headers of one name; UNREAD if they disagree."""
+    same = [content or b"" for each, content in headers if each == name]
     if len(same) > 1:
         faults.append(fault_of(field, "repeated", place))
         if any(each != same[0] for each in same):
@@ -250,12 +240,8 @@ def number_of(text: str) -> int | str:
     return -number if text.startswith("-") else number
 
 
-def telling(values: Mapping[str, object]) -> Tell:
-    """Return what tells a fault's value."""
-    return partial(_told, values)
-
-
-def _told(values: Mapping[str, object], field: str, fault: str) -> str:
+def told(values: Mapping[str, object], field: str, fault: str) -> str:
+    """Return what a detail shows of the field's value."""
     value = values.get(field)
     if value is None or fault == "empty":
         return ""

@@ -1,19 +1,19 @@
-"""Foreign records as events: a mapping (`Fields`) says where each field is.
+"""Foreign records to events: a mapping (`Fields`) says where each field is.
 
-What is not plain goes to `topology.wire.checker`. A detail names the place, never what is there.
-Where nothing is mapped, and where an optional field (stream, epoch, type, kind) is missing, it is
-as if the header were not there. An integer or a boolean names a source, a stream or a type; digits
-are a number. A record's own timestamp is the `ts` of a mapping without one. Reasons beside those of
-fields are `value_undecodable` and what else a decoder refuses a value with, and `key_undecodable`.
+A plain record becomes an event at once; all others take the general path of
+`topology.wire.checker`. A detail names the place of a fault, never the content. A field that is not
+mapped, and a missing stream, epoch, type or kind, count as an absent header. An integer or a
+boolean may name a source, a stream or a type, and digits are a number. A mapping without `ts` takes
+the record's own timestamp. Beside the reasons of fields there are `value_undecodable` and the other
+reasons of decoders, and `key_undecodable`.
 
-Later topics bear the headers of the contract (`headers`: preset `plain`, `ts` in ns), whatever the
-mapping. Headers of these names that were there are dropped, all others stay; key and value stay as
-they are.
+Later topics bear the headers of the contract (`FieldReader.headers`: preset `plain`, `ts` in ns),
+whatever the mapping. They replace a record's own headers of these names. Its other headers, key and
+value stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -27,20 +27,28 @@ from inorder.contract import (
 )
 from topology.model.event import NO_EPOCH, Event, digits
 from topology.model.outcome import Malformed
-from topology.wire.checker import MAX_DIGITS, UNREAD, Checker, Look, made_out, one_header
+from topology.wire.checker import (
+    AS_WRITTEN,
+    MAX_DIGITS,
+    UNREAD,
+    Look,
+    Reading,
+    made_out,
+    one_header,
+)
 from topology.wire.header_reader import Headers
 from topology.wire.mapping import Fields
 from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.times import instant_ns, zone_of
-from topology.wire.values import Decode, Pick, Picking, ValueFault, lacking, picking
+from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
 from topology.wire.where import Path, Where
 
 PLAIN: Final = PRESETS["plain"]
 _MAPPED: Final = frozenset(PLAIN)
 FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "type", "kind")
 _RARE: Final = ("stream", "epoch", "kind")
+# So many characters cannot be more bytes than allowed.
 _SHORT: Final = MAX_STREAM_BYTES // 4
-"""So many characters cannot be more bytes than allowed."""
 NO_HEADERS: Final[Headers] = ()
 KEY_UNDECODABLE: Final = "key_undecodable"
 
@@ -48,11 +56,15 @@ KEY_UNDECODABLE: Final = "key_undecodable"
 class FieldReader:
     """Reads the records of one topic, or the rows of one file.
 
-    `decode` reads values, `pickings` makes of paths what reads only these; `decode_key` reads keys
-    (None: a key is text). `stream`: of a record that names none. `by_time`: streams without
-    numbers; `mixed`: those in which one may be missing. `topic`: what the place `topic` gives.
-    `places` are those of its fields; `pick` reads those within the value, in their order.
-    `reads_keys`: a key is not text.
+    `decode` reads values, and `pickings` makes a cheaper reader of some paths. `decode_key` reads
+    keys; without it a key is text. The place `topic` gives `topic`.
+
+    Attributes:
+        fields: The mapping.
+        reading: The rules of the streams.
+        places: The place of each mapped field.
+        pick: Returns the fields within a value, in the order of `places`.
+        reads_keys: Whether keys are decoded.
     """
 
     def __init__(
@@ -62,16 +74,15 @@ class FieldReader:
         pickings: Picking | None = None,
         *,
         decode_key: Decode | None = None,
-        stream: str = DEFAULT_STREAM,
-        by_time: Iterable[str] = (),
-        mixed: Iterable[str] = (),
+        reading: Reading = AS_WRITTEN,
         topic: str = "",
     ) -> None:
         self.fields = fields
-        self._decode = decode
-        self._decode_key = decode_key
-        self.stream = stream
-        self.by_time = frozenset(by_time)
+        self.reading = reading
+        self._unnamed = reading.unnamed
+        self._is_numbered = not reading.by_time
+        self.reads_keys = decode_key is not None
+        self._decodes: dict[str, Decode] = {"payload": decode, "key": decode_key or decode}
         self._unit_ns = UNIT_NS[fields.ts_unit]
         self._zone = zone_of(fields.ts_zone)
         found = {name: getattr(fields, name) for name in FIELDS}
@@ -82,24 +93,21 @@ class FieldReader:
             for name, where in self.places.items()
             if where.place in {"topic", "text"}
         }
-        self._inside = self._named("payload")
-        self._keyed = self._named("key")
-        self._outside = [*self._named("header"), *self._named("partition"), *self._keyed]
-        self.pick: Pick = (pickings or partial(picking, decode))(self._paths(self._inside))
-        self.reads_keys = decode_key is not None
-        self._pick_key: Pick | None = None
-        if decode_key is not None:
-            self._pick_key = picking(decode_key, self._paths(self._keyed))
-        self._is_bare = self.places.keys().isdisjoint(_RARE)
+        self._inside, paths = self._at("payload")
+        self.pick = (pickings or partial(picking, decode))(paths)
+        keyed, paths = self._at("key")
+        self._keyed = [] if decode_key is None else keyed
+        self._pick_key = picking(decode_key or decode, paths)
+        texts = [] if self._keyed else keyed
+        self._outside = [*self._at("header")[0], *self._at("partition")[0], *texts]
+        self._is_plain = self.places.keys().isdisjoint(_RARE)
         self._needs_time = fields.ts.place != "timestamp" and not fields.ts_optional
         self._times = times_in(fields.ts_unit)
-        self._checker = Checker(by_time, mixed, stream, needs_time=self._needs_time)
 
-    def _named(self, place: str) -> list[str]:
-        return [name for name, where in self.places.items() if where.place == place]
-
-    def _paths(self, names: Sequence[str]) -> list[Path]:
-        return [self.places[name].path for name in names]
+    def _at(self, place: str) -> tuple[list[str], list[Path]]:
+        """Return the fields at a place, and their paths."""
+        names = [name for name, where in self.places.items() if where.place == place]
+        return names, [self.places[name].path for name in names]
 
     def read(
         self,
@@ -112,7 +120,7 @@ class FieldReader:
         record: Any = None,
         partition: int = 0,
     ) -> Event | Malformed:
-        """One record; `timestamp_ns` is its own, `value` what `decode` takes."""
+        """Return a record's event. `timestamp_ns` is its own, `value` the input of `decode`."""
         values = self._constants.copy()
         faults: list[WireFault] = []
         if self._inside:
@@ -121,7 +129,7 @@ class FieldReader:
             except ValueFault as wrong:
                 faults.append(WireFault(wrong.reason, wrong.detail))
                 values.update(dict.fromkeys(self._inside, UNREAD))
-        if self._outside:
+        if self._outside or self._keyed:
             self._gather(headers, key, partition, values, faults)
         get = values.get
         source, seq, ts = get("source"), get("seq"), get("ts")
@@ -130,7 +138,6 @@ class FieldReader:
         if type(ts) is str and len(ts) <= MAX_DIGITS and ts.isascii() and ts.isdigit():
             ts = int(ts)
         type_ = get("type")
-        # The plain case at one go; whatever is not plain is looked at closely.
         if (
             not faults
             and type(source) is str
@@ -138,14 +145,14 @@ class FieldReader:
             and type(seq) is int
             and 0 <= seq <= MAX_SEQ
             and (type(ts) is int or (ts is None and not self._needs_time))
-            and (self._is_bare or all(get(name) is None for name in _RARE))
+            and (self._is_plain or all(get(name) is None for name in _RARE))
             and (type_ is None or type(type_) is str)
-            and not self.by_time
+            and self._is_numbered
         ):
             ts_ns = timestamp_ns if ts is None else ts * self._unit_ns
             if -MAX_INT64 <= ts_ns <= MAX_INT64:
                 event = Event(
-                    self.stream,
+                    self._unnamed,
                     source,
                     NO_EPOCH,
                     seq,
@@ -165,8 +172,9 @@ class FieldReader:
                 faults.append(fault_of("ts", time_ns, self._shown["ts"], self._times))
                 values["ts"] = UNREAD
         values = {name: made_out(name, each) for name, each in values.items()}
-        look = Look(values, faults, self._shown, partial(self._why, key, value), self._times)
-        return self._checker.read(look, offset, timestamp_ns, arrival_ns, offset, record, value)
+        tell = partial(self._why, {"payload": value, "key": key})
+        look = Look(values, faults, tell, self._shown, self._times, self._needs_time)
+        return look.event(self.reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
     def _gather(
         self,
@@ -176,53 +184,46 @@ class FieldReader:
         values: dict[str, object],
         faults: list[WireFault],
     ) -> None:
-        """The values that are not in the record's value."""
+        """Add the fields that are not in the record's value."""
         for name in self._outside:
             where = self.places[name]
             if where.place == "partition":
                 values[name] = partition
-            elif where.place == "header":
-                same = [content or b"" for each, content in headers if each == where.path[0]]
-                values[name] = made_out(name, one_header(name, same, self._shown[name], faults))
-            elif self._pick_key is None:
+            elif where.place == "key":
                 values[name] = made_out(name, key)
-        if self._keyed and self._pick_key is not None:
+            else:
+                content = one_header(name, where.path[0], headers, self._shown[name], faults)
+                values[name] = made_out(name, content)
+        if self._keyed:
             try:
                 values.update(zip(self._keyed, self._pick_key(key), strict=True))
             except ValueFault as wrong:
                 faults.append(WireFault(KEY_UNDECODABLE, f"the key: {wrong.detail}"))
                 values.update(dict.fromkeys(self._keyed, UNREAD))
 
-    def _why(self, key: bytes | None, value: Any, field: str, fault: str) -> str:
-        """Why a field is missing; "" for a place of its own, and for every other fault."""
+    def _why(self, contents: dict[str, Any], field: str, fault: str) -> str:
+        """Return why a field of the value or the key is missing; "" for every other fault."""
         where = self.places.get(field)
-        if fault != "missing" or where is None or where.place not in {"payload", "key"}:
+        if fault != "missing" or where is None or where.place not in contents or not where.path:
             return ""
-        is_key = where.place == "key"
-        content = key if is_key else value
-        if not where.path or content is None:
-            return f"the {'key' if is_key else 'value'} is null" if where.path else ""
+        content = contents[where.place]
+        if content is None:
+            return f"the {'key' if where.place == 'key' else 'value'} is null"
         try:
-            decode = self._decode_key if is_key and self._decode_key else self._decode
-            return lacking(decode(content), where)
+            return lacking(self._decodes[where.place](content), where)
         except ValueFault:
             return lacking(None, where)
 
     def own_seq(self, item: Event | Malformed) -> int | None:
-        """Return the number that a record bears, None where it bears none."""
+        """Return the number that a record bears, or None."""
         seq = item.seq
-        if seq is None or seq < 0 or (self.by_time and item.stream in self.by_time):
-            return None
-        return seq
+        return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:
-        """Return what a recording in our own form would say of a record, its payload aside."""
-        seq, epoch = self.own_seq(item), item.epoch
-        if epoch == NO_EPOCH:
-            epoch = None
-        values: dict[str, Any] = {
-            "stream": item.stream, "source": item.source, "seq": seq, "epoch": epoch,
-        }  # fmt: skip
+        """Return a record's line in a recording of our own form, without its payload."""
+        values: dict[str, Any] = {"stream": item.stream, "source": item.source}
+        values["seq"] = self.own_seq(item)
+        values["epoch"] = None if item.epoch == NO_EPOCH else item.epoch
         if isinstance(item, Event):
             values["ts"] = item.ts_ns if item.is_stamped else None
             values["type"] = item.type
@@ -230,7 +231,7 @@ class FieldReader:
         return values
 
     def headers(self, event: Event, original: Headers) -> list[tuple[str, bytes | None]]:
-        """The contract's headers of an event, then those that stay."""
+        """Return the contract's headers of an event, then the record's other headers."""
         written: list[tuple[str, bytes | None]] = [(PLAIN.source, event.source.encode())]
         if self.own_seq(event) is not None:
             written.append((PLAIN.seq, digits(event.seq)))

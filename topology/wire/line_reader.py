@@ -1,4 +1,4 @@
-"""Recorded lines as what they stand for: events, clock samples, declared offsets.
+"""Recorded lines to events, clock samples and declared offsets.
 
     {"source": "s1", "seq": 17, "ts": …, "arrival": …, "type": "A", "stream": "default",
      "epoch": 0, "payload": {"x": 1}}
@@ -6,45 +6,42 @@
     {"clock": "s1", "t1": …, "t2": …, "t3": …, "t4": …}
     {"clock": "s1", "at": …, "offset": …, "error": …}    (offset null: no longer declared)
 
-`source` and `seq` are required; null counts as absent, and keys that are not named
-here are ignored. In a stream with `reorder.rule: time` the number of an event is its `offset`, as
-in a dump, or else that of its line, whatever `seq` says or does not say. Under `without_seq:
-by_time` a line without `seq` has the complement of that number, which is below 0, until REORDER
-(topology.reorder.mixed) has seen its event. `stream` defaults to
-the only one there is, or to `default` where there are several; `type` to empty, `payload` to
-null; an absent epoch is left to REORDER, which starts at 0. Times are integer nanoseconds, but
-for `ts`: an integer in the stream's `headers.ts_unit`, and where that is not ns also text as
-RFC 3339 has it.
+`source` and `seq` are required. Null counts as absent, and other keys are ignored. `stream`
+defaults to the only stream, or to `default` where there are several; `type` defaults to empty and
+`payload` to null. REORDER settles an absent epoch. Times are integer nanoseconds. Only `ts` is an
+integer in the stream's `headers.ts_unit`; where that is not ns, `ts` may also be RFC 3339 text.
 
-* An arrival below the one before counts as that one: the arrival clock never goes back. In a
-  recording one far ahead is taken as an append time is (topology.model.append_clock), so one that
-  is wrong is not believed.
-* Whether the lines say when they arrived is taken from the first good one (`bears_arrivals`):
-  where it does not, nothing is learned of clocks (`topology.config.Topology.without_arrivals`).
-* Without `arrival` the event arrives at the largest `ts` of the good lines so far, in 2100 at the
-  latest: the clock of arrivals ends there, and a line that says a later `arrival` is dead. So is
-  one that says an `arrival` below 0: operators begin at 0.
-* Without `ts` the arrival replaces it; without both, the arrival of the line before.
-* A clock line arrives with the line before it; at the start, before everything. It may
-  bear an `arrival` of its own, not before that, which moves no clock.
+The place of a line is its `offset`, as in a dump, or else its number. `topology.wire.checker` says
+what replaces the number of an event in a stream without numbers.
+
+* An arrival below the one before counts as that one, because the arrival clock never goes back. A
+  reader that `judges` takes an arrival far ahead as an append time (topology.model.append_clock),
+  so it does not believe a wrong one.
+* The first good line shows whether the lines say when they arrived (`bears_arrivals`). If they do
+  not, nothing is learned of clocks (`topology.config.Topology.without_arrivals`).
+* Without `arrival` an event arrives at the largest `ts` of the good lines so far, in 2100 at the
+  latest. There the clock of arrivals ends: a line with a later `arrival` is dead. So is a line with
+  an `arrival` below 0, where operators begin.
+* Without `ts` the arrival replaces it. Without both, the arrival of the line before does.
+* A clock line arrives with the line before it, and at the start before everything. It may bear a
+  later `arrival` of its own, which moves no clock.
 * A bad line whose arrival cannot be read arrives with the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header contract. A
-bad line is a `Malformed` (topology.wire.checker) with the line's number as its offset; its place is
-its `offset`, as in a dump, or else its number. Reasons beside those of fields are `line_not_json`,
-`line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`, `payload_not_json`
-and `clock_missing`.
+bad line is a `Malformed` whose offset is the line's number. Reasons beside those of fields are
+`line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`,
+`payload_not_json` and `clock_missing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from inorder import rfc3339
 from inorder.contract import (
-    DEFAULT_STREAM,
     MAX_EPOCH,
     MAX_INT64,
     MAX_SOURCE_BYTES,
@@ -64,28 +61,34 @@ from topology.model.sample import (
     Sample,
     read_word,
 )
-from topology.wire.checker import UNREAD, Checker, Look, telling
+from topology.wire.checker import AS_WRITTEN, UNREAD, Look, Reading, told
 from topology.wire.reasons import WireFault, fault_of, times_in
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
-"""Arrival of a clock line that no event precedes."""
+"""The arrival of a clock line that no event precedes."""
 
-# So many characters cannot be more bytes than allowed.
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""The year 2100: what is due soon after it still comes before `NEVER`."""
+"""The year 2100: an instant soon after it still comes before `NEVER`."""
+# So many characters cannot be more bytes than allowed.
 _SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
 _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 _NOTHING: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
-"""Stands for an unreadable row, so that no field of it is called missing."""
+"""The fields of an unreadable row, so that none is called missing."""
 
 
 class Row(NamedTuple):
-    """`number` is the line, from 1 (of a Parquet file: the row). `ts_is_instant`: `ts` was a time
-    stamp with a unit of its own and is in ns, whatever the unit of numbers is. `is_mapped`: a
-    mapping has found these values, and a fault names all that is wrong."""
+    """A row of a recording.
+
+    Attributes:
+        number: The line, from 1; in a Parquet file, the row.
+        values: The values by key.
+        fault: The reason why the row cannot be read.
+        ts_is_instant: Whether `ts` had a unit of its own and is in ns, whatever `ts_unit` is.
+        is_mapped: Whether a mapping has found the values, so that `fault` names all faults.
+    """
 
     number: int
     values: Mapping[str, Any]
@@ -95,34 +98,15 @@ class Row(NamedTuple):
 
 
 Content = Event | Malformed | Sample | Declared
-"""What a line means."""
-
-
-class Line(NamedTuple):
-    number: int
-    content: Content
-
-
-class Reading(NamedTuple):
-    """What lines mean in a topology. `by_time`: streams without numbers; `units_ns`: those whose
-    `ts` is not in ns; `unnamed`: the stream of a line that names none; `mixed`: streams in which
-    some sources have no numbers."""
-
-    by_time: frozenset[str] = frozenset()
-    units_ns: Mapping[str, int] = {}
-    unnamed: str = DEFAULT_STREAM
-    mixed: frozenset[str] = frozenset()
-
-
-AS_WRITTEN: Final = Reading()
+"""The meaning of a line. Its `offset` is the line's number."""
 
 LOOKED_AHEAD: Final = 10_000
-"""Dead lines and words about clocks, at the most, that are kept until the first good line."""
+"""The most dead lines and clock lines that are kept until the first good line."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
-    """Whether the first event's line says when it arrived, and all contents. Where none is among
-    the first `LOOKED_AHEAD`, the lines count as saying so."""
+    """Return whether the first event's line says when it arrived, and all contents. Without an
+    event among the first `LOOKED_AHEAD` contents the lines count as saying so."""
     contents = iter(contents)
     seen: list[Content] = []
     for content in contents:
@@ -136,8 +120,8 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
 
 
 class LineReader:
-    """Turns rows into lines; it carries the arrival clock from one to the next. `arrival_ns`: where
-    that begins; None: with the first line. `judges`: an arrival may be wrong."""
+    """Reads rows in their order, and carries the arrival clock from one to the next. The clock
+    begins at `arrival_ns`, or with the first line. `judges`: an arrival may be wrong."""
 
     def __init__(
         self,
@@ -146,8 +130,8 @@ class LineReader:
         *,
         judges: bool = False,
     ) -> None:
+        self._reading = reading
         self._by_time, self._units_ns, self._unnamed, self._mixed = reading
-        self._checker = Checker(self._by_time, self._mixed, self._unnamed)
         self._arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
         self._largest_ts_ns: int | None = None
@@ -163,7 +147,7 @@ class LineReader:
             return self._examined(row)
         if values.get("clock") is not None:
             return self._clock_line(row)
-        # The plain case at one go; whatever is not plain is looked at closely.
+        # A plain line becomes an event at once; all others take the general path.
         source, seq, ts_ns, arrival_ns = (
             values.get("source"),
             values.get("seq"),
@@ -214,7 +198,7 @@ class LineReader:
         return self._examined(row)
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
-        """The arrival of a good line."""
+        """Move the clock by a good line, and return the line's arrival."""
         if ts_ns is not None and (self._largest_ts_ns is None or ts_ns > self._largest_ts_ns):
             self._largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
@@ -233,6 +217,7 @@ class LineReader:
         return arrival_ns
 
     def _examined(self, row: Row) -> Event | Malformed:
+        """Take the general path."""
         given = row.values
         values: dict[str, object] = dict(given)
         if row.fault is not None and (row.is_mapped or not given):
@@ -249,10 +234,10 @@ class LineReader:
             values["ts"] = ts if ts_ns is None else ts_ns
         times = times_in(_UNITS[unit_ns], also_text=unit_ns > 1)
         faults = [] if row.fault is None else [row.fault]
-        look = Look(values, faults, {}, telling(given), times)
+        look = Look(values, faults, partial(told, given), {}, times)
         arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
-        number, payload = row.number, given.get("payload")
-        item = self._checker.read(look, _place(row), 0, 0, number, given, payload)
+        payload = given.get("payload")
+        item = look.event(self._reading, _place(row), 0, 0, row.number, given, payload)
         if isinstance(item, Malformed):
             item.at_ns = self._advance(arrival_ns)
             return item
@@ -265,7 +250,7 @@ class LineReader:
 
     def _clock_line(self, row: Row) -> Sample | Declared | Malformed:
         values = row.values
-        look = Look(values, [], {}, telling(values), "")
+        look = Look(values, [], partial(told, values), {})
         source = look.text("clock", MAX_SOURCE_BYTES)
         sampled = any(values.get(key) is not None for key in ROUND)
         withdrawn = not sampled and "offset" in values and values["offset"] is None
@@ -287,17 +272,17 @@ class LineReader:
         before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
         arrival_ns = before_ns if arrival_ns is None else max(arrival_ns, before_ns)
         word = read_word(source, values, arrival_ns, row.number)
-        assert not isinstance(word, str), word  # all that could be wrong has been looked at
+        assert not isinstance(word, str), word  # Look has found no fault.
         return word
 
 
 def _place(row: Row) -> int:
-    """The number of a line that bears none."""
+    """Return the number of a line that bears none."""
     offset = row.values.get("offset")
     return offset if type(offset) is int and 0 <= offset <= MAX_INT64 else row.number
 
 
 def _is_stamped(row: Row, ts_ns: int | None, arrival_ns: int | None) -> bool:
-    """Whether the stamp is the source's own: `inorder dump` writes the arrival of a record that has
-    none as `ts`."""
+    """Return whether the timestamp is the source's own. For a record without one `inorder dump`
+    writes the arrival as `ts`."""
     return ts_ns is not None and (row.ts_is_instant or ts_ns != arrival_ns)

@@ -22,13 +22,8 @@ from typing import Final, NamedTuple
 
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import (
-    BEFORE_EVERYTHING_NS,
-    Content,
-    LineReader,
-    Reading,
-    Row,
-)
+from topology.wire.checker import Reading
+from topology.wire.line_reader import BEFORE_EVERYTHING_NS, Content, LineReader, Row
 
 NEVER: Final = 1 << 62
 """In place of a line's number: there is none, or it comes behind all."""

@@ -23,11 +23,13 @@ from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DEAD, PROGRESS, Event
+from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
 MAX = 1_000
 READER = HeaderReader(HeaderConfig())
+BY_DEFAULT = frozenset({"default"})
 
 
 def raw(max_record_bytes: int = MAX) -> RawInlet:
@@ -128,7 +130,7 @@ def test_a_dead_letter_holds_its_place_where_that_is_known(
 
 def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
     """The number is its offset, so it needs no note; it is given anew only when it leaves."""
-    inlet = RawInlet(HeaderReader(HeaderConfig(), ["default"]), MAX)
+    inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(BY_DEFAULT)), MAX)
     record = FakeRecord(31, SOUND[:1])
     (event,) = inlet.read([record], ArrivalClock(0)).events
     event.held_by = FIRST_PLACE
@@ -147,13 +149,13 @@ def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
 
 
 def test_a_dead_letter_by_time_is_told_with_its_offset() -> None:
-    inlet = RawInlet(HeaderReader(HeaderConfig(), ["default"]), MAX)
+    inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(BY_DEFAULT)), MAX)
     read = inlet.read([FakeRecord(9, (SOUND[0], ("ts", b"x")))], ArrivalClock(0))
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("ts_unreadable", 9)]
 
 
 def test_where_some_sources_number_nothing_both_kinds_are_read_and_read_again() -> None:
-    inlet = RawInlet(HeaderReader(HeaderConfig(), (), ["default"]), MAX)
+    inlet = RawInlet(HeaderReader(HeaderConfig(), Reading(mixed=BY_DEFAULT)), MAX)
     records = [FakeRecord(9, SOUND), FakeRecord(10, SOUND[:1])]
     for events in (inlet.read(records, ArrivalClock(0)).events, inlet.read_again(records)):
         assert [event.seq for event in events] == [7, ~10]

@@ -15,6 +15,7 @@ from inorder.contract import HeaderContract
 from tests.kit.conformance import MAPPING, cases_of, fields_of
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
 from topology.wire.field_reader import FieldReader
 from topology.wire.header_reader import HeaderReader
 from topology.wire.mapping import FIELD_PRESETS, Fields
@@ -142,7 +143,7 @@ def test_all_faults_are_named_in_the_order_of_the_fields() -> None:
 
 
 def test_a_stream_by_time_needs_no_number() -> None:
-    reader = reader_of({**MAPPING, "stream": "payload.s"}, by_time=["slow"])
+    reader = reader_of({**MAPPING, "stream": "payload.s"}, reading=Reading(frozenset({"slow"})))
     assert said(reader.read((), None, b'{"device":"s1","time":1,"s":"fast"}', 0)) == "seq_missing"
     found = reader.read((), None, b'{"device":"s1","n":"x","time":1,"s":"slow"}', 0)
     assert fields_in(found) == ("s1", 0, 1_000_000, "", NO_EPOCH, "slow", "")

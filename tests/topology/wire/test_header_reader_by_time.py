@@ -9,6 +9,7 @@ import pytest
 from topology.config import HeaderConfig
 from topology.model.event import HEARTBEAT, Event
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader, Headers
 from topology.wire.header_writer import HeaderWriter
 from topology.wire.reasons import REASONS
@@ -21,7 +22,7 @@ CLOUD = HeaderConfig(preset="cloudevents")
 def read(
     headers: Headers, by_time: tuple[str, ...] = ("default", "spår"), config: HeaderConfig = PLAIN
 ) -> Event | Malformed:
-    reader = HeaderReader(config, by_time)
+    reader = HeaderReader(config, Reading(frozenset(by_time)))
     return reader.read(headers, TIMESTAMP_NS, ARRIVAL_NS, OFFSET, "record", b"value")
 
 
@@ -108,7 +109,7 @@ def test_the_number_that_reorder_gave_is_on_the_derived_topics(
 
 
 def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -> None:
-    reader = HeaderReader(PLAIN, (), ("default", "spår"))
+    reader = HeaderReader(PLAIN, Reading(mixed=frozenset({"default", "spår"})))
 
     def seq_of(*headers: tuple[str, bytes]) -> tuple[str, int | None]:
         item = reader.read((SOURCE, *headers), TIMESTAMP_NS, ARRIVAL_NS, OFFSET, "record", b"value")

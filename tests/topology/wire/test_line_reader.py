@@ -39,11 +39,11 @@ S1 = '{"source": "s1", "seq": 1}'
 def from_text(text: str | bytes) -> list[Any]:
     """What standard input with this content holds."""
     content = text.encode() if isinstance(text, str) else text
-    return [line.content for line in read_lines("-", io.BytesIO(content))]
+    return list(read_lines("-", io.BytesIO(content)))
 
 
 def from_file(path: Path) -> list[Any]:
-    return [line.content for line in read_lines(str(path))]
+    return list(read_lines(str(path)))
 
 
 def one(line: str | bytes) -> Any:
@@ -263,8 +263,7 @@ def test_bad_lines_are_dead_and_the_run_goes_on(
 def test_numbers_count_lines_and_blank_ones_are_passed_over() -> None:
     text = f"\ufeff{S1}\r\n\n   \n{S1}\nnonsense"
     lines = list(read_lines("-", io.BytesIO(text.encode())))
-    assert [line.number for line in lines] == [1, 4, 5]
-    assert [line.content.offset for line in lines] == [1, 4, 5]
+    assert [line.offset for line in lines] == [1, 4, 5]
 
 
 def test_a_line_without_end_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,12 +341,12 @@ def test_csv_with_json_payload_controls_and_clocks() -> None:
         ",,,,s,1,2,3,4\n"
     )  # fmt: skip
     event, beat, sample = read_lines("-", io.BytesIO(text.encode()))
-    assert isinstance(event.content, Event)
-    assert event.content.value == {"x": [1, "zwei"]}
-    assert isinstance(beat.content, Event)
-    assert beat.content.kind == HEARTBEAT
-    assert sample.content == Sample("s", 1, 2, 3, 4, 0, offset=5)
-    assert [event.number, beat.number, sample.number] == [2, 4, 5]
+    assert isinstance(event, Event)
+    assert event.value == {"x": [1, "zwei"]}
+    assert isinstance(beat, Event)
+    assert beat.kind == HEARTBEAT
+    assert sample == Sample("s", 1, 2, 3, 4, 0, offset=5)
+    assert [event.offset, beat.offset, sample.offset] == [2, 4, 5]
 
 
 BAD_CSV: list[tuple[bytes, str, tuple[Any, ...]]] = [

@@ -8,7 +8,7 @@ from recordings.lines import read_lines
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Sample
-from topology.wire.line_reader import Reading
+from topology.wire.checker import Reading
 
 BY_TIME = [
     ('{"source": "a", "ts": 5}', 1),
@@ -27,10 +27,10 @@ def test_in_a_stream_by_time_the_offset_of_a_dump_counts_or_the_line() -> None:
     lines = list(
         read_lines("-", io.BytesIO(text.encode()), reading=Reading(frozenset({"default", "p"})))
     )
-    assert [line.number for line in lines] == list(range(1, len(BY_TIME) + 1))
+    assert [line.offset for line in lines] == list(range(1, len(BY_TIME) + 1))
     for line, (_, number) in zip(lines, BY_TIME, strict=True):
-        assert isinstance(line.content, Event), line
-        assert (line.content.seq, line.content.offset) == (number, line.number)
+        assert isinstance(line, Event), line
+        assert (line.seq, line.offset) == (number, line.offset)
 
 
 def test_other_streams_and_clock_lines_are_read_as_ever() -> None:
@@ -41,12 +41,8 @@ def test_other_streams_and_clock_lines_are_read_as_ever() -> None:
 nonsense
 {"source": "a", "stream": "p", "ts": 1.5}
 """
-    lines = [
-        line.content
-        for line in read_lines(
-            "-", io.BytesIO(text.encode()), reading=Reading(frozenset({"default"}))
-        )
-    ]
+    reading = Reading(frozenset({"default"}))
+    lines = list(read_lines("-", io.BytesIO(text.encode()), reading=reading))
     reasons = [line.reason for line in lines if isinstance(line, Malformed)]
     assert reasons == ["seq_missing", "seq_missing", "line_not_json", "seq_missing"]
     assert isinstance(lines[2], Sample)
@@ -66,10 +62,10 @@ def test_where_some_sources_number_nothing_a_line_without_a_number_says_so() -> 
     reading = Reading(mixed=frozenset({"default", "p"}))
     lines = list(read_lines("-", io.BytesIO(text.encode()), reading=reading))
     for line, (_, number) in zip(lines, MIXED, strict=True):
-        assert isinstance(line.content, Event), line
-        assert (line.content.seq, line.content.offset) == (number, line.number)
+        assert isinstance(line, Event), line
+        assert (line.seq, line.offset) == (number, line.offset)
     text = '{"source": "a", "ts": "x"}\n{"source": "a", "seq": "x"}\n{"source": "a", "stream": "q"}'
-    dead = [line.content for line in read_lines("-", io.BytesIO(text.encode()), reading=reading)]
+    dead = list(read_lines("-", io.BytesIO(text.encode()), reading=reading))
     assert [(each.reason, each.seq) for each in dead if isinstance(each, Malformed)] == [
         ("ts_unreadable", None),
         ("seq_not_integer", None),

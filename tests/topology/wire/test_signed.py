@@ -14,12 +14,13 @@ from topology.config import HeaderConfig
 from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.checker import Reading
 from topology.wire.header_reader import HeaderReader
 from topology.wire.signed import FORGED, UNSIGNED, SignatureCheck
 
 NAMES = PRESETS["plain"]
 MASTER, OLDER, FOREIGN = bytes(range(32)), bytes(range(1, 33)), bytes(32)
-READER = HeaderReader(HeaderConfig(), ["by_time"])
+READER = HeaderReader(HeaderConfig(), Reading(frozenset({"by_time"})))
 VALUE = b'{"force": 12.5}'
 Headers = list[tuple[str, bytes | None]]
 

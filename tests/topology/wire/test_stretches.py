@@ -13,7 +13,8 @@ from tests.seeds import seeds_of_today
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
-from topology.wire.line_reader import Content, LineReader, Reading, Row, bears_arrivals
+from topology.wire.checker import Reading
+from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals
 from topology.wire.reasons import WireFault
 from topology.wire.stretches import Beginning, StretchReader, begins
 
