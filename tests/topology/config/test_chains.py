@@ -29,7 +29,7 @@ CASES = [
         "did you mean `hit`?",
     ),
     ("a: {detector: d, reads: []}", "is no list of queries"),
-    ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "names one twice"),
+    ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "`b` appears here twice; name it once"),
     ("a: {detector: d, reads: [a]}", "reads itself: `a` reads `a`"),
     (
         f"{A_READS_B}\nb: {{detector: d, reads: [default, c]}}\nc: {{detector: d, reads: [a]}}",
