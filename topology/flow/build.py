@@ -105,39 +105,21 @@ def _by_number(site: Site) -> Reorder:
 
 
 def clock(site: Site) -> Operator:
-    reorder = site.config.reorder
     made = Clock
     if site.config.experimental.clock is not None:
         from topology.published.clock import RoundTripClock
 
         made = RoundTripClock
-    return made(
-        site.config.clock,
-        reorder.max_sources,
-        site.table,
-        forget_after_ns=reorder.forget_after_ns,
-    )
+    return made(site.config.clock, site.table)
 
 
 def merge(site: Site) -> Operator:
-    topology, config = site.topology, site.config
     made = Merge
-    if config.experimental.merge is not None:
+    if site.config.experimental.merge is not None:
         from topology.published.merge import PacedMerge
 
         made = PacedMerge
-    return made(
-        site.stream,
-        config.merge,
-        late=config.reorder.late,
-        position=site.place,
-        max_sources=config.reorder.max_sources,
-        forget_after_ns=config.reorder.forget_after_ns,
-        heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
-        correct_for_ns=topology.correct_for_ns,
-        numbered=config.reorder.numbered,
-        mixed=config.reorder.is_mixed,
-    )
+    return made(site.stream, site.config.merge, site.place)
 
 
 def windows(site: Site) -> Operator | None:

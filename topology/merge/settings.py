@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from inorder.contract import source_name_fault
+from topology.reorder.settings import ReorderConfig
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
     DurationNs,
     PositiveNs,
     ProbabilityPpm,
-    SizeBytes,
     names,
     one_of,
 )
@@ -58,11 +58,15 @@ class MergeConfig(Section):
     max_queued: Count = 1_000_000
     """The largest number of buffered events of a stream. At the bound order is given up for some of
     them, and they are counted. Raise it if events are late by `merge_full`."""
-    max_queued_bytes: Annotated[SizeBytes, Unspelled()] = 256 * 2**20
-    """The same in bytes; in a stream, as `reorder.max_held_bytes`."""
     expected_sources: Annotated[tuple[str, ...], SOURCES] = ()
     """Sources that merge waits for before their first event. It waits `max_wait` from the stream's
     first event."""
+    reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
+    """The order within each source, as the stream has it."""
+    heartbeat_ns: Annotated[DurationNs, Unspelled()] = 200_000_000
+    """Watermarks are announced at multiples of it; 0: none is."""
+    correct_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
+    """As the file's `correct_for`."""
     new_source_allowance_ns: DurationNs | None = None
     """How long results stay open for new sources. By default it is `correct_for`. Lower it if no
     source appears late, so that results are final sooner."""

@@ -49,8 +49,13 @@ def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
     finals = 0
     for seed in SEEDS:
         known = ("a", "b", "c")
-        config = MergeConfig(max_wait_ns=10 * MS, idle_after_ns=30 * MS, expected_sources=known)
-        merge = Merge("default", config, heartbeat_ns=5 * MS)
+        config = MergeConfig(
+            max_wait_ns=10 * MS,
+            idle_after_ns=30 * MS,
+            expected_sources=known,
+            heartbeat_ns=5 * MS,
+        )
+        merge = Merge("default", config)
         operator = windows("tumbling", ms=10, outputs=COUNT, finals=True)
         final: set[int] = set()
         for one in waking(Random(seed)):
