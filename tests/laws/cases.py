@@ -188,7 +188,7 @@ def _window_case(
         every_ns=(every_ms or ms) * MS,
         **{
             "key": ("key",),
-            "correct_for_ns": 100 * MS,
+            "changes_for_ns": 100 * MS,
             "new_source_allowance_ns": 30 * MS,
             **settings,
         },

@@ -214,10 +214,6 @@ class TopologyFile(Section):
     def stages(self) -> tuple[StageConfig, ...]:
         return self.cut.stages
 
-    def stream(self, name: str) -> StreamConfig:
-        """KeyError for a stream the file does not name."""
-        return self.streams[name]
-
     def headers_of(self, topic: str) -> HeaderConfig:
         """Streams that share an input topic share its header contract. StopIteration if none
         reads it."""
@@ -260,10 +256,6 @@ class TopologyFile(Section):
         if query.sides is None:
             return {query.stream or only}
         return {side.stream or only for side in query.sides.values()}
-
-    def corrects_for_ns(self, query: QueryConfig) -> int:
-        """How long late events change the query's results."""
-        return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
 
     def new_source_allowance_ns(self, stream: str) -> int:
         """How far behind W a source of the stream that was not seen before may begin."""

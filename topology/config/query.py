@@ -15,6 +15,7 @@ from topology.answer.rules import SPECULATE
 from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
 from topology.join.settings import SIDES, JoinSettings
+from topology.pattern.settings import PatternSettings
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import key_of
 from topology.spelling.values import Given, or_nothing, user_functions_of
@@ -106,7 +107,7 @@ NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
 NO_KIND: Final = "window, join, pattern or detector"
 
 
-class QueryConfig(DetectorSettings, JoinSettings, WindowSettings):
+class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSettings):
     """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     pattern: (

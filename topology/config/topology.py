@@ -64,7 +64,7 @@ class Topology(TopologyFile):
             "quality": quality,
             "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
             **({"sides": sides} if sides else {"stream": streams[0]}),
-            **({} if query.pattern else {"correct_for_ns": corrects_for_ns(self, query)}),
+            "changes_for_ns": corrects_for_ns(self, query),
         }
         return query.model_copy(update=found)
 

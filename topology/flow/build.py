@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from topology.answer.rules import FINAL
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import QueryConfig, StreamConfig, Topology
@@ -141,28 +140,17 @@ def windows(site: Site) -> Operator | None:
 
 
 def pattern(site: Site) -> Operator | None:
-    topology, stream, config = site.topology, site.stream, site.config
     queries = site.asked(PATTERN)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
 
-    qualities = {
-        name: query.quality
-        for name, query in queries.items()
-        if query.answer != FINAL and query.quality is not None
-    }
     return Pattern(
-        _engine_of(topology, stream, queries),
-        topology.correct_for_ns,
+        _engine_of(site.topology, site.stream, queries),
+        queries,
         site.place,
-        new_source_allowance_ns=topology.new_source_allowance_ns(stream),
-        qualities=qualities,
-        play=config.clock.play,
-        only_final=[name for name, query in queries.items() if query.answer == FINAL],
         ordered=not site.is_accepted,
-        announced=topology.watermark,
-        max_ahead_ns=config.clock.max_ahead_ns,
+        announced=site.topology.watermark,
     )
 
 

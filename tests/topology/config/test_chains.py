@@ -98,4 +98,4 @@ def test_levels_types_and_patience_follow_from_what_is_read() -> None:
         ("low", "low", False),
         ("w", "w", True),
     ]
-    assert (high.correct_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]
+    assert (high.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def test_a_stream_named_default_is_enough(source: Any) -> None:
 
 def test_defaults() -> None:
     topology = parse(MINIMAL)
-    stream = topology.stream("default")
+    stream = topology.streams["default"]
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
     assert stream.reorder.model_dump() == {
         "rule": "miss",
@@ -161,7 +161,7 @@ transaction_timeout: 20s
 
 def test_every_key_has_its_meaning() -> None:
     topology = parse(EVERY_KEY)
-    stream = topology.stream("pitch")
+    stream = topology.streams["pitch"]
     assert stream.reorder == ReorderConfig(
         rule="fixed",
         miss_target_ppm=1_000,
@@ -312,5 +312,5 @@ def test_anchors_serve_streams_that_are_alike() -> None:
         "  b: *base\n"
         "  c: {<<: *base, merge: {max_wait: 1s}}\n"
     )
-    assert topology.stream("b") == topology.stream("a")
-    assert topology.stream("c").reorder.rule == "fixed"
+    assert topology.streams["b"] == topology.streams["a"]
+    assert topology.streams["c"].reorder.rule == "fixed"

@@ -82,7 +82,7 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
     expired = 0
     for seed in SEEDS:
         rng = Random(seed)
-        config = config_of("session", keyed=False, correct_for_ns=30 * MS)
+        config = config_of("session", keyed=False, changes_for_ns=30 * MS)
         events = sorted_events(rng, 80)
         stream = disordered(rng, copies(events), late=0.3)
         operator = Windows("default", config)
