@@ -178,7 +178,7 @@ def _config(size_ns: int, uncertainty: Uncertainty) -> WindowSettings:
         aggregate={"v": Aggregate("avg", ("payload", "v"))},
         uncertainty=uncertainty,
         max_edge_events=MAX_EDGE_EVENTS,
-        correct_for_ns=600 * S,
+        changes_for_ns=600 * S,
     )
 
 

@@ -26,6 +26,7 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
+from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 
 Feed = Sequence[tuple[int, str]]
@@ -132,7 +133,11 @@ def keyed_query() -> Compiled:
 def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of
     `BATCH`, each with a watermark. `is_plain`: what is in order may take the plain way."""
-    operator = Pattern(Engine([keyed_query()], is_plain=is_plain), SLACK_NS, ordered=False)
+    operator = Pattern(
+        Engine([keyed_query()], is_plain=is_plain),
+        {"": PatternSettings(changes_for_ns=SLACK_NS)},
+        ordered=False,
+    )
 
     def work() -> None:
         for at in range(0, len(events), BATCH):

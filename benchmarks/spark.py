@@ -128,7 +128,7 @@ class Course:
 
     @property
     def raw_topic(self) -> str:
-        return self.setting.topology.stream("default").input
+        return self.setting.topology.streams["default"].input
 
 
 def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Course:
@@ -342,7 +342,7 @@ def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool)
 
     from spark_analytics import decode
 
-    headers = course.setting.topology.stream("default").headers
+    headers = course.setting.topology.streams["default"].headers
     records = _topics(spark, course).records(course.raw_topic)
     rows = decode.sound(decode.raw(records, headers)).withWatermark(
         "ref_time", f"{delay_ms} milliseconds"

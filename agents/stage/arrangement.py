@@ -132,7 +132,7 @@ class Arrangement:
         MERGE, and of MERGE again where it has upstream partitions to bring in one order."""
         streams, names = self.streams_of(topic).values(), self.operator_names
         held = sum(stream.reorder.max_held_bytes for stream in streams if REORDER in names)
-        queued = [stream.merge.max_queued_bytes for stream in streams if MERGE in names]
+        queued = [stream.reorder.max_held_bytes for stream in streams if MERGE in names]
         return held + sum(queued) + (0 if REORDER in names else max(queued, default=0))
 
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:

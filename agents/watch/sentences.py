@@ -75,7 +75,7 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
     return {
         name: f"results of query {name} were emitted before they were final, and no record says"
         " when they are: write `finals: true` in a query, and each comes once more when it is, at"
-        f" the latest `correct_for` ({duration(topology.corrects_for_ns(query))}) after its end"
+        f" the latest `correct_for` ({duration(query.changes_for_ns)}) after its end"
         for name, query in topology.queries.items()
         if not query.finals and query.answer != FINAL
     }

@@ -30,7 +30,7 @@ NS_PER_S = 1_000_000_000
 
 def build(brokers: str, group: str, topology: Topology, folder: str) -> faust.App:
     """One stream, its events through one `Stage`."""
-    stream_config = topology.stream("default")
+    stream_config = topology.streams["default"]
     reader, writer = HeaderReader(stream_config.headers), HeaderWriter(stream_config.headers)
     stage = Stage(topology, [REORDER, MERGE])
     app = faust.App(

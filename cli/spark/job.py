@@ -41,7 +41,7 @@ from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
-from topology.spelling.values import length_ns
+from topology.spelling.kinds import length_ns
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
         bad.append(decode.split(rows).bad)
         unmarked = aggregates.unmarked(decode.sound(rows))
         for name in names:
-            max_error_ns = topology.stream(name).clock.max_error_ns
+            max_error_ns = topology.streams[name].clock.max_error_ns
             own = aggregates.of_stream(unmarked, name)
             stamped = clocks.stamps(own, wanted.windows, max_error_ns)
             tables.append(Table(f"stamps-{name}", stamped, ("start_time", "stream", "source")))

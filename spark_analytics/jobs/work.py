@@ -136,10 +136,10 @@ def _by_topic(topology: Topology, end: str) -> dict[str, list[str]]:
 def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
     """The contract of streams that share a topic; which stream a record is of is known only
     from its headers."""
-    contracts = {topology.stream(name).headers.contract() for name in names}
+    contracts = {topology.streams[name].headers.contract() for name in names}
     if len(contracts) > 1:
         raise JobRefused(
             f"streams {', '.join(names)} share a topic and have different headers; give them"
             " topics of their own"
         )
-    return topology.stream(names[0]).headers
+    return topology.streams[names[0]].headers

@@ -24,7 +24,7 @@ from topology.window.settings import WindowSettings
 Path = tuple[str, ...]
 
 MINUTES_10_NS = 600 * 10**9
-LATENESS = {"correct_for_ns": MINUTES_10_NS, "new_source_allowance_ns": MINUTES_10_NS}
+LATENESS = {"changes_for_ns": MINUTES_10_NS, "new_source_allowance_ns": MINUTES_10_NS}
 
 
 class Output(NamedTuple):

@@ -101,12 +101,13 @@ def measured_clock(
         activation_ns=20 * MS,
         jump_min_ns=30 * MS,
         broker_slack_ns=10 * MS,
+        max_sources=max_sources,
     )
-    return made(config, max_sources, table)
+    return made(config, table)
 
 
 def _chained_merge() -> Merge:
-    return Merge("default", MergeConfig(max_wait_ns=50 * MS), position=4, heartbeat_ns=0)
+    return Merge("default", MergeConfig(max_wait_ns=50 * MS, heartbeat_ns=0), position=4)
 
 
 @cache
@@ -187,7 +188,7 @@ def _window_case(
         every_ns=(every_ms or ms) * MS,
         **{
             "key": ("key",),
-            "correct_for_ns": 100 * MS,
+            "changes_for_ns": 100 * MS,
             "new_source_allowance_ns": 30 * MS,
             **settings,
         },

@@ -27,7 +27,7 @@ from topology.window.operator import Windows
 _SETTINGS = DetectorSettings(
     name="q",
     detector="d",
-    correct_for_ns=100 * MS,
+    changes_for_ns=100 * MS,
     new_source_allowance_ns=30 * MS,
     max_events=500,
     key="payload.key",
@@ -139,7 +139,7 @@ def behind_windows(answer: Answer) -> Any:
         (Output("n", "count"),),
         40 * MS,
         40 * MS,
-        correct_for_ns=100 * MS,
+        changes_for_ns=100 * MS,
         new_source_allowance_ns=30 * MS,
     )
     inputs = Inputs(reads=(UpstreamQuery("w", "w", 0),), reads_stream=False)

@@ -16,6 +16,7 @@ from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.reorder.operator import Reorder
+from topology.reorder.settings import LatePolicy
 
 PAUSE = 3_000 * MS
 MAX_WAIT = "50ms"
@@ -26,19 +27,27 @@ def reorder_of(made: Callable[..., Reorder] = Reorder, **settings: Any) -> Reord
 
 
 def clock_of(max_sources: int = 100, max_ahead_ns: int = 3_600 * 1_000 * MS) -> Clock:
-    return Clock(ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust"), max_sources)
+    config = ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust", max_sources=max_sources)
+    return Clock(config)
 
 
 def merge_of(
-    late: str = "pass", max_sources: int = 100, made: Callable[..., Merge] = Merge, **settings: Any
+    late: LatePolicy = "pass",
+    max_sources: int = 100,
+    max_held_bytes: int = 1 << 28,
+    made: Callable[..., Merge] = Merge,
+    **settings: Any,
 ) -> Merge:
     return made(
         "default",
-        MergeConfig(**{"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}),
-        late=late,
-        max_sources=max_sources,
-        heartbeat_ns=20 * MS,
-        correct_for_ns=100 * MS,
+        MergeConfig(
+            **{"max_wait": MAX_WAIT, "idle_after": "150ms", **settings},
+            heartbeat_ns=20 * MS,
+            correct_for_ns=100 * MS,
+            reorder=ReorderConfig(
+                late=late, max_sources=max_sources, max_held_bytes=max_held_bytes
+            ),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
+from topology.pattern.settings import PatternSettings
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS
@@ -162,7 +163,7 @@ def ordered(n: int) -> list[Event]:
 
 def test_a_pattern_gives_up_room_for_newcomers_before_events_that_are_known() -> None:
     query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
-    running = Pattern(Engine([query], max_retained=400), 600_000 * MS)
+    running = Pattern(Engine([query], max_retained=400), {"": PatternSettings()})
     found: list[Any] = []
     kept = 0
     for one in ordered(4_000):

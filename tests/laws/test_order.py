@@ -43,7 +43,7 @@ def reorder(**settings: Any) -> Reorder:
 
 def merge(made: type[Merge] = Merge, **settings: Any) -> Merge:
     chosen = {"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}
-    return made("default", MergeConfig(**chosen), heartbeat_ns=0)
+    return made("default", MergeConfig(**chosen, heartbeat_ns=0))
 
 
 def key(event: Event) -> tuple[int, str, int, int]:

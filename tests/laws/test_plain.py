@@ -103,7 +103,7 @@ def _stage(merge: str = "") -> Stage:
 CALM = [
     Case("merge, known sources", merge_of, sequenced),
     Case("merge, few queued", lambda: merge_of(max_queued=9), sequenced),
-    Case("merge, little queued", lambda: merge_of(max_queued_bytes=40), sequenced),
+    Case("merge, little queued", lambda: merge_of(max_held_bytes=40), sequenced),
     Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
     Case("reorder, known sources", lambda: reorder_of(max_held=40, max_held_total=60), calm),
     Case("clock, rounds of sync", lambda: measured_clock("estimate"), calm),

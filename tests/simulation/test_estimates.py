@@ -79,7 +79,7 @@ def world(kind: str, seed: int, longest_way: int) -> tuple[list[Event], dict[tup
 
 def stamped(kind: str, seed: int, unsynced: Any, longest_way: int) -> tuple[list[Event], Clock]:
     events, _ = world(kind, seed, longest_way)
-    operator = Clock(ClockConfig(unsynced=unsynced), 100)
+    operator = Clock(ClockConfig(unsynced=unsynced, max_sources=100))
     return operator.on_batch(events, events[-1].at_ns).released, operator
 
 

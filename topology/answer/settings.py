@@ -108,6 +108,8 @@ class AnswerSettings(Section):
     correct_for_ns: DurationNs | None = None
     """How long late events change the query's results. It is at most that of the file, the default.
     Lower it if the state of this query is large."""
+    changes_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
+    """How long late events change the results: as long as those of what the query reads."""
     new_source_allowance_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
     """The largest of the streams that the query reads."""
 
@@ -121,9 +123,3 @@ class AnswerSettings(Section):
     def heeds_errors(self) -> bool:
         """Whether the errors of times count."""
         return self.uncertainty != IGNORE
-
-    @property
-    def changes_for_ns(self) -> int:
-        """How long late events change results, as the topology has said it."""
-        assert self.correct_for_ns is not None
-        return self.correct_for_ns

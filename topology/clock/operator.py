@@ -111,15 +111,12 @@ class Clock(Operator):
     def __init__(
         self,
         config: ClockConfig,
-        max_sources: int,
         table: DriftTable | None = None,
-        *,
-        forget_after_ns: int = NEVER,
     ) -> None:
         self._config = config
         self._rounds = self._rounds_of(config)
-        self._max_sources = max_sources
-        self._forget_after_ns = forget_after_ns
+        self._max_sources = config.max_sources
+        self._forget_after_ns = config.forget_after_ns
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._sources: dict[str, SourceClock] = {}
         self._longest_idle = LongestIdle()

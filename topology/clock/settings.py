@@ -10,6 +10,7 @@ from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     MAX_INT,
+    Count,
     DurationNs,
     PositiveNs,
     RatePpb,
@@ -71,6 +72,11 @@ class ClockConfig(Section):
     quick. Raise it if all packets take long."""
     jump_min_ns: Annotated[PositiveNs, Unspelled()] = 1_000_000_000
     """What counts as a jump seen in events."""
+
+    max_sources: Annotated[Count, Unspelled()] = 200_000
+    """As `reorder.max_sources` of the stream."""
+    forget_after_ns: Annotated[PositiveNs, Unspelled()] = MAX_INT
+    """As `reorder.forget_after` of the stream."""
 
     @property
     def play(self) -> Play:

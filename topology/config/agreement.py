@@ -122,8 +122,7 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
             if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
                 message = f"no event certainly belongs to a window of at most {least_ns} ns"
                 remedy = "write a longer one than twice `clock.max_error`, or uncertainty: plain"
-                in_code = remedy.replace("uncertainty: plain", 'uncertainty="plain"')
-                yield Fault(("queries", name, "window"), message, remedy, in_code)
+                yield Fault(("queries", name, "window"), message, remedy)
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -140,8 +139,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
         if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
             message = f"joins {' and '.join(streams)}, which lie in partitions of their own"
             remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
-            in_code = 'cut between reorder and merge: stages=["reorder", "merge", "join"]'
-            yield Fault(("queries", name), message, remedy, in_code)
+            yield Fault(("queries", name), message, remedy)
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -169,11 +167,6 @@ def _stream_faults(
     path: tuple[str, ...], stream: str | None, streams: tuple[str, ...]
 ) -> Iterator[Fault]:
     if stream is None and len(streams) > 1:
-        yield Fault(
-            path,
-            "does not say which stream it reads",
-            f"write stream: {streams[0]}",
-            f'write stream="{streams[0]}"',
-        )
+        yield Fault(path, "does not say which stream it reads", f"write stream: {streams[0]}")
     elif stream is not None and stream not in streams:
         yield Fault((*path, "stream"), f"there is no stream `{stream}`", meant(stream, streams))

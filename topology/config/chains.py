@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from topology.config.file import TopologyFile
@@ -39,10 +40,6 @@ def reads_stream(topology: TopologyFile, query: QueryConfig) -> bool:
     return query.reads is None or len(read_by(topology, query)) < len(query.reads)
 
 
-def into_of(name: str, query: QueryConfig) -> str:
-    return (query.pattern and query.pattern.into) or name
-
-
 def level_of(topology: TopologyFile, name: str) -> int:
     """How many detectors lie below it, one above the other; for one without a circle."""
     query = topology.queries[name]
@@ -54,15 +51,12 @@ def level_of(topology: TopologyFile, name: str) -> int:
 def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[UpstreamQuery, ...]:
     from topology.detector.result_event import UpstreamQuery
 
-    return tuple(
-        UpstreamQuery(
-            name,
-            into_of(name, topology.queries[name]),
-            level_of(topology, name),
-            topology.queries[name].key is not None,
-        )
-        for name in read_by(topology, query)
-    )
+    found = []
+    for name in read_by(topology, query):
+        read = topology.queries[name]
+        into = (read.pattern and read.pattern.into) or name
+        found.append(UpstreamQuery(name, into, level_of(topology, name), read.key is not None))
+    return tuple(found)
 
 
 def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
@@ -79,10 +73,9 @@ def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
     """It is no sooner final than what it reads."""
+    own_ns = topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
     read = [topology.queries[name] for name in read_by(topology, query)]
-    return max(
-        [topology.corrects_for_ns(query), *(corrects_for_ns(topology, each) for each in read)]
-    )
+    return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
 
 
 def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
@@ -160,42 +153,30 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
-    """Each once, at the query that is first in the file."""
-    reads: Mapping[str, list[str]] = {
-        name: read_by(topology, query) for name, query in topology.queries.items()
-    }
-    reported: set[frozenset[str]] = set()
-    for name in reads:
-        circle = _way_back(reads, name)
-        if circle and frozenset(circle) not in reported:
-            reported.add(frozenset(circle))
-            way = " reads ".join(f"`{each}`" for each in circle)
-            message = f"reads itself: {way}"
-            yield Fault(("queries", name, "reads"), message, "take one of them out")
+    """Yield each circle at its query that is first in the file."""
+    reads = {name: read_by(topology, query) for name, query in topology.queries.items()}
+    while circle := _circle_in(reads):
+        first = next(name for name in reads if name in circle)
+        at = circle.index(first)
+        circle = [*circle[at:], *circle[1 : at + 1]]
+        way = " reads ".join(f"`{each}`" for each in circle)
+        yield Fault(("queries", first, "reads"), f"reads itself: {way}", "take one of them out")
+        reads[first].remove(circle[1])
 
 
-def _way_back(reads: Mapping[str, list[str]], name: str) -> list[str]:
-    """The shortest from there to there."""
-    ways = [[name]]
-    met: set[str] = set()
-    while ways:
-        longer = []
-        for way in ways:
-            for each in reads[way[-1]]:
-                if each == name:
-                    return [*way, name]
-                if each not in met:
-                    met.add(each)
-                    longer.append([*way, each])
-        ways = longer
+def _circle_in(reads: Mapping[str, list[str]]) -> list[str]:
+    """Return a circle of queries, each of which reads the next; none if there is none."""
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as found:
+        circle: list[str] = found.args[1]
+        return circle[::-1]
     return []
 
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Windows and patterns that are read stand before the detectors, in one stage with them."""
-    for kind in topology.read_operators:
-        if kind not in OTHERS:
-            continue
+    for kind in (each for each in topology.read_operators if each in OTHERS):
         name, read = next(
             (name, each)
             for name, query in topology.queries.items()

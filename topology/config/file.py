@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
+from pydantic import Field, PrivateAttr, ValidationInfo
 
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
@@ -32,9 +32,9 @@ from topology.spelling.values import (
     PositiveNs,
     SizeBytes,
     TopicName,
+    named,
     one_of,
     or_nothing,
-    section,
     text,
     whole,
 )
@@ -44,6 +44,7 @@ Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
 
 MAX_STREAMS: Final = 10_000
+MAX_QUERIES: Final = 100_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 60_000_000_000
@@ -103,34 +104,6 @@ def _name(value: Any, _: ValidationInfo) -> str:
 Name = Annotated[str, Given(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
 
 
-def _sections(value: Any) -> Any:
-    """Names with sections; nothing behind a name means defaults."""
-    if not isinstance(value, Mapping):
-        raise refused(
-            f"{shown(value)} is not a mapping",
-            "write names with sections: {default: {}}",
-            'write names with sections: {"default": StreamConfig()}',
-        )
-    return {name: section(each) for name, each in value.items()}
-
-
-def _streams(value: Any) -> Any:
-    if value is None or value == {}:
-        raise refused(
-            "is empty",
-            "name at least one stream: streams: {default: {}}",
-            'write streams={"default": StreamConfig()}',
-        )
-    sections = _sections(value)
-    if len(sections) > MAX_STREAMS:
-        raise refused(f"{len(sections)} streams are too many", f"name at most {MAX_STREAMS}")
-    return sections
-
-
-def _queries(value: Any) -> Any:
-    return {} if value is None else _sections(value)
-
-
 def _redis_url(value: Any, _: ValidationInfo) -> str:
     # The value is not repeated: it may hold a password.
     known = ("redis://", "rediss://", "unix://")
@@ -150,8 +123,8 @@ class TopologyFile(Section):
     """Each section is sound by itself; `Topology` is one whose sections agree."""
 
     streams: Annotated[
-        Mapping[Name, StreamConfig],
-        BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
+        Mapping[Name, Annotated[StreamConfig, or_nothing(StreamConfig)]],
+        named("streams: {default: {}}", MAX_STREAMS, least=1),
     ]
     """The streams, by name. The name is the `streamId` of their records."""
     stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
@@ -161,8 +134,8 @@ class TopologyFile(Section):
     stage. `reorder+merge` share a stage if each stream lies in one partition of its input
     (`keyed_by: stream`, or `topics.partitions: 1`)."""
     queries: Annotated[
-        Mapping[Name, QueryConfig],
-        BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
+        Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
+        named("queries: {name: {}}", MAX_QUERIES),
     ] = Field(default_factory=dict)
     """The windows, joins, patterns and detectors, by name."""
     functions: Annotated[
@@ -241,10 +214,6 @@ class TopologyFile(Section):
     def stages(self) -> tuple[StageConfig, ...]:
         return self.cut.stages
 
-    def stream(self, name: str) -> StreamConfig:
-        """KeyError for a stream the file does not name."""
-        return self.streams[name]
-
     def headers_of(self, topic: str) -> HeaderConfig:
         """Streams that share an input topic share its header contract. StopIteration if none
         reads it."""
@@ -287,10 +256,6 @@ class TopologyFile(Section):
         if query.sides is None:
             return {query.stream or only}
         return {side.stream or only for side in query.sides.values()}
-
-    def corrects_for_ns(self, query: QueryConfig) -> int:
-        """How long late events change the query's results."""
-        return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
 
     def new_source_allowance_ns(self, stream: str) -> int:
         """How far behind W a source of the stream that was not seen before may begin."""

@@ -14,7 +14,8 @@ from pydantic import PlainSerializer, ValidationInfo, model_validator
 from topology.answer.rules import SPECULATE
 from topology.config.experimental import QueryMethods, quality_faults
 from topology.detector.settings import DetectorSettings
-from topology.join.settings import SIDES, SIDES_IN_CODE, JoinSettings
+from topology.join.settings import SIDES, JoinSettings
+from topology.pattern.settings import PatternSettings
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import key_of
 from topology.spelling.values import Given, or_nothing, user_functions_of
@@ -55,8 +56,7 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
         return _without_parameters(value)
     if not isinstance(value, str) or not value.strip():
         remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
-        in_code = 'write pattern("PATTERN SEQ(A a, B b) WITHIN 5 s"), or the text alone'
-        raise refused(f"{shown(value)} is not a pattern", remedy, in_code)
+        raise refused(f"{shown(value)} is not a pattern", remedy)
     try:
         return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
@@ -107,7 +107,7 @@ NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
 NO_KIND: Final = "window, join, pattern or detector"
 
 
-class QueryConfig(DetectorSettings, JoinSettings, WindowSettings):
+class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSettings):
     """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     pattern: (
@@ -145,9 +145,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings):
             yield Fault(("stream",), message, "leave it out, or name the same stream")
         yield from self._unfit_keys()
         if self.window is not None and self.aggregate is None:
-            remedy = "write aggregate: {n: count()}"
-            in_code = 'write aggregate={"n": Aggregate("count")}'
-            yield Fault((), "a window without `aggregate`", remedy, in_code)
+            yield Fault((), "a window without `aggregate`", "write aggregate: {n: count()}")
         if self.join is not None:
             yield from _join_faults(self)
         if self.speculate is not None and self.answer != SPECULATE:
@@ -169,7 +167,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings):
 
 def _join_faults(query: QueryConfig) -> Iterator[Fault]:
     if query.sides is None:
-        yield Fault((), "a join without `sides`", SIDES, SIDES_IN_CODE)
+        yield Fault((), "a join without `sides`", SIDES)
         return
     for name, value in (query.values or {}).items():
         if value.side not in query.sides:
@@ -178,9 +176,8 @@ def _join_faults(query: QueryConfig) -> Iterator[Fault]:
     unkeyed = [alias for alias, side in query.sides.items() if not (side.key or query.key)]
     if unkeyed and len(unkeyed) < len(query.sides):
         remedy = "write key: payload.x, or one for all sides"
-        in_code = 'write key="payload.x", or one for all sides'
         message = "has no key, and other sides have one"
-        yield Fault(("sides", unkeyed[0]), message, remedy, in_code)
+        yield Fault(("sides", unkeyed[0]), message, remedy)
     if query.uncertainty in ("plain", "thesis3"):
         message = f"{query.uncertainty} is a way to aggregate"
         yield Fault(("uncertainty",), message, "write ignore, expected or bounds")

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import refused, shown
+from topology.spelling.problem import refused
 from topology.spelling.section import Section
-from topology.spelling.values import Given, text
+from topology.spelling.values import Given, names, text
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without one."""
@@ -29,14 +29,7 @@ def _registry(value: Any, _: ValidationInfo) -> str:
     return str(value).rstrip("/")
 
 
-def _subjects(value: Any, _: ValidationInfo) -> tuple[str, ...]:
-    named = isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
-    if not named or not value:
-        remedy = "write the registry's names of them, like [telemetry-value]"
-        raise refused(f"{shown(value)} is no list of subjects", remedy)
-    return tuple(value)
-
-
+SUBJECTS: Final = names("subjects", "write the registry's names of them, like [telemetry-value]")
 FilePath = Annotated[str, text(r".{1,4096}", "a path", "write the path of a file")]
 MessageName = Annotated[
     str, text(r"[A-Za-z_][\w.]{0,999}", "a message", "write its name, like plant.Telemetry")
@@ -48,7 +41,7 @@ class SchemaConfig(Section):
 
     registry: Annotated[str, Given(_registry, {"type": "string"})] | None = None
     """The URL of a schema registry. Values then begin with five bytes that name the schema."""
-    subjects: Annotated[tuple[str, ...], Given(_subjects, {"type": "array"})] = ()
+    subjects: Annotated[tuple[str, ...], SUBJECTS] = ()
     """The subjects whose schemas are accepted for values and keys. A value of another subject is a
     dead letter."""
     file: FilePath | None = None

@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationInfo
 
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
-from topology.spelling.values import or_fields
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"
@@ -55,7 +54,6 @@ CHAIN = (
 """All that a stage can name, in order; `topology.flow.registry` makes each."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
-_IN_CODE: Final = 'write ["reorder", "merge"] or, without a topic between, ["reorder+merge"]'
 
 
 class StageConfig(NamedTuple):
@@ -93,21 +91,21 @@ def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     )
 
 
-def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
-    """In code a stage may stand as the value, too, or as its field."""
+def read_stages(value: Any, _: ValidationInfo) -> tuple[StageConfig, ...]:
+    """Return the stages of a list; in code one may stand as the value, and in a dump as a tuple."""
     if not isinstance(value, list | tuple):
-        raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE, _IN_CODE)
+        raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
     stages: list[StageConfig] = []
     faults: list[Fault] = []
     for at, entry in enumerate(value):
-        match or_fields(StageConfig, entry, info):
-            case StageConfig((*named,)):
+        match entry:
+            case tuple([[*named]]):
                 pass
             case str(text):
                 named = [part.strip() for part in text.split("+")]
             case _:
                 message = f"{shown(entry)} is not the name of a stage"
-                faults.append(Fault((at,), message, _EXAMPLE, _IN_CODE))
+                faults.append(Fault((at,), message, _EXAMPLE))
                 continue
         stages.append(StageConfig(tuple(named)))
         faults += (
@@ -141,7 +139,7 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
             if not is_asked:
                 writing = max(writing, place)
     faults.extend(
-        Fault((), f"`{operator}` is missing", _EXAMPLE, _IN_CODE)
+        Fault((), f"`{operator}` is missing", _EXAMPLE)
         for operator in (link.name for link in CHAIN if link.is_needed)
         if operator not in named
     )

@@ -142,14 +142,18 @@ class StreamConfig(Section):
     @model_validator(mode="after")
     def _filled(self) -> StreamConfig:
         """Fill in what follows from other keys; for all others it is frozen."""
-        of_clock: dict[str, Any] = {"unsynced": "trust"} if self._is_to_trust else {}
+        reorder = self.reorder
+        of_clock: dict[str, Any] = {
+            "max_sources": reorder.max_sources,
+            "forget_after_ns": reorder.forget_after_ns,
+        }
+        if self._is_to_trust:
+            of_clock["unsynced"] = "trust"
         unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
         if self.clock.granularity_ns is None and unit_ns > 1:
             of_clock["granularity_ns"] = unit_ns
         self.__dict__["clock"] = self.clock.model_copy(update=of_clock)
-        if "max_queued_bytes" not in self.merge.model_fields_set:
-            bound = {"max_queued_bytes": self.reorder.max_held_bytes}
-            self.__dict__["merge"] = self.merge.model_copy(update=bound)
+        self.__dict__["merge"] = self.merge.model_copy(update={"reorder": reorder})
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:

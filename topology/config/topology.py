@@ -27,6 +27,14 @@ class Topology(TopologyFile):
     def _with_all_parts(self, info: ValidationInfo) -> Topology:
         """Make each query what it is beside the other sections; it is frozen for all others."""
         self._user_functions = user_functions_of(info)
+        of_merge = {
+            "heartbeat_ns": self.heartbeat_ns if self.watermark else 0,
+            "correct_for_ns": self.correct_for_ns,
+        }
+        self.__dict__["streams"] = {
+            name: stream.model_copy(update={"merge": stream.merge.model_copy(update=of_merge)})
+            for name, stream in self.streams.items()
+        }
         self.__dict__["queries"] = {name: self._filled(name) for name in self.queries}
         return self
 
@@ -56,7 +64,7 @@ class Topology(TopologyFile):
             "quality": quality,
             "new_source_allowance_ns": max(map(self.new_source_allowance_ns, streams)),
             **({"sides": sides} if sides else {"stream": streams[0]}),
-            **({} if query.pattern else {"correct_for_ns": corrects_for_ns(self, query)}),
+            "changes_for_ns": corrects_for_ns(self, query),
         }
         return query.model_copy(update=found)
 

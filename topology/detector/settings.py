@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 
 from topology.answer.settings import AnswerSettings, key_path
 from topology.clock.settings import ClockConfig
@@ -21,6 +21,7 @@ from topology.spelling.values import (
     Count,
     Given,
     is_from_file,
+    names,
     or_nothing,
     share,
     user_functions_of,
@@ -40,19 +41,9 @@ def _detector(value: Any, info: ValidationInfo) -> str:
     return value
 
 
-def _reads(value: Any, _: ValidationInfo) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not names:
-        raise refused(f"{shown(value)} is no list of queries", "write reads: [hits]")
-    for name in names:
-        if not isinstance(name, str):
-            raise refused(f"{shown(name)} is not the name of a query", "write reads: [hits]")
-    if len({*names}) < len(names):
-        raise refused("names one twice", "name it once")
-    return tuple(names)
-
-
-_NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hits"]]}
+def _one(value: Any) -> Any:
+    """Return a name alone as a list of it."""
+    return [value] if isinstance(value, str) else value
 
 
 class SpeculateConfig(Section):
@@ -70,7 +61,10 @@ class DetectorSettings(AnswerSettings):
     """A detector of your own, by its name in the functions file."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
     """The limits of a speculative detector."""
-    reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None
+    reads: (
+        Annotated[tuple[str, ...], names("queries", "write reads: [hits]"), BeforeValidator(_one)]
+        | None
+    ) = None
     """The inputs of a detector: its stream, and queries whose results it reads as events. By
     default it reads the stream alone."""
     max_keys: Count = 1_000_000

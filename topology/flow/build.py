@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from topology.answer.rules import FINAL
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import QueryConfig, StreamConfig, Topology
@@ -105,39 +104,21 @@ def _by_number(site: Site) -> Reorder:
 
 
 def clock(site: Site) -> Operator:
-    reorder = site.config.reorder
     made = Clock
     if site.config.experimental.clock is not None:
         from topology.published.clock import RoundTripClock
 
         made = RoundTripClock
-    return made(
-        site.config.clock,
-        reorder.max_sources,
-        site.table,
-        forget_after_ns=reorder.forget_after_ns,
-    )
+    return made(site.config.clock, site.table)
 
 
 def merge(site: Site) -> Operator:
-    topology, config = site.topology, site.config
     made = Merge
-    if config.experimental.merge is not None:
+    if site.config.experimental.merge is not None:
         from topology.published.merge import PacedMerge
 
         made = PacedMerge
-    return made(
-        site.stream,
-        config.merge,
-        late=config.reorder.late,
-        position=site.place,
-        max_sources=config.reorder.max_sources,
-        forget_after_ns=config.reorder.forget_after_ns,
-        heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
-        correct_for_ns=topology.correct_for_ns,
-        numbered=config.reorder.numbered,
-        mixed=config.reorder.is_mixed,
-    )
+    return made(site.stream, site.config.merge, site.place)
 
 
 def windows(site: Site) -> Operator | None:
@@ -159,28 +140,17 @@ def windows(site: Site) -> Operator | None:
 
 
 def pattern(site: Site) -> Operator | None:
-    topology, stream, config = site.topology, site.stream, site.config
     queries = site.asked(PATTERN)
     if not queries:
         return None
     from topology.pattern.operator import Pattern
 
-    qualities = {
-        name: query.quality
-        for name, query in queries.items()
-        if query.answer != FINAL and query.quality is not None
-    }
     return Pattern(
-        _engine_of(topology, stream, queries),
-        topology.correct_for_ns,
+        _engine_of(site.topology, site.stream, queries),
+        queries,
         site.place,
-        new_source_allowance_ns=topology.new_source_allowance_ns(stream),
-        qualities=qualities,
-        play=config.clock.play,
-        only_final=[name for name, query in queries.items() if query.answer == FINAL],
         ordered=not site.is_accepted,
-        announced=topology.watermark,
-        max_ahead_ns=config.clock.max_ahead_ns,
+        announced=site.topology.watermark,
     )
 
 

@@ -95,7 +95,7 @@ class Stage(Composite):
                 lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,
                 max(merge.max_queued for merge in merges),
                 ALIGN_PLACE,
-                max(merge.max_queued_bytes for merge in merges),
+                max(merge.reorder.max_held_bytes for merge in merges),
             )
         self._in_front: list[CompositePart] = []
         if self.alignment is not None:

@@ -38,17 +38,17 @@ from topology.clock.settings import ClockConfig
 from topology.model.one_clock import STEADY, Play
 from topology.query.fields import path_of
 from topology.spelling.kinds import Kinds
-from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     PATH,
     Count,
     Given,
+    Name,
+    dotted,
     named,
     one_of,
-    or_fields,
-    path_fault,
-    section,
+    or_nothing,
     text,
 )
 
@@ -66,11 +66,7 @@ MIN_SIDES: Final = 2
 MAX_SIDES: Final = 8
 MAX_VALUES: Final = 1_000
 SIDES: Final = "write sides: {a: {stream: one}, b: {stream: other}}"
-SIDES_IN_CODE: Final = (
-    'write sides={"a": SideConfig(stream="one"), "b": SideConfig(stream="other")}'
-)
-VALUE: Final = "write it like {speed: shot.payload.speed}"
-VALUE_IN_CODE: Final = 'write {"speed": JoinedValue("shot", ("payload", "speed"))}'
+VALUE: Final = "{speed: shot.payload.speed}"
 _ALIAS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 _VALUE: Final = re.compile(rf"({_ALIAS})\.({PATH})", re.ASCII)
 
@@ -85,12 +81,23 @@ class JoinCondition(NamedTuple):
     size_ns: int = 0
     every_ns: int = 0
 
+    def __str__(self) -> str:
+        own_step_ns = self.size_ns if self.kind == TUMBLING else 0
+        related = self.kind == INTERVAL or self.low_ns or self.high_ns
+        reach = f" {self.low_ns}ns to {self.high_ns}ns" if related else ""
+        size = f" {self.size_ns}ns" if self.size_ns or not related else ""
+        step = f" every {self.every_ns}ns" if self.every_ns not in (0, own_step_ns) else ""
+        return f"{self.kind}{reach}{size}{step}"
+
 
 class JoinedValue(NamedTuple):
     """`path` begins with `payload`."""
 
     side: str
     path: Path
+
+    def __str__(self) -> str:
+        return f"{self.side}.{dotted(self.path)}"
 
 
 class SideConfig(Section):
@@ -112,75 +119,56 @@ CONDITIONS: Final = Kinds(
     "a join by {}",
     ("interval low_ns to high_ns", "tumbling size_ns", "sliding size_ns every every_ns"),
     EXAMPLES,
-    'write JoinCondition("interval", -(10**9), 10**9), or text like "interval 1s"',
 )
 
 
 def _condition(value: Any, info: ValidationInfo) -> JoinCondition:
-    value = or_fields(JoinCondition, value, info)
     match value.split() if isinstance(value, str) else value:
         case ["interval", reach]:
             value = f"interval -{reach} to {reach}"
-        case JoinCondition(kind="tumbling", size_ns=size_ns, every_ns=every_ns):
-            if every_ns not in (0, size_ns):
-                raise refused("a tumbling window's every_ns is its size", "leave it out")
-            value = value._replace(every_ns=0)
     found: JoinCondition = CONDITIONS.read(value, info)
     return found._replace(every_ns=found.size_ns) if found.kind == TUMBLING else found
 
 
 def _sides(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise refused(f"{shown(value)} is not a mapping", SIDES, SIDES_IN_CODE)
+        raise refused(f"{shown(value)} is not a mapping", SIDES)
     if not MIN_SIDES <= len(value) <= MAX_SIDES:
         message = f"a join has {MIN_SIDES} to {MAX_SIDES} sides, not {len(value)}"
-        raise refused(message, SIDES, SIDES_IN_CODE)
+        raise refused(message, SIDES)
     for alias in value:
         if not isinstance(alias, str) or re.fullmatch(_ALIAS, alias, re.ASCII) is None:
             remedy = "call the side by a letter, then letters, digits and _"
             raise refused(f"{shown(alias)} cannot be the name of a side", remedy)
-    return {alias: section(each) for alias, each in value.items()}
+    return value
 
 
-def _values(value: Any, info: ValidationInfo) -> dict[str, JoinedValue]:
-    return named(
-        value,
-        lambda spelled: _value(or_fields(JoinedValue, spelled, info)),
-        MAX_VALUES,
-        VALUE,
-        VALUE_IN_CODE,
-    )
-
-
-def _value(spelled: Any) -> JoinedValue | Fault:
-    if isinstance(spelled, JoinedValue):
-        side: Any = spelled.side
-        wrong = path_fault(spelled.path)
-        if not isinstance(side, str):
-            wrong = f"{shown(side)} is not the name of a side"
-        return (
-            Fault((), wrong, VALUE, VALUE_IN_CODE)
-            if wrong
-            else spelled._replace(path=tuple(spelled.path))
-        )
+def _value(value: Any, _: ValidationInfo) -> JoinedValue:
+    spelled = str(value) if isinstance(value, JoinedValue) else value
     found = _VALUE.fullmatch(spelled) if isinstance(spelled, str) else None
     if found is None:
-        return Fault((), f"{shown(spelled)} is not a value of a side", VALUE, VALUE_IN_CODE)
+        raise refused(f"{shown(spelled)} is not a value of a side", f"write it like {VALUE}")
     return JoinedValue(found[1], tuple(found[2].split(".")))
+
+
+Value = Annotated[JoinedValue, Given(_value, {"type": "string"}, has_text=True)]
 
 
 class JoinSettings(AnswerSettings):
     """What a join is asked for. `clocks` are those of its streams."""
 
     join: (
-        Annotated[JoinCondition, Given(_condition, {"type": "string", "examples": [*EXAMPLES]})]
+        Annotated[
+            JoinCondition,
+            Given(_condition, {"type": "string", "examples": [*EXAMPLES]}, has_text=True),
+        ]
         | None
     ) = None
     """The condition under which events belong together."""
     sides: (
         Annotated[
-            Mapping[str, SideConfig],
-            BeforeValidator(_sides, json_schema_input_type=dict[str, SideConfig | None]),
+            Mapping[str, Annotated[SideConfig, or_nothing(SideConfig)]],
+            BeforeValidator(_sides),
         ]
         | None
     ) = None
@@ -188,13 +176,7 @@ class JoinSettings(AnswerSettings):
     outer: Annotated[Outer, one_of(Outer)] | None = None
     """Whether events without a partner have a row: none (`inner`), those of the first side
     (`left`), or all (`full`)."""
-    values: (
-        Annotated[
-            Mapping[str, JoinedValue],
-            Given(_values, {"type": "object", "additionalProperties": {"type": "string"}}),
-        ]
-        | None
-    ) = None
+    values: Annotated[Mapping[Name, Value], named(VALUE, MAX_VALUES)] | None = None
     """The names of a row's values, and paths that begin with a side."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
     """Events a join or a detector keeps."""

@@ -125,41 +125,28 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Merge(StepByStep):
-    """`late` is the stream's policy; `numbered`: its sources number their events, or, if it is
-    `mixed`, some of them do."""
+    """The operator that brings the sources of one stream into one order."""
 
-    def __init__(
-        self,
-        stream: str,
-        config: MergeConfig,
-        *,
-        late: str = "pass",
-        position: int = 1,
-        max_sources: int = 200_000,
-        forget_after_ns: int = NEVER,
-        heartbeat_ns: int = 200_000_000,
-        correct_for_ns: int = 600_000_000_000,
-        numbered: bool = True,
-        mixed: bool = False,
-    ) -> None:
-        numbered = numbered and not mixed
-        self.passes_late = late == "pass"
+    def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
+        mixed, heartbeat_ns = config.reorder.is_mixed, config.heartbeat_ns
+        numbered = config.reorder.numbered and not mixed
+        self.passes_late = config.reorder.late == "pass"
         self._stream = stream
         self._config = config
         self._heartbeat_ns = heartbeat_ns
         self._numbered = numbered
 
-        self._known = known = KnownSources(config, max_sources, forget_after_ns)
+        self._known = known = KnownSources(config)
         self._sources, self._journal, self._pool = known.table, known.journal, known.pool
         self._bounds = self._new_bounds()
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, config.idle_after_ns, config.max_wait_ns)
         if numbered:
-            self._watermark = Watermark(known, quiet_after_ns, correct_for_ns)
+            self._watermark = Watermark(known, quiet_after_ns, config.correct_for_ns)
             self._passage = Passage(self._watermark, self.passes_late)
         else:
-            uncertain = UncertainWatermark(known, quiet_after_ns, correct_for_ns)
+            uncertain = UncertainWatermark(known, quiet_after_ns, config.correct_for_ns)
             uncertain.is_mixed = mixed
             self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, self.passes_late, heartbeat_ns > 0)

@@ -41,7 +41,7 @@ class Queues:
 
     def __init__(self, known: KnownSources, position: int, config: MergeConfig) -> None:
         self.max_count = config.max_queued
-        self.max_bytes = config.max_queued_bytes
+        self.max_bytes = config.reorder.max_held_bytes
         self._ahead_ns = config.max_wait_ns
         self._sources = known.table
         self._journal = known.journal

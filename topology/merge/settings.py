@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ValidationInfo
-
-from topology.spelling.problem import Fault, refused, refused_at, shown
+from inorder.contract import source_name_fault
+from topology.reorder.settings import ReorderConfig
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
     DurationNs,
-    Given,
     PositiveNs,
     ProbabilityPpm,
-    SizeBytes,
+    names,
     one_of,
-    source_name_fault,
 )
 
 MAX_SOURCES_EXPECTED: Final = 100_000
 
 
-def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise refused(
-            f"{shown(value)} is not a list",
-            "write a list of source names: [s1, s2]",
-            'write a list of source names: ["s1", "s2"]',
-        )
-    if len(value) > MAX_SOURCES_EXPECTED:
-        remedy = f"name at most {MAX_SOURCES_EXPECTED}"
-        raise refused(f"{len(value)} sources are too many to wait for", remedy)
-    faults = [
-        Fault((at,), fault, "write the source's name, in quotes if it looks like a number")
-        for at, name in enumerate(value)
-        if (fault := source_name_fault(name))
-    ]
-    seen: set[Any] = set()
-    for at, name in enumerate(value):
-        if isinstance(name, str):
-            if name in seen:
-                faults.append(Fault((at,), f"{shown(name)} appears here twice", "name it once"))
-            seen.add(name)
-    if faults:
-        raise refused_at(*faults)
-    return tuple(value)
-
-
-_SOURCES: Final = {
-    "type": "array",
-    "items": {"type": "string", "minLength": 1},
-    "uniqueItems": True,
-    "maxItems": MAX_SOURCES_EXPECTED,
-}
-
-
+SOURCES: Final = names(
+    "sources",
+    "write a list of source names: [s1, s2]",
+    source_name_fault,
+    least=0,
+    most=MAX_SOURCES_EXPECTED,
+)
 MergeWait = Literal["delay"]
 MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `merge`"}
 
@@ -88,11 +58,15 @@ class MergeConfig(Section):
     max_queued: Count = 1_000_000
     """The largest number of buffered events of a stream. At the bound order is given up for some of
     them, and they are counted. Raise it if events are late by `merge_full`."""
-    max_queued_bytes: Annotated[SizeBytes, Unspelled()] = 256 * 2**20
-    """The same in bytes; in a stream, as `reorder.max_held_bytes`."""
-    expected_sources: Annotated[tuple[str, ...], Given(_source_names, _SOURCES)] = ()
+    expected_sources: Annotated[tuple[str, ...], SOURCES] = ()
     """Sources that merge waits for before their first event. It waits `max_wait` from the stream's
     first event."""
+    reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
+    """The order within each source, as the stream has it."""
+    heartbeat_ns: Annotated[DurationNs, Unspelled()] = 200_000_000
+    """Watermarks are announced at multiples of it; 0: none is."""
+    correct_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
+    """As the file's `correct_for`."""
     new_source_allowance_ns: DurationNs | None = None
     """How long results stay open for new sources. By default it is `correct_for`. Lower it if no
     source appears late, so that results are final sooner."""

@@ -29,15 +29,13 @@ class KnownSources:
     """The `table` of them by name, the `journal` of those that changed, and the `pool` of the
     delays of all. The parts of a `Merge` share them."""
 
-    def __init__(
-        self, config: MergeConfig, max_sources: int = 200_000, forget_after_ns: int = NEVER
-    ) -> None:
+    def __init__(self, config: MergeConfig) -> None:
         self.table: dict[str, SourceProgress] = {}
         self.journal = Journal(self.table)
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.table)
-        self._max_sources = max_sources
-        self._forget_after_ns = forget_after_ns
+        self._max_sources = config.reorder.max_sources
+        self._forget_after_ns = config.reorder.forget_after_ns
         self._longest_idle = LongestIdle()
         self.forgotten = 0
         self.scattered: set[str] = set()

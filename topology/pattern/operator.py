@@ -32,15 +32,14 @@ in the log, and `held_by` says that this operator still wants them after it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
-from topology.answer.settings import QualityConfig
+from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, KeptState, Shape
-from topology.model.one_clock import STEADY, Play
 from topology.model.operator import Changes, Figure, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
@@ -58,9 +57,10 @@ from topology.pattern.run.admit import (
 )
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.ledger import BEFORE_ALL_TIME
+from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS, QualityTargets
-from topology.query.beginning import BEGINNINGS, HOUR_NS, QueryBeginning, begin_amid
+from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 
 Decode = Callable[[Any], Any]
 
@@ -114,49 +114,53 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Pattern(InstantOperator):
-    """`position` is its bit in `Event.held_by`. `correct_for_ns`: see above. `qualities`: of the
-    queries that wait, by name. `play`: that of the stream's clocks. `only_final`: the queries that
-    emit nothing before it is final, by name. `ordered`: events come as MERGE lets them go; else as
-    it accepts them. Watermarks come if `announced`; no event is further than `max_ahead_ns` ahead
-    of its arrival."""
+    """The patterns of one stream.
+
+    `queries` have their settings by name. `position` is its bit in `Event.held_by`. `ordered`:
+    events come as MERGE emits them; else as it accepts them. Watermarks come if `announced`.
+    """
 
     keeps_passed = True
 
     def __init__(
         self,
         engine: Engine,
-        correct_for_ns: int,
+        queries: Mapping[str, PatternSettings],
         position: int = 1,
         decode: Decode = read_payload,
-        qualities: Mapping[str, QualityConfig] | None = None,
-        new_source_allowance_ns: int = 600 * 10**9,
-        play: Play = STEADY,
-        only_final: Collection[str] = (),
         *,
         ordered: bool = True,
         announced: bool = True,
-        max_ahead_ns: int = HOUR_NS,
     ) -> None:
         super().__init__()
+        one = next(iter(queries.values()))
+        qualities = {
+            name: query.quality
+            for name, query in queries.items()
+            if query.answer != FINAL and query.quality is not None
+        }
+        only_final = [name for name, query in queries.items() if query.answer == FINAL]
         self._engine = engine
-        self._frontier = Frontier(correct_for_ns, new_source_allowance_ns, heeds_errors=True)
+        self._frontier = Frontier(
+            one.changes_for_ns, one.new_source_allowance_ns, heeds_errors=True
+        )
         self._is_ordered = ordered
         self._beginning = QueryBeginning(
-            ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns
+            ordered=ordered, announced=announced, max_ahead_ns=one.clock.max_ahead_ns
         )
         self.beginnings = [self._beginning]
         self._kept = KeptState(TARGETS, PATTERN)
-        waiting = dict.fromkeys((*(qualities or ()), *only_final))
+        waiting = dict.fromkeys((*qualities, *only_final))
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
         ]
         """The queries that emit when all known sources have sent."""
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        self._targets = QualityTargets(qualities or {}, engine)
+        self._targets = QualityTargets(qualities, engine)
         self._position = position
         self._decode = decode
-        self._play = play
+        self._play = one.clock.play
         self._asked: dict[str, bool] = {}  # by type of event, at most MAX_TYPES
         self._unreadable = 0
         self._given_up = 0

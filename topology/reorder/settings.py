@@ -28,33 +28,19 @@ from topology.spelling.values import (
 Rule = Literal["miss", "fixed", "time"]
 LatePolicy = Literal["pass", "drop", "side"]
 Start = Literal["auto", "zero"] | int
-InferRestart = Literal["auto"] | bool
+InferRestart = Literal["auto", True, False]
 WithoutSeq = Literal["dead", "by_time"]
 
 
 def _start(value: Any, _: ValidationInfo) -> Any:
-    if value == "zero" and isinstance(value, str):
+    if value == "zero":
         return 0
-    if value == "auto" and isinstance(value, str):
+    if value == "auto" or (type(value) is int and 0 <= value <= MAX_INT):
         return value
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:
-        raise refused(
-            f"{shown(value)} is no start", "write auto, zero or the first number expected"
-        )
-    return value
+    raise refused(f"{shown(value)} is no start", "write auto, zero or the first number expected")
 
 
 _START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
-
-
-def _infer_restart(value: Any, _: ValidationInfo) -> Any:
-    if isinstance(value, bool) or value == "auto":
-        return value
-    raise refused(
-        f"{shown(value)} is not known here",
-        "write auto, true or false",
-        "write auto, True or False",
-    )
 
 
 TIME: Final = "time"
@@ -97,9 +83,7 @@ class ReorderConfig(Section):
     to `topics.late` (`side`)."""
     start: Annotated[Start, Given(_start, _START)] = "auto"
     """The first sequence number of a source. `auto` waits up to `max_wait` for smaller numbers."""
-    infer_restart: Annotated[
-        InferRestart, Given(_infer_restart, {"enum": ["auto", True, False]})
-    ] = "auto"
+    infer_restart: Annotated[InferRestart, one_of(InferRestart)] = "auto"
     """Whether small numbers after large ones begin a new epoch."""
     seq_bits: Annotated[int, whole(8, 63)] = 63
     """The width in bits of a counter that wraps. Set it to the width of the counter that your

@@ -1,7 +1,7 @@
-"""Values whose first word is their kind, like `sliding 10s every 2s`: as text, and in code.
+"""Values whose first word is their kind, like `sliding 10s every 2s`.
 
-A value passes the checks that its spelling passes: `Window("sliding", 1, 2)` is refused as
-`sliding 1ns every 2ns` is. What only a value can say is refused too, with the remedy in Python.
+A value in code passes the checks of its text: `Window("sliding", 1, 2)` is refused as
+`sliding 1ns every 2ns` is.
 """
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationInfo
 
 from topology.spelling.problem import meant, refused, shown
-from topology.spelling.values import MAX_LENGTH_NS, NS_PER, check_length, in_unit, or_fields
+from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
 """Windows that one event may belong to."""
 MAX_DIGITS: Final = 18
 
 
-def _length_ns(word: str) -> int:
-    return in_unit(word, NS_PER, "10s")
+def length_ns(word: str) -> int:
+    """Return the length of a window."""
+    found_ns = in_unit(word, NS_PER, "10s")
+    if found_ns == 0:
+        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
+    if found_ns > MAX_LENGTH_NS:
+        raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
+    return found_ns
 
 
 def _reach_ns(word: str) -> int:
     reach_ns = in_unit(word.removeprefix("-"), NS_PER, "2s")
+    if reach_ns > MAX_LENGTH_NS:
+        raise refused(f"{shown(word)} is further than 100 years", "write a shorter one")
     return -reach_ns if word.startswith("-") else reach_ns
 
 
@@ -34,103 +42,62 @@ def _events(word: str) -> int:
     return int(word)
 
 
-def _check_reach(said: str, reach_ns: int) -> None:
-    if abs(reach_ns) > MAX_LENGTH_NS:
-        raise refused(f"{said} is further than 100 years", "write a shorter one")
-
-
-def _check_events(_: str, events: int) -> None:
-    if events < 1:
-        raise refused("a count window of no events", "give events, at least 1")
-
-
-AMOUNTS: Final[dict[str, tuple[Callable[[str], int], Callable[[str, int], None]]]] = {
-    "size_ns": (_length_ns, check_length),
-    "every_ns": (_length_ns, check_length),
-    "low_ns": (_reach_ns, _check_reach),
-    "high_ns": (_reach_ns, _check_reach),
-    "events": (_events, _check_events),
+AMOUNTS: Final[dict[str, Callable[[str], int]]] = {
+    "size_ns": length_ns,
+    "every_ns": length_ns,
+    "low_ns": _reach_ns,
+    "high_ns": _reach_ns,
+    "events": _events,
 }
-"""How the field of a value is read from a word, and what it may be."""
+"""How the field of a value is read from a word."""
 
 
 class Kinds(NamedTuple):
-    """The kinds of a value of the type `of`. `noun` is the word for it, `called` that for one of a
-    kind. `spellings` have its fields in their places."""
+    """The kinds of a value of the type `of`, whose text reads back.
+
+    `noun` is the word for it, `called` that for one of a kind. `spellings` have its fields in
+    their places.
+    """
 
     of: Any
     noun: str
     called: str
     spellings: tuple[str, ...]
     examples: tuple[str, ...]
-    in_code: str
 
-    def read(self, value: Any, info: ValidationInfo) -> Any:
+    def read(self, value: Any, _: ValidationInfo) -> Any:
         """Return the value that is spelled, or given in code."""
-        value = or_fields(self.of, value, info)
-        if isinstance(value, self.of):
-            said = "the interval" if value[0] == "interval" else "the window"
-        elif isinstance(value, str):
-            said, value = shown(value), self._spelled(value)
-        else:
+        if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
-            raise refused(f"{shown(value)} is not a {self.noun}", remedy, self.in_code)
-        self._check(value, said)
-        return value
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(spelling.split()[0] for spelling in self.spellings))
-
-    def _spelled(self, text: str) -> Any:
-        words = text.split()
+            raise refused(f"{shown(value)} is not a {self.noun}", remedy)
+        text = str(value)
+        words = text.split() or [""]
+        kinds = [*dict.fromkeys(example.split()[0] for example in self.examples)]
+        if words[0] not in kinds:
+            raise refused(f"{shown(text)} is not a {self.noun}", meant(words[0], kinds))
         for spelling in self.spellings:
-            parts = spelling.split()
-            given = dict(zip(parts, words, strict=False))
-            fields = given.keys() & AMOUNTS.keys()
-            if len(parts) == len(words) and all(
-                given[each] == each for each in given.keys() - fields
+            given = [*zip(spelling.split(), words, strict=False)]
+            amounts = {part: AMOUNTS[part] for part, _ in given if part in AMOUNTS}
+            if len(words) == len(spelling.split()) and all(
+                part in amounts or part == word for part, word in given
             ):
-                return self.of(words[0], **{name: _read(name, given[name]) for name in fields})
-        kind = words[0] if words else ""
-        if kind not in self._names():
-            raise refused(f"{shown(text)} is not a {self.noun}", meant(kind, self._names()))
-        like = next(each for each in reversed(self.examples) if each.startswith(kind))
-        raise refused(f"{shown(text)} is not {self.called.format(kind)}", f"write it like {like}")
-
-    def _check(self, value: Any, said: str) -> None:
-        kind, names = value[0], self._names()
-        if kind not in names:
-            raise refused(f"{shown(kind)} is no kind of {self.noun}", meant(kind, names))
-        spellings = [each.split() for each in self.spellings]
-        fields = {part for parts in spellings if parts[0] == kind for part in parts[1:]}
-        for name, amount in value._asdict().items():
-            if name == "kind":
-                continue
-            if type(amount) is not int:
-                message = f"{name} is {shown(amount)}, not a whole number"
-                raise refused(message, "write one, like 10**9")
-            if name in fields:
-                AMOUNTS[name][1](name, amount)
-            elif amount != 0:
-                message = f"{name} means nothing to {self.called.format(kind)}"
-                raise refused(message, "leave it out")
-        if "every_ns" in fields:
-            _check_slide(said, value.size_ns, value.every_ns)
-        if "low_ns" in fields and value.low_ns > value.high_ns:
-            raise refused(f"{said} ends before it begins", "write the smaller bound first")
+                fields = {part: amounts[part](word) for part, word in given if part in amounts}
+                _check(shown(text), **fields)
+                return self.of(words[0], **fields)
+        like = next(each for each in reversed(self.examples) if each.startswith(words[0]))
+        wrong = f"{shown(text)} is not {self.called.format(words[0])}"
+        raise refused(wrong, f"write it like {like}")
 
 
-def _read(name: str, word: str) -> int:
-    read, check = AMOUNTS[name]
-    amount = read(word)
-    check(shown(word), amount)
-    return amount
-
-
-def _check_slide(said: str, size_ns: int, every_ns: int) -> None:
+def _check(
+    said: str, size_ns: int = 0, every_ns: int = 0, low_ns: int = 0, high_ns: int = 0, **_: int
+) -> None:
+    """Refuse amounts that do not fit together."""
     if every_ns > size_ns:
         message = f"{said} leaves out what lies between its windows"
         raise refused(message, "make the step at most the size")
-    if size_ns > MAX_SLICES * every_ns:
-        most = f"{said}: each event would lie in more than {MAX_SLICES} windows"
-        raise refused(most, "write a longer step or a shorter window")
+    if every_ns and size_ns > MAX_SLICES * every_ns:
+        message = f"{said}: each event would lie in more than {MAX_SLICES} windows"
+        raise refused(message, "write a longer step or a shorter window")
+    if low_ns > high_ns:
+        raise refused(f"{said} ends before it begins", "write the smaller bound first")

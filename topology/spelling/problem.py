@@ -4,11 +4,12 @@ A check inside one section knows neither the path of its section nor the line it
 is in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
 `topology.config.reading` adds path and line and raises one `TopologyError`
 that holds every problem found. A section made in code raises pydantic's `ValidationError`,
-with the same sentences; a remedy that would be other words in Python has them beside it.
+with the same sentences, in which what a remedy writes is Python.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,6 +22,12 @@ Path = tuple[str | int, ...]
 
 MANY = 8
 """More known words than this are not listed beside a suggestion."""
+
+_YAML = re.compile(
+    r"(?:\b(?!of:|known:)(\w+): )?"
+    r"(\{.*\}|\[[^]]*\]|(?<=\w: )(?<!of: )(?<!known: )[\w.]+\b(?!:))"
+)
+"""What a remedy writes into a file: a key with its value, or a list or mapping alone."""
 
 SHOWN_CHARS = 60
 """At most so much of a wrong value is repeated in a message."""
@@ -51,22 +58,33 @@ class TopologyError(ValueError):
 
 
 class Fault(NamedTuple):
-    """A problem seen from within a section; `path` starts there. `in_code`: the remedy for who
-    writes Python, where that is another."""
+    """A problem seen from within a section, where its `path` starts."""
 
     path: Path
     message: str
     remedy: str
-    in_code: str = ""
 
     def text_in_code(self) -> str:
+        """Return the fault for who writes Python."""
         place = f"{spelled(self.path)}: " if self.path else ""
-        return f"{place}{self.message}; {self.in_code or self.remedy}"
+        return f"{place}{self.message}; {_YAML.sub(_in_python, self.remedy)}"
 
 
-def refused(message: str, remedy: str, in_code: str = "") -> PydanticCustomError:
+def _in_python(yaml_text: re.Match[str]) -> str:
+    """Return a key with a value, or a value alone, as Python writes it."""
+    import yaml  # what is sound needs none
+
+    key, text = yaml_text.groups()
+    try:
+        value = repr(yaml.safe_load(text))
+    except yaml.YAMLError:
+        return yaml_text[0]
+    return f"{key}={value}" if key else value
+
+
+def refused(message: str, remedy: str) -> PydanticCustomError:
     """One fault of the very value that is being read."""
-    return refused_at(Fault((), message, remedy, in_code))
+    return refused_at(Fault((), message, remedy))
 
 
 def refused_at(*faults: Fault) -> PydanticCustomError:

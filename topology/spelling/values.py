@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from decimal import Decimal
-from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -31,7 +30,6 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from inorder import contract
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
@@ -69,20 +67,21 @@ NS_PER: Final[Mapping[str, int]] = {
     "d": 86_400_000_000_000,
 }
 ELSEWHERE: Final = {
-    "m": "min",
-    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
-    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
-    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
-    **dict.fromkeys(("day", "days"), "d"),
-    **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
-    **dict.fromkeys(("usec", "usecs", "micros", "microseconds", "µs", "μs"), "us"),
-    **dict.fromkeys(("nsec", "nanos", "nanoseconds"), "ns"),
-    "kb": "KiB",
-    "mb": "MiB",
-    "gb": "GiB",
-    "k": "KiB",
-    "g": "GiB",
-    "bytes": "B",
+    word: unit
+    for unit, words in {
+        "min": "m mins minute minutes",
+        "s": "sec secs second seconds",
+        "h": "hr hrs hour hours",
+        "d": "day days",
+        "ms": "msec msecs millis millisecond milliseconds",
+        "us": "usec usecs micros microseconds µs μs",
+        "ns": "nsec nanos nanoseconds",
+        "KiB": "kb k",
+        "MiB": "mb",
+        "GiB": "gb g",
+        "B": "bytes",
+    }.items()
+    for word in words.split()
 }
 """Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""
 
@@ -91,7 +90,7 @@ BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB"
 
 PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
 
-_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
+_AMOUNT: Final = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
 
 Reader = Callable[[Any, ValidationInfo], Any]
@@ -99,18 +98,24 @@ Schema = dict[str, Any]
 
 
 class Given:
-    """A reader that never meets an empty value; `schema`: what the file may hold there. The
-    type that it annotates has no part in it: pydantic's `PlainValidator` makes a schema of that,
-    for dumps that hold the same without, and this was a tenth of what a start takes."""
+    """A reader that never meets an empty value.
 
-    def __init__(self, read: Reader, schema: Schema) -> None:
+    `schema` says what the file may hold there. The type that it annotates has no part in it:
+    pydantic's `PlainValidator` makes a schema of that, for dumps that hold the same without, and
+    this was a tenth of what a start takes. `has_text`: a dump holds the text of the value.
+    """
+
+    def __init__(self, read: Reader, schema: Schema, *, has_text: bool = False) -> None:
         self._read = read
         self._schema = schema
+        self._dumped = core_schema.to_string_ser_schema(when_used="always") if has_text else None
 
     def __get_pydantic_core_schema__(
         self, _: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.with_info_plain_validator_function(self._read_given)
+        return core_schema.with_info_plain_validator_function(
+            self._read_given, serialization=self._dumped
+        )
 
     def __get_pydantic_json_schema__(
         self, _: core_schema.CoreSchema, handler: GetJsonSchemaHandler
@@ -119,20 +124,20 @@ class Given:
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            remedy = "give one, or leave the key out for the default"
-            raise refused("has no value", remedy, "give one, or leave it out for the default")
+            raise refused("has no value", "give one, or leave it out for the default")
         return self._read(value, info)
 
 
 def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
     """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
-    words: tuple[str, ...] = get_args(literal)
+    words: tuple[str | bool, ...] = get_args(literal)
+    texts = [str(word).lower() if isinstance(word, bool) else word for word in words]
 
     def read(value: Any, _: ValidationInfo) -> Any:
-        if isinstance(value, str) and value in words:
+        if isinstance(value, str | bool) and value in words:
             return value
         remedy = moved.get(value) if isinstance(value, str) else None
-        raise refused(f"{shown(value)} is not known here", remedy or meant(value, words))
+        raise refused(f"{shown(value)} is not known here", remedy or meant(value, texts))
 
     return Given(read, {"enum": list(words)})
 
@@ -177,67 +182,71 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
     return int(amount)
 
 
-def length_ns(word: str) -> int:
-    """The length of a window."""
-    found_ns = in_unit(word, NS_PER, "10s")
-    check_length(shown(word), found_ns)
-    return found_ns
+def dotted(path: Any) -> str:
+    """Return a path as text; of what is none, text that is no path either."""
+    if isinstance(path, tuple | list) and not any("." in str(part) for part in path):
+        return ".".join(map(str, path))
+    return f"path {path}"
 
 
-def check_length(said: str, length_ns: int) -> None:
-    """`said`: the length as a message names it."""
-    if length_ns <= 0:
-        remedy = "write more than 0, like {}"
-        raise refused(f"{said} is no length", remedy.format("10s"), remedy.format("10**9"))
-    if length_ns > MAX_LENGTH_NS:
-        raise refused(f"{said} is longer than 100 years", "write a shorter one")
+def named(example: str, most: int, least: int = 0) -> BeforeValidator:
+    """Return a check of a mapping of names, which `example` shows."""
+
+    def check(value: Any) -> Any:
+        found = {} if value is None else value
+        if not isinstance(found, Mapping):
+            raise refused(f"{shown(value)} is not a mapping", f"write {example}")
+        if len(found) < least:
+            raise refused("is empty", f"write at least one, like {example}")
+        if len(found) > most:
+            raise refused(f"{len(found)} are too many", f"write at most {most}")
+        return found
+
+    return BeforeValidator(check)
 
 
-def path_fault(path: Any) -> str:
-    """Why a value in code is no path into the payload; nothing if it is one."""
-    if isinstance(path, str):
-        return f"{shown(path)} is text, not a path"
-    if not isinstance(path, tuple | list) or not all(isinstance(each, str) for each in path):
-        return f"{shown(path)} is not a path"
-    if not path:
-        return "the path into the payload is missing"
-    dotted = ".".join(path)
-    if re.fullmatch(PATH, dotted, re.ASCII) is None or dotted.count(".") != len(path) - 1:
-        return f"`{tuple(path)}` is not a path, whose first name is `payload`"
-    return ""
+def name_fault(name: Any, fault_of: Callable[[str], str | None] | None = None) -> str | None:
+    """Return why `name` is none, None if it is one. `fault_of` says it of text."""
+    if not isinstance(name, str):
+        return f"{shown(name)} is not text"
+    if fault_of:
+        return fault_of(name)
+    return None if name else "a name is empty"
 
 
-V = TypeVar("V", bound=tuple[Any, ...])
+def names(
+    of: str,
+    remedy: str,
+    fault_of: Callable[[str], str | None] | None = None,
+    least: int = 1,
+    most: int = MILLION,
+) -> Given:
+    """A list of names, each once.
 
+    `of` says in words what they name, `fault_of` why a text is no such name.
+    """
 
-def or_fields(kind: type[V], value: Any, info: ValidationInfo) -> Any:
-    """In code the fields of a value stand for it, in a tuple or a list: so a dump has them."""
-    if isinstance(value, tuple | list) and not isinstance(value, kind) and not is_from_file(info):
-        with suppress(TypeError):  # too many, or too few
-            return kind(*value)
-    return value
+    def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or len(value) < least:
+            raise refused(f"{shown(value)} is no list of {of}", remedy)
+        if len(value) > most:
+            raise refused(f"{len(value)} {of} are too many", f"name at most {most}")
+        faults: list[Fault] = []
+        known: set[str] = set()
+        for at, name in enumerate(value):
+            if fault := name_fault(name, fault_of):
+                quoted = "write the name, in quotes if it looks like a number"
+                faults.append(Fault((at,), fault, quoted))
+            elif name in known:
+                faults.append(Fault((at,), f"{shown(name)} appears here twice", "name it once"))
+            else:
+                known.add(name)
+        if faults:
+            raise refused_at(*faults)
+        return tuple(value)
 
-
-def named(
-    value: Any, read: Callable[[Any], V | Fault], most: int, remedy: str, in_code: str
-) -> dict[str, V]:
-    """A mapping of at most so many names; `read` gives a value or what is wrong with it."""
-    if not isinstance(value, Mapping):
-        raise refused(f"{shown(value)} is not a mapping", remedy, in_code)
-    if len(value) > most:
-        raise refused(f"{len(value)} are too many", f"write at most {most}")
-    faults: list[Fault] = []
-    found: dict[str, V] = {}
-    for name, spelled in value.items():
-        if not isinstance(name, str):
-            faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
-        elif isinstance(one := read(spelled), Fault):
-            faults.append(one._replace(path=(name,)))
-        else:
-            found[name] = one
-    if faults:
-        raise refused_at(*faults)
-    return found
+    items = {"type": "string", "minLength": 1}
+    return Given(read, {"type": "array", "items": items, "uniqueItems": True, "maxItems": most})
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
@@ -251,13 +260,10 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
         if isinstance(value, str):
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            in_code = f"write a whole number of {smallest}, or text like {example}"
-            wrong = f"{shown(value)} is not a number with a unit"
-            raise refused(wrong, f"write it like {example}", in_code)
+            raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
         elif is_from_file(info) or isinstance(value, float):
-            remedy = f"write {_bare(value)}{_likely(unit_sizes)}"
-            in_code = f"write a whole number of {smallest}, or text like {example}"
-            raise refused(f"{shown(value)} has no unit", remedy, in_code)
+            bare = shown(abs(value)).strip("`")
+            raise refused(f"{shown(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
         else:
             amount = whole_number(value, low, MAX_INT)
         if amount < low:
@@ -270,10 +276,6 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
     return Given(
         read, {"type": "string", "pattern": pattern, "title": title, "examples": [example]}
     )
-
-
-def _bare(value: float) -> str:
-    return shown(abs(value)).strip("`")
 
 
 def share(low: int, high: int, remedy: str) -> Given:
@@ -314,21 +316,12 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            in_quotes = f"{remedy}, in quotes if need be"
-            raise refused(f"{shown(value)} is not text", in_quotes, remedy)
+            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if need be")
         if matching.fullmatch(value) is None:
             raise refused(f"{shown(value)} is not {rule}", remedy)
         return value
 
     return Given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
-
-
-def _flag(value: Any, _: ValidationInfo) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise refused(
-        f"{shown(value)} is neither true nor false", "write true or false", "write True or False"
-    )
 
 
 def section(value: Any) -> Any:
@@ -341,13 +334,13 @@ def or_nothing(of: type) -> BeforeValidator:
     return BeforeValidator(section, json_schema_input_type=of | None)
 
 
-def source_name_fault(name: Any) -> str | None:
-    """Why `name` cannot be the name of a source, None if it can."""
-    return (
-        contract.source_name_fault(name) if isinstance(name, str) else f"{shown(name)} is not text"
-    )
+def _name(value: Any, _: ValidationInfo) -> str:
+    if isinstance(value, str):
+        return value
+    raise refused(f"{shown(value)} is not text", "write it in quotes")
 
 
+Name = Annotated[str, Given(_name, {"type": "string"})]
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
@@ -356,7 +349,7 @@ ProbabilityPpm = Annotated[
     int, share(1, MILLION - 1, "write a share from 0.000001 to 0.999999, like 0.001")
 ]
 Count = Annotated[int, whole(1)]
-Flag = Annotated[bool, Given(_flag, {"type": "boolean"})]
+Flag = Annotated[bool, one_of(Literal[True, False])]
 TOPIC_NAME: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 TopicName = Annotated[
     str,

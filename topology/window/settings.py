@@ -16,7 +16,7 @@ All bounds are per query and partition:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationInfo
@@ -26,16 +26,17 @@ from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, Path, key_p
 from topology.clock.settings import ClockConfig
 from topology.query.fields import path_of
 from topology.spelling.kinds import Kinds
-from topology.spelling.problem import Fault, meant, refused, shown
+from topology.spelling.problem import meant, refused, shown
 from topology.spelling.section import Unspelled
 from topology.spelling.values import (
+    MILLION,
     PATH,
     Count,
     DurationNs,
     Given,
+    Name,
+    dotted,
     named,
-    or_fields,
-    path_fault,
     share_ppm,
     user_functions_of,
 )
@@ -62,6 +63,12 @@ class Window(NamedTuple):
         """From the begin of one window to that of the next."""
         return self.size_ns if self.kind == TUMBLING else self.every_ns
 
+    def __str__(self) -> str:
+        size = f" {self.size_ns}ns" if self.size_ns or not self.events else ""
+        step = f" every {self.every_ns}ns" if self.every_ns else ""
+        events = f" {self.events}" if self.events else ""
+        return f"{self.kind}{size}{step}{events}"
+
 
 class Aggregate(NamedTuple):
     """`path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
@@ -71,6 +78,12 @@ class Aggregate(NamedTuple):
     path: Path = ()
     quantile_ppm: int = 0
 
+    def __str__(self) -> str:
+        share = self.quantile_ppm
+        of_share = f"{share / MILLION:f}" if type(share) is int else f"{share} millionths"
+        arguments = [dotted(self.path)] if self.path else []
+        return f"{self.function}({', '.join([*arguments, of_share] if share else arguments)})"
+
 
 EXAMPLES: Final = ("tumbling 10s", "sliding 10s every 2s", "session 5s", "count 100")
 WINDOWS: Final = Kinds(
@@ -79,107 +92,66 @@ WINDOWS: Final = Kinds(
     "a {} window",
     ("tumbling size_ns", "sliding size_ns every every_ns", "session size_ns", "count events"),
     EXAMPLES,
-    'write Window("tumbling", 10**9), or text like "tumbling 1s"',
 )
-AGGREGATE: Final = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": {
-        "type": "string",
-        "examples": [each.example for each in BUILT_IN.values()],
-    },
-}
-"""What the file may hold there."""
-
 MAX_AGGREGATES: Final = 1_000
-MAX_QUANTILE_PPM: Final = 1_000_000
+_QUANTILE: Final = re.compile(r"0?\.[0-9]{1,6}|0|1")
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
 
 
-def read_aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
-    own = user_functions_of(info).aggregates
-    remedy, in_code = "write {name: count()}", 'write {"name": Aggregate("count")}'
-    if value == {}:
-        in_code = 'write at least one, like {"n": Aggregate("count")}'
-        raise refused("is empty", "write at least one, like {n: count()}", in_code)
-    return named(
-        value,
-        lambda spelled: _aggregate(or_fields(Aggregate, spelled, info), own),
-        MAX_AGGREGATES,
-        remedy,
-        in_code,
-    )
-
-
-def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:
-    if isinstance(spelled, Aggregate):
-        return _checked_aggregate(spelled)
-    call = _CALL.fullmatch(spelled.strip()) if isinstance(spelled, str) else None
+def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
+    """Return what a call means. In code it may be of a function that is still to be given."""
+    own = (*user_functions_of(info).aggregates,)
+    if isinstance(value, Aggregate):
+        function: Any = value.function
+        own = (function,) if isinstance(function, str) else ()
+        value = str(value)
+    call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
-        message = f"{shown(spelled)} is not an aggregate"
         remedy = "write it like avg(payload.v), in quotes if it holds a comma"
-        return Fault((), message, remedy, 'write Aggregate("avg", ("payload", "v"))')
+        raise refused(f"{shown(value)} is not an aggregate", remedy)
     function, inner = call.groups()
     if function not in BUILT_IN and function not in own:
         remedy = f"{meant(function, (*BUILT_IN, *own))}, or bring it along (`functions`)"
-        in_code = f'write Aggregate("{function}", ("payload", "v")), and give it by with_functions'
-        return Fault((), f"`{function}` is not an aggregate", remedy, in_code)
+        raise refused(f"`{function}` is not an aggregate", remedy)
     known = BUILT_IN.get(function)
-    example = known.example if known else f"{function}(payload.v)"
+    remedy = f"write it like {known.example if known else f'{function}(payload.v)'}"
     wanted = known.arguments if known else 1
     arguments = [each.strip() for each in inner.split(",")] if inner.strip() else []
     if len(arguments) != wanted:
-        message = f"`{function}` takes {wanted} arguments, not {len(arguments)}"
-        return Fault((), message, f"write it like {example}")
+        raise refused(f"`{function}` takes {wanted} arguments, not {len(arguments)}", remedy)
     if arguments and re.fullmatch(PATH, arguments[0], re.ASCII) is None:
-        message = f"{shown(arguments[0])} is not a path"
-        return Fault((), message, f"write it like {example}")
+        raise refused(f"{shown(arguments[0])} is not a path", remedy)
     path = tuple(arguments[0].split(".")) if arguments else ()
     if function != "quantile":
         return Aggregate(function, path)
-    return _quantile(path, arguments[1])
+    if _QUANTILE.fullmatch(arguments[1]) is None:
+        raise refused(f"{shown(arguments[1])} is not a quantile between 0 and 1", remedy)
+    return Aggregate(function, path, share_ppm(f"0{arguments[1]}", 0, MILLION, remedy))
 
 
-def _quantile(path: tuple[str, ...], share: str) -> Aggregate | Fault:
-    remedy = f"write it like {BUILT_IN['quantile'].example}"
-    found = re.fullmatch(r"(?:0?\.[0-9]{1,6}|0|1)", share, re.ASCII)
-    if found is None:
-        return Fault((), f"{shown(share)} is not a quantile between 0 and 1", remedy)
-    return Aggregate("quantile", path, share_ppm(f"0{share}", 0, MAX_QUANTILE_PPM, remedy))
-
-
-def _checked_aggregate(aggregate: Aggregate) -> Aggregate | Fault:
-    """A name that is not built in may yet be given (`Topology.with_functions`)."""
-    function: Any = aggregate.function
-    path, quantile_ppm = aggregate.path, aggregate.quantile_ppm
-    if not isinstance(function, str):
-        remedy = 'write Aggregate("avg", ("payload", "v"))'
-        return Fault((), f"{shown(function)} is not the name of an aggregate", remedy)
-    known = BUILT_IN.get(function)
-    if known is not None and not known.arguments:
-        if path:
-            message = f"`{function}` takes no path"
-            return Fault((), message, f'write Aggregate("{function}")')
-    elif fault := path_fault(path):
-        remedy = f'write Aggregate("{function}", ("payload", "v"))'
-        return Fault((), f"`{function}`: {fault}", remedy)
-    if function != "quantile":
-        if quantile_ppm != 0:
-            return Fault((), f"quantile_ppm means nothing to `{function}`", "leave it out")
-    elif type(quantile_ppm) is not int or not 0 < quantile_ppm <= MAX_QUANTILE_PPM:
-        message = f"quantile_ppm is {shown(quantile_ppm)}, which is no quantile"
-        return Fault((), message, "write 1 to 1_000_000, like 990_000 for 0.99; for 0 there is min")
-    return aggregate._replace(path=tuple(path))
+Call = Annotated[
+    Aggregate,
+    Given(
+        _aggregate,
+        {"type": "string", "examples": [one.example for one in BUILT_IN.values()]},
+        has_text=True,
+    ),
+]
 
 
 class WindowSettings(AnswerSettings):
     """What a window query is asked for. `clock` is that of its stream."""
 
     window: (
-        Annotated[Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]})] | None
+        Annotated[
+            Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
+        ]
+        | None
     ) = None
     """The windows of a window query."""
-    aggregate: Annotated[Mapping[str, Aggregate], Given(read_aggregates, AGGREGATE)] | None = None
+    aggregate: (
+        Annotated[Mapping[Name, Call], named("{name: count()}", MAX_AGGREGATES, least=1)] | None
+    ) = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0
     """How often open windows that have changed are emitted. `0ns` emits none early. Set it if

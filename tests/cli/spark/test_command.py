@@ -15,7 +15,7 @@ from cli.main import main
 from cli.topology_file import Refused
 from spark_analytics.executors.setting import Setting, digests
 from tests.services import require
-from topology.spelling.values import length_ns
+from topology.spelling.kinds import length_ns
 
 REFUSED = [
     (["rates", "--archive", "a"], "add --batch"),

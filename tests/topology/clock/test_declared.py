@@ -31,7 +31,7 @@ def clock(unsynced: Any, *words: Declared | Sample) -> Clock:
     table = DriftTable()
     for word in words:
         table.add(word)
-    return Clock(ClockConfig(unsynced=unsynced), 10, table)
+    return Clock(ClockConfig(unsynced=unsynced, max_sources=10), table)
 
 
 def declared(offset_ns: int | None, error_ns: int = 0, at: int = 0, place: int = 1) -> Declared:
@@ -194,7 +194,7 @@ def test_extreme_stamps_rounds_and_words_leave_numbers_of_64_bits(
             if abs(offset) <= MAX_OFFSET_NS:
                 at = (NOW + 2 * S + 50 * i) * MS
                 table.add(Declared("s", at, offset, MAX_DECLARED_ERROR_NS, at, i))
-        operator = made(ClockConfig(unsynced=unsynced), 10, table)
+        operator = made(ClockConfig(unsynced=unsynced, max_sources=10), table)
         events = []
         for seq in range(100):
             ts_ns = EXTREMES[seq * 7 % len(EXTREMES)]
@@ -207,6 +207,6 @@ def test_extreme_stamps_rounds_and_words_leave_numbers_of_64_bits(
             assert 0 <= each.error_ns < 1 << 63
             assert 0 <= each.segment < 1 << 63
         state = msgspec.msgpack.encode(operator.snapshot())
-        again = made(ClockConfig(unsynced=unsynced), 10, table)
+        again = made(ClockConfig(unsynced=unsynced, max_sources=10), table)
         again.restore(msgspec.msgpack.decode(state), ())
         assert msgspec.msgpack.encode(again.snapshot()) == state

@@ -35,8 +35,10 @@ def clock(
     made: type[Clock] = Clock,
     **settings: Any,
 ) -> Clock:
-    config = ClockConfig(**{"unsynced": unsynced, "max_ahead_ns": 100 * MS, **settings})
-    return made(config, max_sources, table)
+    config = ClockConfig(
+        **{"unsynced": unsynced, "max_ahead_ns": 100 * MS, **settings}, max_sources=max_sources
+    )
+    return made(config, table)
 
 
 def stamps(events: list[Event]) -> list[tuple[int, int]]:
@@ -110,7 +112,7 @@ def test_the_longest_quiet_source_is_forgotten() -> None:
 
 
 def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
-    operator = Clock(ClockConfig(), 10, forget_after_ns=5 * MS)
+    operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
     for arrival, source in ((50, "a"), (54, "b"), (56, "b"), (57, "c")):
         operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
     assert {key.partition("/")[2] for key in operator.snapshot()} == {"b", "c"}

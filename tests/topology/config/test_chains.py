@@ -29,7 +29,7 @@ CASES = [
         "did you mean `hit`?",
     ),
     ("a: {detector: d, reads: []}", "is no list of queries"),
-    ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "names one twice"),
+    ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "`b` appears here twice; name it once"),
     ("a: {detector: d, reads: [a]}", "reads itself: `a` reads `a`"),
     (
         f"{A_READS_B}\nb: {{detector: d, reads: [default, c]}}\nc: {{detector: d, reads: [a]}}",
@@ -98,4 +98,4 @@ def test_levels_types_and_patience_follow_from_what_is_read() -> None:
         ("low", "low", False),
         ("w", "w", True),
     ]
-    assert (high.correct_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]
+    assert (high.changes_for_ns, inputs_of(found, high).reads_stream) == (600 * 10**9, False)  # type: ignore[arg-type]

@@ -88,9 +88,9 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}partitions: 3", "partitions", "write it under topics"),
     ("streams: {a: {tsunits: ms}}", "streams.a.tsunits", "did you mean `ts_unit`?"),
     # names of streams
-    ("streams:", "streams", "is empty; name at least one stream: streams: {default: {}}"),
-    ("streams: {}", "streams", "is empty; name at least one stream"),
-    ("streams: [a]", "streams", "a list is not a mapping; write names with sections"),
+    ("streams:", "streams", "is empty; write at least one, like streams: {default: {}}"),
+    ("streams: {}", "streams", "is empty; write at least one"),
+    ("streams: [a]", "streams", "a list is not a mapping; write streams: {default: {}}"),
     ("streams: {1: {}}", "streams[1]", "the name `1` is not text; write it in quotes"),
     ("streams: {on: {}}", "streams[1]", "the name true is not text; write it in quotes"),
     ('streams: {"": {}}', "streams.", "a name of 0 characters; use 1 to 249 characters"),
@@ -106,7 +106,11 @@ BROKEN: list[tuple[str, str, str]] = [
     ("streams: {a: {headers: {ts_unit: min}}}", "streams.a.headers.ts_unit", "ns, us, ms, s"),
     (f"{MINIMAL}delivery: exactly-once", "delivery", "did you mean `exactly_once`?"),
     (f"{MINIMAL}state: rocks", "state", "did you mean `rocksdb`?"),
-    (f"{MINIMAL}watermark: maybe", "watermark", "neither true nor false; write true or false"),
+    (
+        f"{MINIMAL}watermark: maybe",
+        "watermark",
+        "`maybe` is not known here; write one of: true, false",
+    ),
     # numbers
     (f"{MINIMAL}topics: {{partitions: 0}}", "topics.partitions", "write one from 1 to 10000"),
     # names
@@ -123,7 +127,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         "streams: {a: {merge: {expected_sources: [a, 3, a, '']}}}",
         "streams.a.merge.expected_sources[1]",
-        "`3` is not text; write the source's name, in quotes",
+        "`3` is not text; write the name, in quotes",
     ),
     ("streams: {a: {merge: {expected_sources: a}}}", "streams.a.merge.expected_sources", "a list"),
     # the clock of this version
@@ -233,7 +237,7 @@ REORDER = [
     ("late: off", "false is not known here; write one of"),
     ("start: -1", "write auto, zero or the first number"),
     ("start: true", "true is no start"),
-    ("infer_restart: 1", "auto, true or false"),
+    ("infer_restart: 1", "write one of: auto, true, false"),
     ("seq_bits: 7", "out of range; write one from 8 to"),
     ("seq_bits: 64", "write one from 8 to 63"),
     ("max_held: 0", "write one from 1 to"),
@@ -298,7 +302,7 @@ QUERIES = [
 
 WINDOWS = [
     ("accuracy: 99%", ".accuracy", "write it under queries.q.quality"),
-    (f"{COUNTED}\n    upsert: 3", ".upsert", "write true or false"),
+    (f"{COUNTED}\n    upsert: 3", ".upsert", "write one of: true, false"),
     ("pattern: PATTERN A a WITHIN 1 s", "", "has window and pattern"),
     ("", "", "a window without `aggregate`; write aggregate: {n: count()}"),
     ("key: player", ".key", "write it like payload.player"),

@@ -44,7 +44,7 @@ def test_a_stream_named_default_is_enough(source: Any) -> None:
 
 def test_defaults() -> None:
     topology = parse(MINIMAL)
-    stream = topology.stream("default")
+    stream = topology.streams["default"]
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
     assert stream.reorder.model_dump() == {
         "rule": "miss",
@@ -79,6 +79,8 @@ def test_defaults() -> None:
         "servers": 1,
         "mend_above_ns": 500 * 10**6,
         "jump_min_ns": 10**9,
+        "max_sources": 200_000,
+        "forget_after_ns": 86_400 * 10**9,
     }
     assert stream.merge.model_dump() == {
         "wait": "delay",
@@ -88,7 +90,9 @@ def test_defaults() -> None:
         "quiet_after_ns": 30 * 10**9,
         "outage_wait_ns": 30 * 10**9,
         "max_queued": 1_000_000,
-        "max_queued_bytes": 256 * 2**20,
+        "reorder": stream.reorder.model_dump(),
+        "heartbeat_ns": 200_000_000,
+        "correct_for_ns": 600 * 10**9,
         "expected_sources": (),
         "new_source_allowance_ns": None,
     }
@@ -157,7 +161,7 @@ transaction_timeout: 20s
 
 def test_every_key_has_its_meaning() -> None:
     topology = parse(EVERY_KEY)
-    stream = topology.stream("pitch")
+    stream = topology.streams["pitch"]
     assert stream.reorder == ReorderConfig(
         rule="fixed",
         miss_target_ppm=1_000,
@@ -179,7 +183,9 @@ def test_every_key_has_its_meaning() -> None:
         max_wait_ns=0,
         idle_after_ns=7,
         max_queued=15,
-        max_queued_bytes=1_536,
+        reorder=stream.reorder,
+        heartbeat_ns=0,
+        correct_for_ns=0,
         expected_sources=("a", "1"),
         new_source_allowance_ns=0,
     )
@@ -214,7 +220,8 @@ def test_a_clock_is_as_fine_as_the_unit_of_its_times(
 
 def test_the_merge_has_the_bound_of_reorder_in_bytes() -> None:
     stream = parse("streams: {a: {reorder: {max_held_bytes: 1MiB}}}").streams["a"]
-    assert stream.merge.max_queued_bytes == 2**20
+    assert stream.merge.reorder == stream.reorder
+    assert stream.reorder.max_held_bytes == 2**20
 
 
 def test_presets() -> None:
@@ -305,5 +312,5 @@ def test_anchors_serve_streams_that_are_alike() -> None:
         "  b: *base\n"
         "  c: {<<: *base, merge: {max_wait: 1s}}\n"
     )
-    assert topology.stream("b") == topology.stream("a")
-    assert topology.stream("c").reorder.rule == "fixed"
+    assert topology.streams["b"] == topology.streams["a"]
+    assert topology.streams["c"].reorder.rule == "fixed"

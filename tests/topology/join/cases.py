@@ -50,7 +50,7 @@ def _parted(events: list[Event]) -> list[Event]:
 
 def _config(query: str, *sides: Side, **settings: Any) -> JoinSettings:
     fields = tuple(Field(side.alias, number, ("v",)) for number, side in enumerate(sides))
-    correct_for = {"correct_for_ns": 100 * MS, "new_source_allowance_ns": 30 * MS}
+    correct_for = {"changes_for_ns": 100 * MS, "new_source_allowance_ns": 30 * MS}
     return join_query(query, sides, fields=fields, **{**correct_for, **settings})
 
 
@@ -84,18 +84,18 @@ JOINS: Final = [
     _one("few events, windows", EVEN, ODD, AGAIN, outer="full", max_events=7, **SLIDING),
     _one("few events, three sides", EVEN, ODD, AGAIN, outer="left", max_events=6, **INTERVAL),
     _one("few rows", EVEN, ODD, AGAIN, outer="full", max_rows=2, **TUMBLING),
-    _one("short memory", EVEN, ODD, outer="full", correct_for_ns=2 * MS, **INTERVAL),
+    _one("short memory", EVEN, ODD, outer="full", changes_for_ns=2 * MS, **INTERVAL),
     _one("promised", EVEN, ODD, outer="left", finals=True, **INTERVAL, **PROMISE),
     _one("promised, unmerged", EVEN, ODD, outer="full", ordered=False, **TUMBLING, **PROMISE),
     _case(
         "several",
         _config("inner", EVEN, ODD, max_events=5, **INTERVAL),
-        _config("full", ODD, AGAIN, outer="full", finals=True, correct_for_ns=MS, **SLIDING),
+        _config("full", ODD, AGAIN, outer="full", finals=True, changes_for_ns=MS, **SLIDING),
         _config("self", EVEN, AGAIN, outer="left", uncertainty="ignore", **TUMBLING),
     ),
     _case(
         "several, unmerged",
-        _config("short", EVEN, ODD, outer="full", correct_for_ns=0, **INTERVAL, **PROMISE),
+        _config("short", EVEN, ODD, outer="full", changes_for_ns=0, **INTERVAL, **PROMISE),
         _config("long", ODD, EVEN, outer="full", **SLIDING, **PROMISE),
         ordered=False,
     ),

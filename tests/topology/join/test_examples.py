@@ -248,7 +248,7 @@ def test_that_there_is_a_possible_partner_is_an_update() -> None:
 
 
 def test_an_event_before_the_final_frontier_of_its_stream_is_left_out() -> None:
-    operator = join(correct_for_ns=20 * MS)
+    operator = join(changes_for_ns=20 * MS)
     results_of(operator, x(1, 100), *passed(130, "Y", complete_ms=0))
     assert rows(results_of(operator, y(1, 110, at_ms=131), y(2, 109, at_ms=131))) == ["x1 y1!"]
     assert operator.figures()["expired"] == 1
@@ -256,7 +256,7 @@ def test_an_event_before_the_final_frontier_of_its_stream_is_left_out() -> None:
 
 def test_however_unsure_it_is() -> None:
     """What it could be joined with has gone, as nothing more was to come before there."""
-    operator = join(correct_for_ns=20 * MS, outer="left")
+    operator = join(changes_for_ns=20 * MS, outer="left")
     results_of(operator, x(1, 100), *passed(150, complete_ms=0))
     assert rows(results_of(operator, y(1, 110, at_ms=151, error_ms=30))) == ["x1!?"]
     assert operator.figures()["expired"] == 1
@@ -264,11 +264,11 @@ def test_however_unsure_it_is() -> None:
 
 def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
     """So that it does not come back because of that event."""
-    operator = join(correct_for_ns=20 * MS, uncertainty="bounds")
+    operator = join(changes_for_ns=20 * MS, uncertainty="bounds")
     unsure = y(1, 135, at_ms=152, error_ms=30)
     results_of(operator, x(1, 100), *passed(150, complete_ms=0), x(2, 151), unsure, x(3, 153))
     (mark,) = (key for key in operator.snapshot() if key.endswith(f"wide/{unsure.offset}/"))
-    again = join(correct_for_ns=20 * MS, uncertainty="bounds")
+    again = join(changes_for_ns=20 * MS, uncertainty="bounds")
     again.restore(operator.snapshot(), list(operator.held()))
     assert again.snapshot()[mark] == operator.snapshot()[mark] == START + 130 * MS
 

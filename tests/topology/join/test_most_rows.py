@@ -30,7 +30,7 @@ def config(rng: Random, max_rows: int) -> JoinSettings:
         outer=rng.choice(("inner", "left", "full")),
         uncertainty=rng.choice(("ignore", "expected", "bounds")),
         finals=rng.random() < 0.5,
-        correct_for_ns=600 * MS,
+        changes_for_ns=600 * MS,
         new_source_allowance_ns=0,
         max_rows=max_rows,
     )

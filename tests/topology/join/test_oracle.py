@@ -124,8 +124,8 @@ def test_what_is_expired_is_left_out_and_nothing_else(
             50,
             errors=rng.choice(((0,), (0, 3), (0, 0, 40))),
         )
-        correct_for_ns = rng.choice((0, 5, 30)) * MS
-        config = config_of(relation, sides, outer=outer, correct_for_ns=correct_for_ns)
+        changes_for_ns = rng.choice((0, 5, 30)) * MS
+        config = config_of(relation, sides, outer=outer, changes_for_ns=changes_for_ns)
         stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
         for event in stream:
             event.complete_ns = 0  # so that `correct_for` alone makes final

@@ -111,8 +111,9 @@ def by_operator(coming: list[Item], settings: Settings, **times: int) -> tuple[A
         idle_after_ns=settings.idle_after_ns,
         miss_target_ppm=MISS_PPM,
         expected_sources=settings.expected,
+        heartbeat_ns=0,
     )
-    operator = Merge("default", config, heartbeat_ns=0)
+    operator = Merge("default", config)
     events = [event_of(item, index) for index, item in enumerate(coming)]
     released = operator.on_batch(events, events[-1].at_ns).released
     if "until_ns" in times:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topology.config import MergeConfig
+from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
 from topology.model.location import LOST
@@ -21,10 +21,13 @@ def event(ts: int, at: int, number: int, source: str = "a", kind: str = DATA) ->
 def merge(*, numbered: bool = False) -> Merge:
     return Merge(
         "default",
-        MergeConfig(max_wait_ns=20 * MS, idle_after_ns=10_000 * MS),
-        heartbeat_ns=10 * MS,
-        correct_for_ns=CORRECT_FOR * MS,
-        numbered=numbered,
+        MergeConfig(
+            max_wait_ns=20 * MS,
+            idle_after_ns=10_000 * MS,
+            heartbeat_ns=10 * MS,
+            correct_for_ns=CORRECT_FOR * MS,
+            reorder=ReorderConfig(rule="miss" if numbered else "time"),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.model.event import Event
 from topology.model.late import GAP
+from topology.reorder.settings import LatePolicy
 
 LATE_AT_71 = [
     ("c7", GAP),
@@ -26,7 +27,7 @@ LATE_AT_71 = [
 @pytest.mark.parametrize("policy", ["pass", "side"])
 @pytest.mark.parametrize("turn", range(3))
 def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
-    policy: str, turn: int
+    policy: LatePolicy, turn: int
 ) -> None:
     """By time, source and number, ahead of what is in order; a restart amid it changes nothing."""
     coming = [

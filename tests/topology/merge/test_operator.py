@@ -13,35 +13,40 @@ import pytest
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
-from topology.config import MergeConfig
+from topology.config import MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.operator import NEVER
 from topology.model.outcome import Duplicate, Late, Step
 from topology.published.merge import PacedMerge
+from topology.reorder.settings import LatePolicy
 
 SEEDS = seeds_of_today(43)
 
 
 def operator(
-    late: str = "pass",
+    late: LatePolicy = "pass",
     heartbeat: int = 0,
     max_sources: int = 100,
     forget_after_ns: int = NEVER,
+    max_held_bytes: int = 1 << 28,
     made: type[Merge] = Merge,
     **settings: Any,
 ) -> Merge:
     return made(
         "default",
         MergeConfig(
-            **{"max_wait": "50ms", "idle_after": "200ms", "quiet_after": "200ms", **settings}
+            **{"max_wait": "50ms", "idle_after": "200ms", "quiet_after": "200ms", **settings},
+            heartbeat_ns=heartbeat * MS,
+            correct_for_ns=1_000 * MS,
+            reorder=ReorderConfig(
+                late=late,
+                max_sources=max_sources,
+                forget_after_ns=forget_after_ns,
+                max_held_bytes=max_held_bytes,
+            ),
         ),
-        late=late,
-        heartbeat_ns=heartbeat * MS,
-        max_sources=max_sources,
-        forget_after_ns=forget_after_ns,
-        correct_for_ns=1_000 * MS,
     )
 
 

@@ -194,7 +194,7 @@ def test_past_max_sources_each_source_stays_in_sequence(seed: int) -> None:
     rng = Random(seed)
     chain = Chain(
         [
-            ("clock", Clock(ClockConfig(unsynced="trust"), 1)),
+            ("clock", Clock(ClockConfig(unsynced="trust", max_sources=1))),
             ("merge", Merge("default", MergeConfig(), position=2)),
         ]
     )

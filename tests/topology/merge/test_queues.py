@@ -19,6 +19,7 @@ from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.late import MERGE_FULL
 from topology.model.outcome import Late
+from topology.reorder.settings import LatePolicy
 
 MS = 1_000_000
 MINUTE = 60_000
@@ -65,7 +66,7 @@ def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
 
 
 @pytest.mark.parametrize("policy", ["drop", "side"])
-def test_what_is_given_up_goes_by_the_policy(policy: str) -> None:
+def test_what_is_given_up_goes_by_the_policy(policy: LatePolicy) -> None:
     merge = operator(late=policy, max_queued=1)
     merge.on_batch([event(1, "a", n, 9_000 + n) for n in range(2)], 1 * MS)
     step = merge.on_batch([event(2, "a", 2, 9_100)], 2 * MS)
@@ -115,7 +116,7 @@ def test_the_smallest_never_leave_ahead_of_the_clock() -> None:
 
 
 def test_by_payload_who_holds_most_of_it_gives_way() -> None:
-    merge = operator(max_queued_bytes=1_000)
+    merge = operator(max_held_bytes=1_000)
     events = [event(10, "b", 0, 9), event(11, "b", 1, 0, BLOCKED)]
     events += [event(12, "a", 0, 11)] + [event(13, "c", n, 12) for n in range(9)]
     for each in events:
@@ -167,8 +168,8 @@ def arrival(event: Event) -> int:
     ("reorder", "merge", "size"),
     [
         ("rule: time", "max_queued: 5000", 0),
-        ("", "max_queued_bytes: 1MiB", 200),
-        ("rule: time", "max_queued_bytes: 1MiB", 200),
+        ("max_held_bytes: 1MiB", "", 200),
+        ("rule: time, max_held_bytes: 1MiB", "", 200),
         ("", "max_queued: 100000", 0),
     ],
 )

@@ -22,10 +22,15 @@ SEEDS = seeds_of_today(20)
 
 
 def fresh() -> Merge:
-    waits = MergeConfig(max_wait_ns=20 * MS, idle_after_ns=40 * MS, quiet_after_ns=80 * MS)
-    return Merge(
-        "default", waits, max_sources=5, heartbeat_ns=10 * MS, correct_for_ns=100 * MS, position=2
+    config = MergeConfig(
+        max_wait_ns=20 * MS,
+        idle_after_ns=40 * MS,
+        quiet_after_ns=80 * MS,
+        heartbeat_ns=10 * MS,
+        correct_for_ns=100 * MS,
+        reorder=ReorderConfig(max_sources=5),
     )
+    return Merge("default", config, position=2)
 
 
 def found(merge: Merge) -> tuple[int, int]:

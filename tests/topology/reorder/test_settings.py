@@ -18,7 +18,7 @@ def text(line: str) -> str:
 
 
 def read(line: str) -> ReorderConfig:
-    return parse(text(line)).stream("pitch").reorder
+    return parse(text(line)).streams["pitch"].reorder
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ KINDS: dict[str, Any] = {
 
 def added(kind: str, **settings: Any) -> Windows:
     ordered = settings.pop("ordered", True)
-    config = window_query("q", kind, COUNT, correct_for_ns=NEVER, **KINDS[kind], **settings)
+    config = window_query("q", kind, COUNT, changes_for_ns=NEVER, **KINDS[kind], **settings)
     operator = Windows("default", config, ordered=ordered, announced=settings.get("early_ns") != 7)
     operator.restore({}, ())
     return operator

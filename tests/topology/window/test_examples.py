@@ -110,7 +110,7 @@ def test_what_comes_after_the_final_word_is_counted() -> None:
 
 
 def test_after_correct_for_the_word_is_final_though_something_is_missing() -> None:
-    operator = windows("tumbling", ms=10, correct_for_ns=50 * MS, finals=True)
+    operator = windows("tumbling", ms=10, changes_for_ns=50 * MS, finals=True)
     results = results_of(
         operator,
         v("a", 0, 1, 5),

@@ -49,8 +49,13 @@ def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
     finals = 0
     for seed in SEEDS:
         known = ("a", "b", "c")
-        config = MergeConfig(max_wait_ns=10 * MS, idle_after_ns=30 * MS, expected_sources=known)
-        merge = Merge("default", config, heartbeat_ns=5 * MS)
+        config = MergeConfig(
+            max_wait_ns=10 * MS,
+            idle_after_ns=30 * MS,
+            expected_sources=known,
+            heartbeat_ns=5 * MS,
+        )
+        merge = Merge("default", config)
         operator = windows("tumbling", ms=10, outputs=COUNT, finals=True)
         final: set[int] = set()
         for one in waking(Random(seed)):
@@ -77,7 +82,7 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
     expired = 0
     for seed in SEEDS:
         rng = Random(seed)
-        config = config_of("session", keyed=False, correct_for_ns=30 * MS)
+        config = config_of("session", keyed=False, changes_for_ns=30 * MS)
         events = sorted_events(rng, 80)
         stream = disordered(rng, copies(events), late=0.3)
         operator = Windows("default", config)

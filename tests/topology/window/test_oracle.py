@@ -89,7 +89,7 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
         pytest.skip("what is full is over, wherever W is, and a late event moves those behind it")
     for seed in seeds_of_today(20):
         rng = Random(seed)
-        lasting = {"correct_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
+        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
         config = config_of(kind, keyed=seed % 2 == 0, finals=finals, **lasting)
         stream = disordered(rng, sorted_events(rng, 40), late=rng.choice((0.1, 0.4)))
         operator, results = Windows("default", config), list[Any]()

@@ -74,7 +74,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowSettings:
-    known = {"new_source_allowance_ns": 20 * MS, "correct_for_ns": 300 * MS, **KINDS[kind]}
+    known = {"new_source_allowance_ns": 20 * MS, "changes_for_ns": 300 * MS, **KINDS[kind]}
     return window_query("q", outputs=outputs, key=("key",) if keyed else None, **known)
 
 

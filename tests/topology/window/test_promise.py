@@ -71,7 +71,7 @@ def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
 
 def test_of_accepted_events_merge_alone_confirms_what_the_target_closes() -> None:
     """A number that MERGE knows to be missing may belong to the window."""
-    operator = windows(finals=True, correct_for_ns=0)
+    operator = windows(finals=True, changes_for_ns=0)
     rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
     mark = heard("b", 12, 21)
     mark.kind = PASSED
@@ -178,7 +178,7 @@ def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int
 
 def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
     """Windows that nobody sees are not gone through one by one."""
-    operator = windows(quality=QUALITY.model_copy(update={"max_sources": 10}), correct_for_ns=0)
+    operator = windows(quality=QUALITY.model_copy(update={"max_sources": 10}), changes_for_ns=0)
     old = Event("default", "old", 0, 0, 7, START)
     old.value = {}
     results = rendered(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))

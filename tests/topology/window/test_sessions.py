@@ -122,7 +122,7 @@ def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
     retracted = 0
     for seed in seeds_of_today(30):
         rng = Random(seed)
-        lasting = {"correct_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
+        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
         config = config_of("session", keyed=seed % 2 == 0, **lasting, **UNSURE[how])
         stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))
         is_ordered = how != "unmerged"
@@ -171,7 +171,7 @@ def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -
     reopened = 0
     for seed in seeds_of_today(30):
         rng = Random(seed)
-        lasting = {"correct_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
+        lasting = {"changes_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
         settings = {**lasting, **UNSURE[how], "early_ns": rng.choice((5, 20)) * MS}
         config = config_of("session", keyed=seed % 2 == 0, **settings)
         stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))

@@ -32,6 +32,7 @@ from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.run import Run
+from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import And, Edge, Expr, Item, Matches, Query, Same, Seq, Strategy
 
@@ -171,7 +172,8 @@ def test_beside_other_queries_too(part: int) -> None:
 
 def operator_of(queries: list[Compiled], *, is_plain: bool, ordered: bool) -> Pattern:
     engine = Engine(queries, is_plain=is_plain, max_partitions=2, max_retained=15)
-    return Pattern(engine, 8, new_source_allowance_ns=2, ordered=ordered)
+    settings = PatternSettings(changes_for_ns=8, new_source_allowance_ns=2)
+    return Pattern(engine, {"": settings}, ordered=ordered)
 
 
 def input_of(rng: Random, *, ordered: bool) -> list[Event]:
