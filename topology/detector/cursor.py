@@ -24,9 +24,9 @@ from topology.detector.detector import (
     Stopped,
     results_of,
 )
-from topology.detector.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.detector.values import NotAValue, glance, is_text, same, size_of
-from topology.model.kept import INT, Shape
+from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
+from topology.detector.values import VALUE, NotAValue, glance, is_text, same, size_of
+from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import text_of
@@ -75,6 +75,20 @@ class DetectorOutput(NamedTuple):
             and same(self.values, other.values)
         )
 
+
+OUTPUT: Final = record(
+    DetectorOutput,
+    id=TEXT,
+    cause=KEY,
+    number=INT,
+    values=VALUE,
+    start_ns=BIG,
+    end_ns=BIG,
+    members=list_of(record(Member, alias=TEXT, source=TEXT, epoch=INT, seq=INT, ref_time_ns=INT)),
+    last=FLAG,
+    unsure=FLAG,
+    is_own=FLAG,
+)
 
 COUNTED: Final = (
     "processed", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed",

@@ -24,7 +24,7 @@ from topology.answer.load_model import LoadModel
 from topology.answer.rules import SPECULATE
 from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import Detecting
-from topology.detector.result_event import UpstreamQuery, of_emission
+from topology.detector.result_event import UpstreamQuery, of_edit
 from topology.model.event import Event
 from topology.model.instant import InstantOperator
 from topology.model.outcome import Step
@@ -79,9 +79,9 @@ class Levels(InstantOperator):
     def _pass_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
         if readers:
-            for emission in member.unit.take_emissions():
+            for edit in member.unit.take_edits():
                 for reader, reading in readers:
-                    reader.read_result(of_emission(emission, reading))
+                    reader.read_result(of_edit(edit, reading))
 
     def _finish(self, step: Step) -> None:
         for member in self.members:

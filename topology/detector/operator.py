@@ -46,8 +46,7 @@ from topology.detector.item import (
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.result_event import SAVED_EVENT, ResultEvent, of_result
-from topology.detector.result_log import ResultLog
+from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, of_result
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import LATE, REFUSED, UNIT, Unit

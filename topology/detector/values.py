@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from topology.detector.item import Seen
 from topology.detector.shapes import made, shape_of
+from topology.model.kept import ValueKind, Written
 from topology.model.operator import Plain
 
 Classes = Mapping[str, type]
@@ -265,6 +266,22 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
             return kind(*parts)
         return made(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
     return _GROUP_OF[tag]([unpacked(each, classes) for each in plain[1:]])
+
+
+class SavedValue(ValueKind):
+    """The kind of values that consist of no objects of a user's classes."""
+
+    def dump(self, value: Any) -> Plain:
+        return packed(value, {})
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        try:
+            return unpacked(plain, {})
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise self.refusal(plain) from wrong
+
+
+VALUE: Final = SavedValue("value", is_plain=False)
 
 
 def size_of(value: Any, at_most: int) -> int:

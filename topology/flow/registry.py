@@ -50,7 +50,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=2),
     OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
     OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),
-    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=2),
+    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=3),
 )
 
 
