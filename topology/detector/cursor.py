@@ -25,11 +25,11 @@ from topology.detector.detector import (
     results_of,
 )
 from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.detector.values import VALUE, NotAValue, glance, is_text, same, size_of
+from topology.detector.values import VALUE, NotAValue, glance, same, size_of
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
-from topology.query.numbers import text_of
+from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4
 """What taking a late event in by `correct` is reckoned to cost, in steps."""

@@ -15,7 +15,7 @@ the confidence, which is that of the last emission: W, what is late and what is 
 A query may read the results of others instead of the stream's events, or besides
 (`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):
 the wait of a chain is that of its slowest member, not the sum. What changed below changes its
-events, and what was read of these is read again; what comes out alike goes no further (`levels`).
+events, and what was read of these is read again; what comes out alike goes no further (`queries`).
 
 All is decided when its instant is over. What the work costs is counted, not measured (`load`);
 it decides only how early results are emitted. A detector that is not deterministic (`cursor`)
@@ -56,7 +56,7 @@ from topology.model.operator import Changes, Figure, Figures, Plain, State, tota
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.query.fields import Decode, KeyTexts
+from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
@@ -131,7 +131,6 @@ class Detecting(KeepingQuery):
         inputs: Inputs = STREAM_ALONE,
         *,
         functions_digest: str = "",
-        decode: Decode = read_payload,
     ) -> None:
         begun = fingerprint(query, inputs)
         super().__init__(query.name, begun + functions_digest.encode())
@@ -139,7 +138,6 @@ class Detecting(KeepingQuery):
         self.inputs = inputs
         self._behaviour = behaviour
         self._types = behaviour.types
-        self._decode = decode
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
@@ -159,7 +157,6 @@ class Detecting(KeepingQuery):
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in inputs.reads}
         self._results = ResultLog(RESULT)
-        self._overhears = any(not each.level for each in inputs.reads)
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
         self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
@@ -176,6 +173,7 @@ class Detecting(KeepingQuery):
         self.emitter.settled_ns = self._frontier.watermark_ns - self.inputs.lag_ns
 
     def on_end(self, now_ns: int) -> Step:
+        """End by itself, as in `Levels.on_end`."""
         step = self.on_time(now_ns)
         self.end_at(self.last_ns, step)
         return step
@@ -205,10 +203,8 @@ class Detecting(KeepingQuery):
             self._frontier.hear(event)
         elif event.kind == REJECTED:
             self._reject(event)
-        elif event.kind == FOUND:
-            reading = self._readings.get(event.value.query)
-            if reading is None:
-                return
+        elif event.kind == FOUND and event.value.query in self._readings:
+            reading = self._readings[event.value.query]
             self._received.append(of_result(event.value, reading))
         else:
             return
@@ -218,7 +214,7 @@ class Detecting(KeepingQuery):
         is_read = self.inputs.reads_stream and event.kind == DATA
         if not is_read or (self._types and event.type not in self._types):
             return
-        payload = self._decode(event.value)
+        payload = read_payload(event.value)
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
@@ -233,7 +229,7 @@ class Detecting(KeepingQuery):
             self._left_out[word] += 1
 
     def _reject(self, event: Event) -> None:
-        key = self._keys.of(self._decode(event.value), self._key_path)
+        key = self._keys.of(read_payload(event.value), self._key_path)
         if key is not None:
             self.unit.remove(key, key_of(event))
 

@@ -26,6 +26,7 @@ from topology.detector.item import Seen
 from topology.detector.shapes import made, shape_of
 from topology.model.kept import ValueKind, Written
 from topology.model.operator import Plain
+from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]
 """By name."""
@@ -323,17 +324,6 @@ def _blocks_of(value: Any) -> int:
     if kind is int:
         return int(value.bit_length()) // _BLOCK_BITS
     return len(value) // BLOCK if kind is bytes else 0
-
-
-def is_text(value: str) -> bool:
-    """UTF-8 can carry it: it has no half of a pair of surrogates."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def glance(value: Any, classes: Classes) -> int:
