@@ -5,10 +5,10 @@ the same answer in all of them. Time is the arrival clock of what comes in, one 
 stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
 on where nothing comes. When that happens is defined in `topology.flow.batches`.
 
-Streams that nothing ties together (`groups`) may run apart, each group in a replay of its own, and
-say what they say side by side. Such a replay gets what concerns its streams, and all clock samples;
-at the end it gets the last arrival of the whole input (`on_others`). A record that names no stream
-of the topology is dead and concerns none of them: a replay of no streams reports it.
+Streams that nothing ties together (`registry.groups`) may run apart, each group in a replay of its
+own, and say what they say side by side. Such a replay gets what concerns its streams, and all clock
+samples; at the end it gets the last arrival of the whole input (`on_others`). A record that names
+no stream of the topology is dead and concerns none of them: a replay of no streams reports it.
 
 What has been heard about clocks is kept as far as events may still ask for it
 (`topology.flow.heard`).
@@ -150,11 +150,3 @@ class Replay:
         if self.now_ns is not None and now_ns < self.now_ns:
             raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
         self.now_ns = now_ns
-
-
-def groups(topology: Topology) -> list[list[str]]:
-    """The streams that joins tie together, each group and the groups in the order of the file."""
-    found: dict[str, list[str]] = {}
-    for stream in topology.streams:
-        found.setdefault(topology.partition_name_of(stream), []).append(stream)
-    return list(found.values())

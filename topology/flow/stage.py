@@ -35,7 +35,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.node import BATCH, END, TIME
-from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
+from topology.flow.registry import ALIGN_PLACE, graph_of, groups, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
 from topology.model.operator import Figures, Plain
@@ -75,10 +75,8 @@ class Stage(Composite):
         self.streams = list(topology.streams if streams is None else streams)
         """Those that can occur here."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
-        groups: dict[str, list[str]] = {}
-        for stream in self.streams:
-            groups.setdefault(topology.partition_name_of(stream), []).append(stream)
-        self._groups = {stream: group for group in groups.values() for stream in group}
+        tied = groups(topology, self.streams)
+        self._groups = {stream: group for group in tied for stream in group}
         """With which streams each is joined, itself among them."""
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
@@ -89,6 +87,7 @@ class Stage(Composite):
         self._keeps_moved = False
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
+        self._in_front: list[CompositePart] = []
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
@@ -97,14 +96,12 @@ class Stage(Composite):
                 ALIGN_PLACE,
                 max(merge.max_queued_bytes for merge in merges),
             )
-        self._in_front: list[CompositePart] = []
-        if self.alignment is not None:
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
         """By stream the parts that may hold its events, each with its places, and all of these."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
-        if len(groups) == 1:
+        if len(tied) == 1:
             self.begin(self.streams)
 
     def begin(self, streams: Iterable[str]) -> None:
@@ -119,8 +116,9 @@ class Stage(Composite):
             self._table,
             begins_ordered=self._begins_ordered,
         )
-        ahead = [each.detectors for each in part.nodes if each.reads_accepted]
-        self._ahead += [each for each in ahead if each is not None]
+        self._ahead += [
+            each.detectors for each in part.nodes if each.reads_accepted and each.detectors
+        ]
         if self._begins_amid:
             _begin_amid(part, self._begins_amid)
         self._graph.add(part, self._order)
