@@ -309,10 +309,7 @@ def _inside(value: Any) -> Iterable[Any]:
         return [*value.keys(), *value.values()]
     if kind in _GROUPS:
         return value  # type: ignore[no-any-return]
-    shape = shape_of(kind)
-    if shape.is_named(value):
-        return value  # type: ignore[no-any-return]
-    return shape.inside(value).values() if shape.is_object else ()
+    return shape_of(kind).parts(value) or ()
 
 
 def _blocks_of(value: Any) -> int:
@@ -364,15 +361,9 @@ def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
         return [*value] if len(value) <= room else []
     if kind is Seen:
         return []
-    shape = shape_of(kind)
-    is_named = shape.is_named(value)
-    if not (shape.is_member or shape.is_object or is_named):
+    inside = shape_of(kind).parts(value)
+    if inside is None or classes.get(kind.__name__) is not kind:
         return None
-    if classes.get(kind.__name__) is not kind:
-        return None
-    if shape.is_member:
-        return []
-    inside: Any = value if is_named else shape.inside(value).values()
     return [*inside] if len(inside) <= room else []
 
 

@@ -71,6 +71,8 @@ class Stage(Composite):
     ) -> None:
         self._topology = topology
         self._operators = operators
+        self.waiting_places = waiting_places(operators)
+        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
         self._table = table
         self.streams = list(topology.streams if streams is None else streams)
         """Those that can occur here."""
@@ -81,7 +83,9 @@ class Stage(Composite):
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
-        self._ahead: list[DetectorQueries] = []
+        self.reading_ahead: list[DetectorQueries] = []
+        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
+        The list grows as streams begin."""
         self._begins_amid = 0
         self._moved: list[Event] = []
         self._keeps_moved = False
@@ -116,7 +120,7 @@ class Stage(Composite):
             self._table,
             begins_ordered=self._begins_ordered,
         )
-        self._ahead += [
+        self.reading_ahead += [
             each.detectors for each in part.nodes if each.reads_accepted and each.detectors
         ]
         if self._begins_amid:
@@ -232,11 +236,6 @@ class Stage(Composite):
 
     # -- for people and drivers --------------------------------------------------------------------
 
-    def reading_ahead(self) -> list[DetectorQueries]:
-        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
-        The list grows as streams begin."""
-        return self._ahead
-
     def figures_of(self, stream: str) -> Figures:
         """Those of its operators, which begin if they have not."""
         self.begin([stream])
@@ -286,11 +285,6 @@ class Stage(Composite):
         """For whoever keeps them himself. Not behind an alignment."""
         assert self.alignment is None, "who reads a topic reads held events there again"
         return [twin(event) for event in self.held()]
-
-    @property
-    def waiting_places(self) -> int:
-        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
-        return waiting_places(self._operators)
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
