@@ -36,7 +36,7 @@ from topology.query.queries import KeepingQueries
 
 
 class Levels(InstantOperator):
-    """Detectors that hang together: `members`, each behind those that it reads."""
+    """Detectors that hang together, or a single one: `members`, each behind those that it reads."""
 
     def __init__(self, members: Sequence[Detecting]) -> None:
         super().__init__()
@@ -70,15 +70,15 @@ class Levels(InstantOperator):
 
     def _take(self, event: Event, step: Step) -> None:
         for member in self.members:
-            if member.hear(event, self._now_ns, step):
+            if member.hear(event):
                 self._instant_open = True
 
     def _decide(self, step: Step) -> None:
         for member in self.members:
-            below = self._below[member.name]
-            limit = min([each.unit.reached for each in below], default=BEHIND_ALL)
-            hold = min([each.holds for each in below], default=BEHIND_ALL)
-            member.decide(self._now_ns, limit, hold, step)
+            limit = hold = BEHIND_ALL
+            for each in self._below[member.name]:
+                limit, hold = min(limit, each.unit.reached), min(hold, each.holds)
+            member.decide(self._now_ns, limit, hold)
             self._pass_on(member)
 
     def _pass_on(self, member: Detecting) -> None:
@@ -100,9 +100,9 @@ class Levels(InstantOperator):
         self._instant_open = any(is_open for _, is_open in stood)
 
 
-def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
-    """Return each by itself, or those that hang together as one, at the place of the first of them.
-    All that read ahead hang together."""
+def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
+    """Return those that hang together as one, at the place of the first of them. All that read
+    ahead hang together."""
     group_of = {each.name: each.name for each in detecting}
     ties = [[each.name, *(read.query for read in each.inputs.reads)] for each in detecting]
     for tie in (*ties, [each.name for each in detecting if each.query.answer == SPECULATE]):
@@ -111,10 +111,7 @@ def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
     groups: dict[str, list[Detecting]] = {}
     for each in detecting:
         groups.setdefault(group_of[each.name], []).append(each)
-    return [
-        Levels(sorted(group, key=_level)) if len(group) > 1 else group[0]
-        for group in groups.values()
-    ]
+    return [Levels(sorted(group, key=_level)) for group in groups.values()]
 
 
 def _level(detecting: Detecting) -> int:
@@ -126,7 +123,8 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
         super().__init__(detecting, position)
-        self._runners[:] = levels_of(detecting)
+        self._levels = levels_of(detecting)
+        self._runners[:] = self._levels
         self._listens = {each.query for query in detecting for each in query.inputs.reads}
         self._read_events: list[Event] = []
 
@@ -167,6 +165,5 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
-        for each in self._runners:
-            if isinstance(each, Levels):
-                each.restored()
+        for each in self._levels:
+            each.restored()

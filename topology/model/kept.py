@@ -198,20 +198,22 @@ class RecordKind(ValueKind):
         parts = [kind.name for kind in kinds]
         if names:
             parts = [f"{name}:{part}" for name, part in zip(names, parts, strict=True)]
-        is_flat = all(kind.is_plain for kind in kinds)
-        super().__init__(f"({' '.join(parts)})", is_plain=is_flat and not names)
+        self._dumped = [(at, kind.dump) for at, kind in enumerate(kinds) if not kind.is_plain]
+        super().__init__(f"({' '.join(parts)})", is_plain=not self._dumped and not names)
         self._make = make
         self._kinds = list(kinds)
         self._types = tuple([kind.exact for kind in kinds])
         self._values = values_of(names) if names else None
         """Codecs carry tuples, but none of a class of its own."""
-        self._is_flat = is_flat
 
     def dump(self, value: Any) -> Plain:
         values = value if self._values is None else self._values(value)
-        if self._is_flat:
+        if not self._dumped:
             return values
-        return [kind.dump(one) for kind, one in zip(self._kinds, values, strict=True)]
+        row = list(values)
+        for at, dump in self._dumped:
+            row[at] = dump(row[at])
+        return row
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         row = row_of(plain, self, len(self._kinds))
