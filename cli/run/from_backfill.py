@@ -27,8 +27,7 @@ from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE
-from topology.flow.registry import groups
-from topology.flow.replay import SavedReplay
+from topology.flow.replay import SavedReplay, groups
 from topology.flow.share import share_of
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -83,7 +82,7 @@ class Backfilled:
         here = _place(source.topic, source.partition)
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
-        for number, group in enumerate(groups(self._topology, self._topology.streams)):
+        for number, group in enumerate(groups(self._topology)):
             lies = Lying(self, arrangement, here, group)
             if not lies.streams:
                 continue
@@ -95,9 +94,7 @@ class Backfilled:
                 saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
         if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
             # Those of the last instant that concern no stream; nobody knows where they lay.
-            last = _state_of(
-                self._states.get(len(groups(self._topology, self._topology.streams)))
-            ).waiting
+            last = _state_of(self._states.get(len(groups(self._topology)))).waiting
             waiting += [each for each in last if isinstance(each, Event | Malformed)]
         next_offset = self._offsets.get(here, -1) + 1 if arrangement.is_first else 0
         return History(saved, waiting, next_offset, self._now_ns)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.config import Topology
-from topology.flow.registry import groups
+from topology.flow.replay import groups
 
 
 class Groups:
     """`streams`: those of each group, in the order of the topology file; none of the last."""
 
     def __init__(self, topology: Topology) -> None:
-        self.streams: Sequence[Sequence[str]] = [*groups(topology, topology.streams), []]
+        self.streams: Sequence[Sequence[str]] = [*groups(topology), []]
         self._of = {stream: at for at, met in enumerate(self.streams) for stream in met}
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from agents.user_functions import bring
 from topology.config import Topology, parse
 from topology.config.chains import patterns_read
-from topology.flow.registry import groups
+from topology.flow.replay import groups
 from topology.spelling.section import key_of
 
 
@@ -79,10 +79,7 @@ def digests(setting: Setting) -> dict[str, str]:
     operators, and of what else changes the answers, by its path in the topology file. A part whose
     meaning is the same has the same digest, however it is spelled."""
     topology = topology_of(setting)
-    parts: dict[str, object] = {
-        "joined streams": groups(topology, topology.streams),
-        OPERATORS: topology.operators,
-    }
+    parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
     for name in type(topology).model_fields:
         value = getattr(topology, name)
         if name in ("streams", "queries"):

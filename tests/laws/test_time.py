@@ -22,8 +22,7 @@ from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
-from topology.flow.registry import groups
-from topology.flow.replay import Replay
+from topology.flow.replay import Replay, groups
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
@@ -84,7 +83,7 @@ def together(topology: Topology, seed: int) -> Step:
     contents = contents_of(topology, seed)
     end_ns = max(each.at_ns for each in contents if not isinstance(each, Sample | Declared))
     whole = Step(end_ns)
-    for streams in [*groups(topology, topology.streams), []]:
+    for streams in [*groups(topology), []]:
         own = [each for each in contents_of(topology, seed) if concerns(each, streams, topology)]
         for step in steps_of(Replay(topology, streams), own, end_ns):
             whole.released += step.released

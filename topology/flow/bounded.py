@@ -36,10 +36,6 @@ PLAIN_CHARS: Final = 30
 BYTES_PER_CHAR: Final = 6
 """At most: JSON has an escape for what is not to be written."""
 
-TABLES: Final = ("values", "low", "high", "expected")
-EVENTS: Final = ("members", "ranges", "joined", "partners")
-"""The fields of a result that hold values, and events."""
-
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
     """What of it is not too large, and what is said of the others."""
@@ -81,27 +77,37 @@ def _last_of(result: Result) -> Member | None:
 
 
 def _empty(result: Result) -> None:
-    for name in ("key", *TABLES, *EVENTS):
-        if hasattr(result, name):
-            setattr(result, name, None if name == "key" else {} if name in TABLES else [])
+    result.values = {}
+    if isinstance(result, WindowResult):
+        result.key, result.low, result.high, result.expected = None, {}, {}, {}
+    elif isinstance(result, MatchSetResult):
+        result.key, result.ranges, result.joined = None, [], []
+    elif isinstance(result, MatchResult):
+        result.key, result.members = None, []
+    elif isinstance(result, JoinResult):
+        result.key, result.partners = None, []
 
 
 def _chars(result: Result) -> int:
-    """Return as many as its line has, or more."""
+    """As many as its line has, or more."""
     size = 2 * HEAD_CHARS + len(result.stream) + len(result.query) + _of_values(result.values)
     if isinstance(result, WindowResult):
+        size += _of_value(result.key)
         for values in (result.low, result.high, result.expected):
             size += _of_values(values)
     elif isinstance(result, MatchSetResult):
+        size += _of_value(result.key)
         for each in (*result.ranges, *result.joined):
             size += 2 * HEAD_CHARS + len(each.first.source) + len(each.last.source)
     elif isinstance(result, MatchResult):
+        size += _of_value(result.key)
         for member in result.members:
             size += HEAD_CHARS + len(member.source)
     elif isinstance(result, JoinResult):
+        size += _of_value(result.key)
         for partner in result.partners:
             size += HEAD_CHARS + len(partner.source) + len(partner.stream)
-    return size + _of_value(getattr(result, "key", None))
+    return size
 
 
 def _of_values(values: dict[str, Any]) -> int:

@@ -139,7 +139,7 @@ def graph_of(
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
 
-def groups(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
+def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
     """Return these streams by what joins tie together, the groups in the order of the first."""
     found: dict[str, list[str]] = {}
     for stream in streams:
@@ -150,7 +150,7 @@ def groups(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
 def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
     """Return the groups in which all streams of a join are."""
     joins = topology.joined_streams
-    return [met for met in groups(topology, streams) if any(each <= {*met} for each in joins)]
+    return [met for met in tied(topology, streams) if any(each <= {*met} for each in joins)]
 
 
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:

@@ -5,7 +5,7 @@ the same answer in all of them. Time is the arrival clock of what comes in, one 
 stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
 on where nothing comes. When that happens is defined in `topology.flow.batches`.
 
-Streams that nothing ties together (`registry.groups`) may run apart, each group in a replay of its
+Streams that nothing ties together (`groups`) may run apart, each group in a replay of its
 own, and say what they say side by side. Such a replay gets what concerns its streams, and all clock
 samples; at the end it gets the last arrival of the whole input (`on_others`). A record that names
 no stream of the topology is dead and concerns none of them: a replay of no streams reports it.
@@ -24,6 +24,7 @@ from typing import NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.flow.heard import Heard
+from topology.flow.registry import tied
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
 from topology.model.operator import Changes, Figures, State
@@ -150,3 +151,8 @@ class Replay:
         if self.now_ns is not None and now_ns < self.now_ns:
             raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
         self.now_ns = now_ns
+
+
+def groups(topology: Topology) -> list[list[str]]:
+    """Return the streams that joins tie together, the groups in the order of the file."""
+    return tied(topology, topology.streams)

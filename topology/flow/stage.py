@@ -35,7 +35,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.node import BATCH, END, TIME
-from topology.flow.registry import ALIGN_PLACE, graph_of, groups, waiting_places
+from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
 from topology.model.operator import Figures, Plain
@@ -77,8 +77,8 @@ class Stage(Composite):
         self.streams = list(topology.streams if streams is None else streams)
         """Those that can occur here."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
-        tied = groups(topology, self.streams)
-        self._groups = {stream: group for group in tied for stream in group}
+        groups = tied(topology, self.streams)
+        self._groups = {stream: group for group in groups for stream in group}
         """With which streams each is joined, itself among them."""
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
@@ -105,7 +105,7 @@ class Stage(Composite):
         """By stream the parts that may hold its events, each with its places, and all of these."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
-        if len(tied) == 1:
+        if len(groups) == 1:
             self.begin(self.streams)
 
     def begin(self, streams: Iterable[str]) -> None:
