@@ -180,8 +180,7 @@ class Cursor:
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
         """Read an event; timers before it have fired."""
         seen = entry.seen
-        unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
-        unsure = unsure or seen.unsure or seen.time_ns < self.high_ns
+        unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
         if seen.time_ns + seen.error_ns > self.high_ns:
             self.high_ns = seen.time_ns + seen.error_ns
         is_begun = self.last != FIRST

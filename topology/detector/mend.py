@@ -83,7 +83,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     behind = log.outs[begun:]
     given = [Emitted(each.end_ns, each.values, place) for place, each in enumerate(behind)]
     before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
-    unsure = seen.unsure or _is_unsure(seen.time_ns, seen.error_ns, before_ns)
+    unsure = seen.unsure or seen.time_ns - seen.error_ns < before_ns
     high_ns = max(before_ns, seen.time_ns + seen.error_ns)
     emitted_now: list[DetectorOutput] = []
     try:
@@ -123,7 +123,7 @@ def _left(
                 return None
             continue
         time_ns = output.cause[0]
-        is_passed = time_ns < NEVER and _is_unsure(time_ns, output.error_ns, high_ns)
+        is_passed = time_ns < NEVER and time_ns - output.error_ns < high_ns
         unsure = output.unsure or is_passed
         if now is was and unsure == output.unsure:
             left.append(output)
@@ -131,7 +131,3 @@ def _left(
             values: dict[str, Any] = plain(now.values)
             left.append(output._replace(values=values, unsure=unsure))
     return left
-
-
-def _is_unsure(time_ns: int, error_ns: int, high_ns: int) -> bool:
-    return time_ns < high_ns or (error_ns > 0 and time_ns - error_ns < high_ns)
