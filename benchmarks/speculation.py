@@ -197,7 +197,7 @@ class Level:
         log = self.unit.logs.get("")
         if log is None:
             return confirmed_ns
-        state = log.live.state if not isinstance(log.base.state, tuple) else log.base.state
+        state = (log.base or log.live).state
         stamps: list[int] = [stamp_ns - 1 for _, stamp_ns, _ in state[1]]
         return min(confirmed_ns, *stamps) if stamps else confirmed_ns
 

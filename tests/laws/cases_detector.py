@@ -97,7 +97,7 @@ def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     """One that reads two others, and one above, that reads this one, one of the two, and all."""
     below = operator_of(answer, is_ahead=is_ahead)
     queries = below.nodes[-1].operator if is_ahead else below
-    detecting = list(queries._detecting)
+    detecting = list(queries._queries)
     reads = (UpstreamQuery("q", "q", 1, is_keyed=True), UpstreamQuery("other", "other", 1))
     of_pairs = Inputs(is_ahead, reads, reads_stream=False)
     of_all = Inputs(is_ahead, (reads[0], UpstreamQuery("pairs", "pairs", 2)))

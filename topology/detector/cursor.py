@@ -24,12 +24,12 @@ from topology.detector.detector import (
     Stopped,
     results_of,
 )
-from topology.detector.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.detector.values import NotAValue, glance, is_text, same, size_of
-from topology.model.kept import INT, Shape
+from topology.detector.item import FIRST, KEY, LAST, TIMER, Key, LogEntry, Seen, timer_at
+from topology.detector.values import VALUE, NotAValue, glance, same, size_of
+from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, record
 from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
-from topology.query.numbers import text_of
+from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4
 """What taking a late event in by `correct` is reckoned to cost, in steps."""
@@ -75,6 +75,20 @@ class DetectorOutput(NamedTuple):
             and same(self.values, other.values)
         )
 
+
+OUTPUT: Final = record(
+    DetectorOutput,
+    id=TEXT,
+    cause=KEY,
+    number=INT,
+    values=VALUE,
+    start_ns=BIG,
+    end_ns=BIG,
+    members=list_of(record(Member, alias=TEXT, source=TEXT, epoch=INT, seq=INT, ref_time_ns=INT)),
+    last=FLAG,
+    unsure=FLAG,
+    is_own=FLAG,
+)
 
 COUNTED: Final = (
     "processed", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed",
@@ -166,8 +180,7 @@ class Cursor:
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
         """Read an event; timers before it have fired."""
         seen = entry.seen
-        unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
-        unsure = unsure or seen.unsure or seen.time_ns < self.high_ns
+        unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
         if seen.time_ns + seen.error_ns > self.high_ns:
             self.high_ns = seen.time_ns + seen.error_ns
         is_begun = self.last != FIRST

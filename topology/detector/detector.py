@@ -126,9 +126,9 @@ class Behaviour:
         self.is_cheap = make is None
         self.has_end = detector.end is not None
         self.corrects = detector.correct is not None
-        self.deadline: Callable[..., Any] = _or_nothing(detector.deadline)
-        self.end: Callable[..., Any] = _or_nothing(detector.end)
-        self.correct: Callable[..., Any] = _or_nothing(detector.correct)
+        self.deadline: Callable[..., Any] = detector.deadline or _nothing
+        self.end: Callable[..., Any] = detector.end or _nothing
+        self.correct: Callable[..., Any] = detector.correct or _nothing
 
     def initial(self) -> Any:
         return self._detector.initial if self._make is None else self._make()
@@ -160,10 +160,6 @@ class Behaviour:
             return unpacked(plain, self.classes)
         except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
             return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
-
-
-def _or_nothing(call: Callable[..., Any] | None) -> Callable[..., Any]:
-    return _nothing if call is None else call
 
 
 def _nothing(*_: Any) -> None:

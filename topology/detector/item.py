@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, INT, TEXT, packed, tuple_of, unpacked
-from topology.model.operator import NEVER, Plain
+from topology.model.kept import BIG, INT, TEXT, tuple_of
+from topology.model.operator import NEVER
 
 Key = tuple[int, int, str, int, int]
 
@@ -31,15 +31,6 @@ BEHIND_ALL: Final[Key] = (NEVER + 1, TIMER, "", 0, 0)
 
 def key_of(event: Event) -> Key:
     return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq)
-
-
-def dump_key(key: Key) -> Plain:
-    return [packed(key[0]), *key[1:]]
-
-
-def load_key(plain: Plain) -> Key:
-    time_ns, kind, source, epoch, seq = plain
-    return (unpacked(time_ns), kind, source, epoch, seq)
 
 
 def timer_at(time_ns: int) -> Key:

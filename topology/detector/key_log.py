@@ -13,6 +13,11 @@
 Every output has the key of its item, its *cause*; of an id the output with the largest cause is
 current. One that is confirmed stays as the id's *floor* while the id may still change.
 
+Its state is that at C, and the results that may change. Events are not in it; they are held, and
+put again. What was read of them is read again at a restart and gives what it gave before. Where
+some of it has no checkpoint, the state says so (`_runs`). So what comes late is then read again
+from the same place.
+
 Cost: an event in order, one step and, behind C, a checkpoint each `spacing` entries; one out of
 order, besides, as many steps as were read behind it, at most. Memory: the entries behind C, their
 checkpoints, and the ids that may change.
@@ -21,16 +26,29 @@ checkpoints, and the ids that may change.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from topology.detector.checkpoints import EACH, Base, Checkpoints, runs_of
-from topology.detector.cursor import Counts, Cursor, DetectorOutput, by_cause
-from topology.detector.detector import Behaviour, Stopped
-from topology.detector.item import ABSENT, TIMER, UNREAD, Key, LogEntry, entry_key
+from topology.detector.cursor import OUTPUT, Counts, Cursor, DetectorOutput, by_cause
+from topology.detector.detector import STOPPED, Behaviour, Stopped
+from topology.detector.item import ABSENT, KEY, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.detector.result_event import Edit
-from topology.detector.values import same
-from topology.model.operator import NEVER
+from topology.detector.values import NotAValue, same
+from topology.model.kept import (
+    BIG,
+    FLAG,
+    INT,
+    PLAIN,
+    TEXT,
+    ValueKind,
+    Written,
+    list_of,
+    optional,
+    tuple_of,
+)
+from topology.model.operator import NEVER, Plain
 from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 
@@ -43,73 +61,64 @@ CONFLICT: Final = "conflicts"
 
 MAX_SPACING: Final = 4_096
 
+_SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
+_LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
 
+
+class Checkpoint(NamedTuple):
+    """A frozen state, and what a cursor that goes on from it begins with."""
+
+    state: Any
+    high_ns: int
+    last: Key
+    ticks: int = 0
+    due_ns: int = NEVER
+
+
+@dataclass(slots=True, eq=False)
 class KeyLog:
-    """`text` and `key`: of the log. `outs` are those behind C, by cause. `shown`: what was emitted
-    of ids that may change (topology.query.results), `pending` those of which something may have
-    changed since. `let_go`: events that were confirmed; who asks, empties it. `edits`: None, or
-    what is emitted and no longer emitted, for others to read."""
+    """The log of one key.
 
-    __slots__ = (
-        "_behaviour",
-        "_counts",
-        "_ids",
-        "_of_id",
-        "_since",
-        "base",
-        "begun_with",
-        "converges",
-        "dirty",
-        "edits",
-        "entries",
-        "floor",
-        "is_changed",
-        "is_thin",
-        "let_go",
-        "live",
-        "outs",
-        "pending",
-        "read",
-        "shown",
-        "spacing",
-        "text",
-    )
+    Attributes:
+        text: The key.
+        spacing: Entries from one checkpoint to the next.
+        converges: Whether a replay ends where the state is as before.
+        edits: None, or what is emitted and no longer emitted, for others to read.
+        outs: The outputs behind C, by cause.
+        shown: What was emitted of ids that may change (topology.query.results).
+        pending: Ids of which something may have changed since it was emitted.
+        let_go: Events that were confirmed. Its reader empties it.
+        is_changed: Something was taken out of what was read, or replaced there.
+        is_thin: What was read may lack checkpoints.
+    """
 
-    def __init__(self, text: str, behaviour: Behaviour, ids: ResultIds, counts: Counts) -> None:
-        self.text = text
-        self._behaviour = behaviour
-        self._ids = ids
-        self._counts = counts
-        self.entries: list[LogEntry] = []
-        self.read = 0
-        self.live = Cursor(behaviour, ids, counts, behaviour.initial())
-        self.base = Base()
-        self.dirty: list[Key] = []
-        self.outs: list[DetectorOutput] = []
-        self._of_id: dict[str, list[DetectorOutput]] = {}
-        self.floor: dict[str, DetectorOutput] = {}
-        self.shown: dict[str, Current] = {}
-        self.pending: dict[str, None] = {}
-        self.let_go: list[LogEntry] = []
-        self.spacing = 1
-        self.converges = True
-        self.edits: list[Edit] | None = None
-        self.is_changed = False
-        """Something was taken out of what was read, or replaced there."""
-        self._since = 0
-        self.is_thin = False
-        """What was read may lack checkpoints."""
-        self.begun_with = EACH
-        """Those of before a restart, until they are there again."""
+    text: str
+    _behaviour: Behaviour
+    _ids: ResultIds
+    _counts: Counts
+    spacing: int = 1
+    converges: bool = True
+    edits: list[Edit] | None = None
+    live: Cursor = field(init=False)
+    base: Checkpoint | None = None
+    entries: list[LogEntry] = field(default_factory=list)
+    read: int = 0
+    dirty: list[Key] = field(default_factory=list)
+    outs: list[DetectorOutput] = field(default_factory=list)
+    floor: dict[str, DetectorOutput] = field(default_factory=dict)
+    shown: dict[str, Current] = field(default_factory=dict)
+    pending: dict[str, None] = field(default_factory=dict)
+    let_go: list[LogEntry] = field(default_factory=list)
+    is_changed: bool = False
+    is_thin: bool = False
+    _of_id: dict[str, list[DetectorOutput]] = field(default_factory=dict)
+    _since: int = 0
+    """Entries that were read behind the last checkpoint."""
+    _begun_with: list[int] = field(default_factory=list)
+    """The checkpoints of before a restart (`_runs`), until they are there again."""
 
-    def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
-        """A log that was kept: nothing behind C has been read."""
-        self.live = Cursor(self._behaviour, self._ids, self._counts, state, high_ns, last, ticks)
-
-    def note_stop(self, why: str) -> None:
-        """It was kept, and cannot go on."""
-        self._counts.stopped += 1
-        self._counts.why = why
+    def __post_init__(self) -> None:
+        self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -175,20 +184,17 @@ class KeyLog:
             open_ns = self.entries[0].key[0]
         if self.outs:
             open_ns = min(open_ns, self.outs[0].cause[0])
-        return min(open_ns, self.base.due_ns) if self.base.state is not ABSENT else open_ns
+        return open_ns if self.base is None else min(open_ns, self.base.due_ns)
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def advance(self, goal: Key, confirmed: Key) -> dict[str, None]:
-        """Read all before the goal; ids of which something may have changed. No way back is kept
-        for what lies before `confirmed`."""
-        touched: dict[str, None] = {}
+    def advance(self, goal: Key, confirmed: Key) -> None:
+        """Read all before the goal. No way back is kept for what lies before `confirmed`."""
         if self.dirty:
-            self.replay(touched)
-        self._read_on(goal, confirmed, self.spacing, touched)
-        return touched
+            self.replay()
+        self._read_on(goal, confirmed, self.spacing)
 
-    def _read_on(self, goal: Key, confirmed: Key, spacing: int, touched: dict[str, None]) -> None:
+    def _read_on(self, goal: Key, confirmed: Key, spacing: int) -> None:
         live = self.live
         entries = self.entries
         outs: list[DetectorOutput] = []
@@ -196,7 +202,7 @@ class KeyLog:
         while self.read < last and entries[self.read].key < goal:
             entry = entries[self.read]
             is_open = entry.key >= confirmed
-            if is_open and (self.base.state is ABSENT or live.last < confirmed):
+            if is_open and (self.base is None or live.last < confirmed):
                 live.fire(confirmed, outs)
                 self._keep_base()
             live.fire(entry.key, outs)
@@ -210,14 +216,14 @@ class KeyLog:
                 else:
                     self.is_thin = True
         if live.due_ns < goal[0] or (live.due_ns == goal[0] and live.due_ns < NEVER):
-            if self.base.state is ABSENT or live.last < confirmed:
+            if self.base is None or live.last < confirmed:
                 live.fire(min(confirmed, goal), outs)
                 if live.due_ns <= goal[0] and confirmed < goal:
                     self._keep_base()
             live.fire(goal, outs)
         self._counts.processed += live.steps - begun
         if outs:
-            self._add(outs, touched)
+            self._add(outs)
 
     def _keep(self, entry: LogEntry, cursor: Cursor) -> None:
         self._since = 0
@@ -238,26 +244,23 @@ class KeyLog:
         self._counts.checkpoints += 1
 
     def _set_base(self, cursor: Cursor) -> None:
-        base = self.base
-        base.state = self._frozen(cursor)
-        base.high_ns, base.last = cursor.high_ns, cursor.last
-        base.ticks, base.due_ns = cursor.ticks, cursor.due_ns
+        frozen = self._frozen(cursor)
+        self.base = Checkpoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
-    def _cursor_at(self, at: int) -> Cursor:
-        """Behind that entry, which has a checkpoint; -1: at C. For a replay."""
-        self._counts.rollbacks += 1
+    def _checkpoint_at(self, at: int) -> Checkpoint:
+        """Return that behind the entry, which has one; -1: at C."""
         if at >= 0:
-            return self._behind(self.entries[at])
-        base = self.base
-        return self._cursor(base.state, base.high_ns, base.last, base.ticks)
+            entry = self.entries[at]
+            return Checkpoint(entry.after, entry.high_ns, entry.key)
+        assert self.base is not None
+        return self.base
 
-    def _behind(self, entry: LogEntry) -> Cursor:
-        return self._cursor(entry.after, entry.high_ns, entry.key, 0)
-
-    def _cursor(self, frozen: Any, high_ns: int, last: Key, ticks: int) -> Cursor:
-        behaviour, ids, counts = self._behaviour, self._ids, self._counts
-        state = behaviour.thaw(frozen)
-        return Cursor(behaviour, ids, counts, state, high_ns, last, ticks, is_first=False)
+    def _go_back_to(self, it: Checkpoint) -> Cursor:
+        behaviour = self._behaviour
+        state = behaviour.thaw(it.state)
+        return Cursor(
+            behaviour, self._ids, self._counts, state, it.high_ns, it.last, it.ticks, is_first=False
+        )
 
     def _checkpoint_before(self, at: int) -> int:
         at -= 1
@@ -265,8 +268,8 @@ class KeyLog:
             at -= 1
         return at
 
-    def replay(self, touched: dict[str, None]) -> None:
-        """Once for all that is dirty."""
+    def replay(self) -> None:
+        """Read again, once for all that is dirty."""
         dirty = sorted(self.dirty)
         self.dirty = []
         self.is_changed = False
@@ -275,8 +278,9 @@ class KeyLog:
         while done < len(dirty):
             begin = bisect_left(entries, dirty[done], key=entry_key)
             at = self._checkpoint_before(begin)
-            start = entries[at].key if at >= 0 else self.base.last
-            cursor = self._cursor_at(at)
+            start = self._checkpoint_at(at)
+            cursor = self._go_back_to(start)
+            self._counts.rollbacks += 1
             outs: list[DetectorOutput] = []
             converged: Key | None = None
             since = new = 0
@@ -309,7 +313,7 @@ class KeyLog:
                 self.live = cursor
             self._counts.processed += new
             self._counts.replayed += cursor.steps - new
-            self.replace(start, converged, outs, touched)
+            self.replace(start.last, converged, outs)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
         if not self.converges:
@@ -329,121 +333,120 @@ class KeyLog:
                     entry.after = ABSENT
                 is_kept = not is_kept
 
-    def checkpoints(self) -> Checkpoints:
+    def _runs(self) -> list[int]:
+        """Return how many of the entries that were read have a checkpoint, have none, have one, and
+        so on, and at last how many were read behind the last; nothing where each has one."""
         if not self.is_thin:
-            return EACH
-        found = Checkpoints(runs_of(self.entries[: self.read]), self._since)
-        self.is_thin = len(found.runs) > 1 or found.since > 0
-        return found if self.is_thin else EACH
+            return []
+        runs, is_bare = [0], False
+        for entry in self.entries[: self.read]:
+            if entry.high_ns == UNREAD:
+                continue  # It has just come, and is put after those that were read.
+            if (entry.after is ABSENT) != is_bare:
+                is_bare = not is_bare
+                runs.append(0)
+            runs[-1] += 1
+        self.is_thin = len(runs) > 1 or self._since > 0
+        return [*runs, self._since] if self.is_thin else []
 
     def resume(self, goal: Key, confirmed: Key) -> None:
-        """Read again what had been read, with the checkpoints that there were."""
-        begun, at, touched = self.begun_with, 0, dict[str, None]()
-        for run, spacing in zip(begun.runs, cycle((1, NEVER)), strict=False):
+        """Read again what had been read, with the checkpoints that there were, in silence."""
+        begun, at = self._begun_with, 0
+        for run, spacing in zip(begun[:-1], cycle((1, NEVER)), strict=False):
             at += run
             until = min(self.entries[at].key, goal) if at < len(self.entries) else goal
             if run:
-                self._read_on(until, confirmed, spacing, touched)
-        self._read_on(goal, confirmed, 1, touched)
-        if begun.runs:
-            self.is_thin, self._since, self.begun_with = True, begun.since, EACH
+                self._read_on(until, confirmed, spacing)
+        self._read_on(goal, confirmed, 1)
+        self.pending.clear()
+        if begun:
+            self.is_thin, self._since, self._begun_with = True, begun[-1], []
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _add(self, outs: list[DetectorOutput], touched: dict[str, None]) -> None:
+    def _add(self, outs: list[DetectorOutput]) -> None:
         self.outs += outs
         for output in outs:
             self._of_id.setdefault(output.id, []).append(output)
-            touched[output.id] = None
-        if self.edits is not None:
-            self.edits += [Edit(self.text, is_emitted=True, output=each) for each in outs]
+            self.pending[output.id] = None
+        self._note_edits(outs, is_emitted=True)
 
-    def replace(
-        self, start: Key, end: Key | None, outs: list[DetectorOutput], touched: dict[str, None]
-    ) -> None:
-        """Those with a cause in (start, end], or behind start, by these."""
+    def _note_edits(self, outs: list[DetectorOutput], *, is_emitted: bool) -> None:
+        if self.edits is not None:
+            self.edits += [Edit(self.text, is_emitted, each, each.cause[0]) for each in outs]
+
+    def replace(self, start: Key, end: Key | None, outs: list[DetectorOutput]) -> None:
+        """Put these in place of those with a cause in (start, end], or behind start."""
         first = bisect_left(self.outs, (start, NEVER), key=by_cause)
         last = len(self.outs)
         if end is not None:
             last = bisect_left(self.outs, (end, NEVER), key=by_cause)
-        for output in self.outs[first:last]:
-            self._of_id[output.id].remove(output)
-            touched[output.id] = None
-        if self.edits is not None:
-            removed = self.outs[first:last]
-            self.edits += [Edit(self.text, is_emitted=False, output=each) for each in removed]
-            self.edits += [Edit(self.text, is_emitted=True, output=each) for each in outs]
+        removed = self.outs[first:last]
+        self._remove(removed)
+        self._note_edits(removed, is_emitted=False)
+        self._note_edits(outs, is_emitted=True)
         self.outs[first:last] = outs
         for output in outs:
             insort(self._of_id.setdefault(output.id, []), output, key=by_cause)
-            touched[output.id] = None
-        for id_ in touched:
-            if id_ in self._of_id and not self._of_id[id_]:
-                del self._of_id[id_]
+            self.pending[output.id] = None
+
+    def _remove(self, outs: list[DetectorOutput]) -> None:
+        for output in outs:
+            of_id = self._of_id[output.id]
+            of_id.remove(output)
+            if not of_id:
+                del self._of_id[output.id]
+            self.pending[output.id] = None
 
     def current(self, id_: str) -> DetectorOutput | None:
-        """Its current output."""
         found = self._of_id.get(id_)
         return found[-1] if found else self.floor.get(id_)
 
-    def end(self) -> dict[str, None]:
+    def end(self) -> None:
         """Nothing comes any more, all has been read: the timer that is armed fires, once."""
-        touched: dict[str, None] = {}
         outs: list[DetectorOutput] = []
-        if self.base.state is ABSENT:
+        if self.base is None:
             self._keep_base()
         self.live.fire_once(outs)
         self.live.finish(outs)
-        self._add(outs, touched)
-        return touched
+        self._add(outs)
 
     # -- confirming --------------------------------------------------------------------------------
 
-    def confirm(self, until: Key) -> dict[str, DetectorOutput]:
-        """C is there now, all before it has been read: the last output of each id that it has
-        passed, by id."""
+    def confirm(self, until: Key) -> None:
+        """C is there now, and all before it has been read."""
         number = self.read
         if number and self.entries[number - 1].key >= until:
             number = bisect_left(self.entries, until, 0, number, key=entry_key)
-        if self.base.state is not ABSENT:
+        if self.base is not None:
             if number == self.read and self.live.last < until:
-                self.base = Base()
+                self.base = None
             elif number or self.base.due_ns <= until[0]:
-                self._move_base(number, until)
+                self._move_base(self.base, number, until)
         if number:
             self.let_go += self.entries[:number]
             del self.entries[:number]
         self.read -= number
-        passed: dict[str, DetectorOutput] = {}
         if self.outs and self.outs[0].cause < until:
             count = bisect_left(self.outs, (until, -1), key=by_cause)
-            for output in self.outs[:count]:
-                self._of_id[output.id].remove(output)
-                if not self._of_id[output.id]:
-                    del self._of_id[output.id]
-                self.floor[output.id] = output
-                passed[output.id] = output
+            passed = self.outs[:count]
+            self._remove(passed)
+            self.floor |= {output.id: output for output in passed}
             del self.outs[:count]
-        if isinstance(self.base.state, Stopped) and not isinstance(self.live.state, Stopped):
+        stopped = self.base is not None and isinstance(self.base.state, Stopped)
+        if self.base is not None and stopped and not isinstance(self.live.state, Stopped):
             self.dirty.append(self.base.last)  # it was stopped just now: so is what lies behind
-            self.replay(self.pending)
-        return passed
+            self.replay()
 
-    def _move_base(self, number: int, until: Key) -> None:
+    def _move_base(self, base: Checkpoint, number: int, until: Key) -> None:
         """From the last checkpoint before; what is read again has been emitted."""
-        base = self.base
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
         at = self._checkpoint_before(number)
-        if at == number - 1 and at >= 0 and self._behaviour.is_cheap:
-            entry = self.entries[at]
-            self.base.state, self.base.high_ns = entry.after, entry.high_ns
-            self.base.last, self.base.ticks, self.base.due_ns = entry.key, 0, NEVER
-            due_ns = self._behind(entry).due_ns
-            if due_ns > until[0]:
-                self.base.due_ns = due_ns
-                return
-        cursor = self._cursor_at(at)
+        cursor = self._go_back_to(self._checkpoint_at(at))
+        is_there = at == number - 1 and at >= 0 and cursor.due_ns > until[0]
+        if not (is_there and self._behaviour.is_cheap):
+            self._counts.rollbacks += 1
         outs: list[DetectorOutput] = []
         for entry in self.entries[at + 1 : number]:
             if entry.key > cursor.last:  # the base may lie behind it already
@@ -466,3 +469,60 @@ class KeyLog:
     def is_idle(self) -> bool:
         """Nothing is kept but, perhaps, a state."""
         return not (self.entries or self.outs or self.floor or self.shown or self.dirty)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def kept(self) -> tuple[Any, ...]:
+        """Return what of the log is state, at C (`_LOG`)."""
+        at, behaviour = self.base or self.live, self._behaviour
+        try:
+            state = behaviour.pack(at.state)
+        except NotAValue as wrong:
+            state = behaviour.pack(Stopped(f"its state cannot be kept: {wrong}"))
+        shown = [
+            (id_, each.revision, each.live, each.final, _cause_of_buried(each))
+            for id_, each in self.shown.items()
+        ]
+        floor = [*self.floor.values()]
+        return state, at.high_ns, at.last, at.ticks, shown, floor, self._runs()
+
+    def begin_with(self, kept: tuple[Any, ...]) -> None:
+        """Go on from what was kept. Nothing behind C has been read."""
+        packed, high_ns, last, ticks, shown, floor, self._begun_with = kept
+        behaviour, ids, counts = self._behaviour, self._ids, self._counts
+        state = behaviour.unpack(packed)
+        self.live = Cursor(behaviour, ids, counts, state, high_ns, last, ticks)
+        if isinstance(state, Stopped) and packed[0] != STOPPED:
+            counts.stopped += 1
+            counts.why = state.why
+        for id_, revision, live, final, cause in shown:
+            content = None if cause is None else _buried(id_, cause)
+            self.shown[id_] = CurrentResult(content, revision, live=live, final=final)
+        self.floor = {output.id: output for output in floor}
+
+
+def _cause_of_buried(shown: Current) -> Key | None:
+    """Return by which item it comes again, if only by this; None where it is current."""
+    output = shown.content
+    return None if shown.live or output is None or not output.is_own else output.cause
+
+
+def _buried(id_: str, cause: Key) -> DetectorOutput:
+    """Return what is left of an output that was retracted, and which only its item brings back."""
+    return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=True)
+
+
+class SavedLog(ValueKind):
+    """The kind of the log of a key. The events are put into it later."""
+
+    def __init__(self, make: Callable[[str], KeyLog]) -> None:
+        super().__init__(f"log {_LOG.name}", is_plain=False)
+        self._make = make
+
+    def dump(self, value: KeyLog) -> Plain:
+        return _LOG.dump(value.kept())
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeyLog:
+        log = self._make(field)
+        log.begin_with(_LOG.load(plain, written, owner, field))
+        return log

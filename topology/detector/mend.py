@@ -36,33 +36,30 @@ from topology.detector.values import same
 from topology.model.operator import NEVER
 
 
-def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
-    """Take in what is dirty, if that can be done; ids of which something may have changed. What
-    stays dirty is to be read again."""
-    touched: dict[str, None] = {}
+def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
+    """Take in what is dirty, if that can be done. What stays dirty is to be read again."""
     dirty = sorted(log.dirty)
     first = bisect_left(log.entries, dirty[0], key=entry_key)
     if log.is_changed or log.read - first <= CORRECTION_STEPS * len(dirty):
-        return touched
+        return
     looked_at = False
     for key in dirty:
         at = bisect_left(log.entries, key, key=entry_key)
         looked_at = looked_at or not log.entries[at].seen.seq % LOOK_EVERY
-        if not _take_in(log, at, behaviour, touched):
-            return touched
+        if not _take_in(log, at, behaviour):
+            return
         counts.corrected += 1
     if looked_at:
-        _compare(log, dirty[0], counts, touched)
+        _compare(log, dirty[0], counts)
     else:
         log.dirty.clear()
-    return touched
 
 
-def _compare(log: KeyLog, key: Key, counts: Counts, touched: dict[str, None]) -> None:
-    """With a replay, which is right."""
+def _compare(log: KeyLog, key: Key, counts: Counts) -> None:
+    """Compare with a replay, which is right."""
     state = log.live.state
     emitted = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
-    log.replay(touched)
+    log.replay()
     again = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
     if not same(state, log.live.state) or not _are_same(emitted, again):
         counts.nondeterministic += 1
@@ -76,17 +73,17 @@ def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
     )
 
 
-def _take_in(log: KeyLog, at: int, behaviour: Behaviour, touched: dict[str, None]) -> bool:
-    """The entry there, which has not been read."""
+def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
+    """Take in the entry there, which has not been read. Return whether that was done."""
     entry, live = log.entries[at], log.live
-    if at + 1 >= log.read or log.base.state is ABSENT or isinstance(live.state, Stopped):
+    if at + 1 >= log.read or log.base is None or isinstance(live.state, Stopped):
         return False
     seen = entry.seen
     begun = bisect_left(log.outs, (entry.key, -1), key=by_cause)
     behind = log.outs[begun:]
     given = [Emitted(each.end_ns, each.values, place) for place, each in enumerate(behind)]
     before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
-    unsure = seen.unsure or _is_unsure(seen.time_ns, seen.error_ns, before_ns)
+    unsure = seen.unsure or seen.time_ns - seen.error_ns < before_ns
     high_ns = max(before_ns, seen.time_ns + seen.error_ns)
     emitted_now: list[DetectorOutput] = []
     try:
@@ -100,7 +97,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour, touched: dict[str, None
         return False
     if left is None:
         return False
-    log.replace(entry.key, None, emitted_now + left, touched)
+    log.replace(entry.key, None, emitted_now + left)
     log.is_thin = True
     entry.after = ABSENT
     entry.high_ns = high_ns
@@ -126,7 +123,7 @@ def _left(
                 return None
             continue
         time_ns = output.cause[0]
-        is_passed = time_ns < NEVER and _is_unsure(time_ns, output.error_ns, high_ns)
+        is_passed = time_ns < NEVER and time_ns - output.error_ns < high_ns
         unsure = output.unsure or is_passed
         if now is was and unsure == output.unsure:
             left.append(output)
@@ -134,7 +131,3 @@ def _left(
             values: dict[str, Any] = plain(now.values)
             left.append(output._replace(values=values, unsure=unsure))
     return left
-
-
-def _is_unsure(time_ns: int, error_ns: int, high_ns: int) -> bool:
-    return time_ns < high_ns or (error_ns > 0 and time_ns - error_ns < high_ns)

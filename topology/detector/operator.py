@@ -15,7 +15,7 @@ the confidence, which is that of the last emission: W, what is late and what is 
 A query may read the results of others instead of the stream's events, or besides
 (`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):
 the wait of a chain is that of its slowest member, not the sum. What changed below changes its
-events, and what was read of these is read again; what comes out alike goes no further (`levels`).
+events, and what was read of these is read again; what comes out alike goes no further (`queries`).
 
 All is decided when its instant is over. What the work costs is counted, not measured (`load`);
 it decides only how early results are emitted. A detector that is not deterministic (`cursor`)
@@ -46,18 +46,17 @@ from topology.detector.item import (
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.result_event import SAVED_EVENT, ResultEvent, of_result
-from topology.detector.result_log import ResultLog
+from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, of_result
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import LATE, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
-from topology.model.operator import Changes, Figure, Figures, Plain, State, total
+from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.query.fields import Decode, KeyTexts
+from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
@@ -122,7 +121,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Detecting(KeepingQuery):
-    """One query."""
+    """One query. What drives it is `queries.Levels`, alone or with others."""
 
     def __init__(
         self,
@@ -132,7 +131,6 @@ class Detecting(KeepingQuery):
         inputs: Inputs = STREAM_ALONE,
         *,
         functions_digest: str = "",
-        decode: Decode = read_payload,
     ) -> None:
         begun = fingerprint(query, inputs)
         super().__init__(query.name, begun + functions_digest.encode())
@@ -140,7 +138,6 @@ class Detecting(KeepingQuery):
         self.inputs = inputs
         self._behaviour = behaviour
         self._types = behaviour.types
-        self._decode = decode
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
@@ -160,7 +157,6 @@ class Detecting(KeepingQuery):
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in inputs.reads}
         self._results = ResultLog(RESULT)
-        self._overhears = any(not each.level for each in inputs.reads)
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
         self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
@@ -176,11 +172,6 @@ class Detecting(KeepingQuery):
         self.emitter.proven_ns = self._frontier.watermark_ns
         self.emitter.settled_ns = self._frontier.watermark_ns - self.inputs.lag_ns
 
-    def on_end(self, now_ns: int) -> Step:
-        step = self.on_time(now_ns)
-        self.end_at(self.last_ns, step)
-        return step
-
     @property
     def last_ns(self) -> int:
         """The newest of all that came; takes as long as there are results among its events."""
@@ -192,9 +183,10 @@ class Detecting(KeepingQuery):
         self._frontier.end()
         if last_ns > NOT_YET:
             self.emitter.emit(self.unit.end(last_ns))
-        self._finish(step)
+        self.emitter.finish(step)
 
-    def _take(self, event: Event, step: Step) -> None:
+    def hear(self, event: Event) -> bool:
+        """Take an event of a batch. Return whether it opens the instant."""
         if event.kind == DATA:
             if not (self.inputs.is_ahead or event.late):
                 self._frontier.hear(event)
@@ -206,20 +198,18 @@ class Detecting(KeepingQuery):
             self._frontier.hear(event)
         elif event.kind == REJECTED:
             self._reject(event)
-        elif event.kind == FOUND:
-            reading = self._readings.get(event.value.query)
-            if reading is None:
-                return
+        elif event.kind == FOUND and event.value.query in self._readings:
+            reading = self._readings[event.value.query]
             self._received.append(of_result(event.value, reading))
         else:
-            return
-        self._instant_open = True
+            return False
+        return True
 
     def _put(self, event: Event) -> None:
         is_read = self.inputs.reads_stream and event.kind == DATA
         if not is_read or (self._types and event.type not in self._types):
             return
-        payload = self._decode(event.value)
+        payload = read_payload(event.value)
         if payload is UNREADABLE:
             self._left_out[UNREAD] += 1
             payload = None
@@ -234,23 +224,11 @@ class Detecting(KeepingQuery):
             self._left_out[word] += 1
 
     def _reject(self, event: Event) -> None:
-        key = self._keys.of(self._decode(event.value), self._key_path)
+        key = self._keys.of(read_payload(event.value), self._key_path)
         if key is not None:
             self.unit.remove(key, key_of(event))
 
     # -- events that are results -------------------------------------------------------------------
-
-    def hear(self, event: Event, now_ns: int, step: Step) -> bool:
-        """As an event of a batch, where others decide when the instant is over. Does it open it?"""
-        self._now_ns = now_ns
-        self._instant_open = False
-        self._take(event, step)
-        return self._instant_open
-
-    def decide(self, now_ns: int, limit: Key, hold: Key, step: Step) -> None:
-        """The instant is over, and what it reads has come so far."""
-        self._now_ns, self._limit, self._hold = now_ns, limit, hold
-        self._decide(step)
 
     def stand_at(self, now_ns: int, *, is_open: bool) -> None:
         self._now_ns, self._instant_open = now_ns, is_open
@@ -266,8 +244,7 @@ class Detecting(KeepingQuery):
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Takes a result that is current, or no longer is, in the instant that is open."""
-        self._instant_open = True
+        """Take a result that is current, or no longer is, in the instant that is open."""
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
@@ -292,15 +269,16 @@ class Detecting(KeepingQuery):
 
     # -- reading on --------------------------------------------------------------------------------
 
-    def _decide(self, step: Step) -> None:
-        self.emitter.now_ns = self._now_ns
+    def decide(self, now_ns: int, limit: Key, hold: Key) -> None:
+        """Read on. The instant is over, and what it reads has come so far."""
+        self._limit, self._hold = limit, hold
+        self.emitter.now_ns = now_ns
         counts = self.unit.counts
         self._frontier.settle()
-        self.load.settle(self._now_ns, self._frontier.watermark_ns)
+        self.load.settle(now_ns, self._frontier.watermark_ns)
         received, self._received = self._received, []
         for said in received:
             self.read_result(said)
-        self._instant_open = False
         self._read()
         first, again = self._seen_work
         self._seen_work = counts.processed, counts.again
@@ -339,9 +317,6 @@ class Detecting(KeepingQuery):
     def _answer(self) -> str:
         """The one that holds now. What no function gives is not read ahead of what is final."""
         return FINAL if self.unit.counts.nondeterministic else self.query.answer
-
-    def _finish(self, step: Step) -> None:
-        self.emitter.finish(step)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -393,12 +368,6 @@ class Detecting(KeepingQuery):
         return again
 
     # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if OWN not in state:

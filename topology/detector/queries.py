@@ -1,5 +1,21 @@
-"""All detectors of a stream as one operator. An event is held, beyond letting it pass, as long as
-one of them may go back behind it.
+"""All detectors of a stream as one operator, and those that read results of others, by levels.
+
+    events ──┬──────────────► near ──┬─► pass
+             └► peak ───────────────►┘
+
+When the instant is over, each decides behind those that it reads, so that one instant is at most
+one replay of each, and a diamond shows no state that only one of its ways has come to. A reader
+reads as far as those that it reads have come at most, and what is final of them is final for it:
+frontiers pass a level without loss, so levels cost no wait of their own. What the emissions of an
+instant come to is all that goes up, and a correction ends where it changes nothing.
+
+Those that read ahead of the merge have one load model, of which the smallest share counts, and are
+run side by side.
+
+At the end of a bounded input each level ends before the next; results emitted there are of the
+last instant.
+
+An event is held, beyond letting it pass, as long as one of the detectors may go back behind it.
 """
 
 from __future__ import annotations
@@ -7,37 +23,126 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topology.detector.levels import Levels, levels_of
+from topology.answer.load_model import LoadModel
+from topology.answer.rules import SPECULATE
+from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import FOUND, Detecting
+from topology.detector.result_event import UpstreamQuery, of_edit
 from topology.model.event import Event, at_ns
+from topology.model.instant import InstantOperator
 from topology.model.outcome import Step
 from topology.model.result import Finding, Result
 from topology.query.queries import KeepingQueries
 
 
+class Levels(InstantOperator):
+    """Detectors that hang together, or a single one: `members`, each behind those that it reads."""
+
+    def __init__(self, members: Sequence[Detecting]) -> None:
+        super().__init__()
+        self.members = list(members)
+        by_name = {each.name: each for each in members}
+        self._below: dict[str, list[Detecting]] = {}
+        self._readers: dict[str, list[tuple[Detecting, UpstreamQuery]]] = {}
+        for member in members:
+            read = [each for each in member.inputs.reads if each.query in by_name]
+            self._below[member.name] = [by_name[each.query] for each in read]
+            for each in read:
+                self._readers.setdefault(each.query, []).append((member, each))
+        for name in self._readers:
+            by_name[name].unit.watch()
+        ahead = [member for member in members if member.query.answer == SPECULATE]
+        if ahead:
+            granted_ppm = min(member.query.granted_ppm for member in ahead)
+            load = LoadModel(granted_ppm, ahead[0].query.clock.max_ahead_ns)
+            for member in ahead:
+                member.load = load
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)
+        last_ns = max(member.last_ns for member in self.members)
+        for member in self.members:
+            settled = [each.emitter.settled_ns for each in (member, *self._below[member.name])]
+            member.emitter.settled_ns = min(settled)
+            member.end_at(last_ns, step)
+            self._pass_on(member)
+        return step
+
+    def _take(self, event: Event, step: Step) -> None:
+        for member in self.members:
+            if member.hear(event):
+                self._instant_open = True
+
+    def _decide(self, step: Step) -> None:
+        for member in self.members:
+            limit = hold = BEHIND_ALL
+            for each in self._below[member.name]:
+                limit, hold = min(limit, each.unit.reached), min(hold, each.holds)
+            member.decide(self._now_ns, limit, hold)
+            self._pass_on(member)
+
+    def _pass_on(self, member: Detecting) -> None:
+        readers = self._readers.get(member.name)
+        if readers:
+            for edit in member.unit.take_edits():
+                for reader, reading in readers:
+                    reader.read_result(of_edit(edit, reading))
+
+    def _finish(self, step: Step) -> None:
+        for member in self.members:
+            member.emitter.finish(step)
+            member.stand_at(self._now_ns, is_open=self._instant_open)
+
+    def restored(self) -> None:
+        """Go on from where the members are, which were restored."""
+        stood = [member.stood_at for member in self.members]
+        self._now_ns = max(now_ns for now_ns, _ in stood)
+        self._instant_open = any(is_open for _, is_open in stood)
+
+
+def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
+    """Return those that hang together as one, at the place of the first of them. All that read
+    ahead hang together."""
+    group_of = {each.name: each.name for each in detecting}
+    ties = [[each.name, *(read.query for read in each.inputs.reads)] for each in detecting]
+    for tie in (*ties, [each.name for each in detecting if each.query.answer == SPECULATE]):
+        joined = [group_of[name] for name in tie if name in group_of]
+        group_of |= {name: joined[0] for name, group in group_of.items() if group in joined}
+    groups: dict[str, list[Detecting]] = {}
+    for each in detecting:
+        groups.setdefault(group_of[each.name], []).append(each)
+    return [Levels(sorted(group, key=_level)) for group in groups.values()]
+
+
+def _level(detecting: Detecting) -> int:
+    return max([each.level for each in detecting.inputs.reads], default=0)
+
+
 class DetectorQueries(KeepingQueries[Detecting]):
+    """All detectors of a stream as one operator."""
+
     def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
         super().__init__(detecting, position)
-        self._detecting = list(detecting)
-        self._runners[:] = levels_of(detecting)
+        self._levels = levels_of(detecting)
+        self._runners[:] = self._levels
         self._listens = {each.query for query in detecting for each in query.inputs.reads}
         self._read_events: list[Event] = []
 
     @property
     def is_ahead(self) -> bool:
-        """Events come as MERGE accepts them, with its marks."""
-        return any(each.inputs.is_ahead for each in self._detecting)
+        """Return whether events come as MERGE accepts them, with its marks."""
+        return any(each.inputs.is_ahead for each in self._queries)
 
     def overhear(self, found: Sequence[Finding]) -> None:
-        """Windows and matches that a detector reads; each is an event of the instant in which it
-        was found."""
+        """Take the windows and matches that a detector reads. Each is an event of the instant in
+        which it was found."""
         for each in found:
             if each.query in self._listens and isinstance(each, Result):
                 event = Event(each.stream, "", 0, 0, 0, each.at_ns, value=each, kind=FOUND)
                 self._read_events.append(event)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """No ramp goes beyond the instant of a result that a detector reads."""
+        """Take a batch. No ramp goes beyond the instant of a result that a detector reads."""
         if not self._read_events:
             return super().on_batch(events, now_ns)
         step = Step(now_ns, list(events))
@@ -49,17 +154,16 @@ class DetectorQueries(KeepingQueries[Detecting]):
         return self._finish(step)
 
     def items_cost(self, step_ns: int, others_ppm: int) -> None:
-        """See `Detecting`."""
-        for each in self._detecting:
+        """Take what the driver has measured (`LoadModel`)."""
+        for each in self._queries:
             each.load.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:
-        counts = [each.unit.counts for each in self._detecting]
+        counts = [each.unit.counts for each in self._queries]
         return sum(each.processed + each.replayed for each in counts)
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
-        for each in self._runners:
-            if isinstance(each, Levels):
-                each.restored()
+        for each in self._levels:
+            each.restored()

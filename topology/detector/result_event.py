@@ -22,12 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from topology.answer.frontier import NOT_YET
 from topology.detector.cursor import DetectorOutput
-from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
-from topology.detector.values import packed, unpacked
-from topology.model.kept import ValueKind, Written, row_of
-from topology.model.kept import packed as packed_number
-from topology.model.kept import unpacked as unpacked_number
+from topology.detector.item import EVENT, KEY, Key, LogEntry, Seen
+from topology.detector.values import VALUE
+from topology.model.kept import (
+    BIG,
+    FLAG,
+    INT,
+    TEXT,
+    Table,
+    ValueKind,
+    Written,
+    row_of,
+    tuple_of,
+)
 from topology.model.operator import Plain
 from topology.model.result import (
     RETRACT,
@@ -46,21 +55,13 @@ PLACE_BITS: Final = 32
 
 
 class Edit(NamedTuple):
-    """A change to the results of a detector: one was emitted for `key_text`, or was retracted."""
+    """A change to the results of a detector: one was emitted for `key_text`, or was retracted.
+    `stamp_ns`: the time of the event that it is for others."""
 
     key_text: str
     is_emitted: bool
     output: DetectorOutput
-
-
-class Emission(NamedTuple):
-    """`stamp_ns`: the time of the event. `is_current`: it is emitted, with this output; else it is
-    emitted no more."""
-
-    key_text: str
     stamp_ns: int
-    output: DetectorOutput
-    is_current: bool
 
 
 class ResultEvent(NamedTuple):
@@ -82,46 +83,41 @@ class UpstreamQuery(NamedTuple):
     is_keyed: bool = False
 
 
-def net(edits: Iterable[Edit], stamp_ns: int | None) -> list[Emission]:
-    """What they come to. `stamp_ns`: for all; None: each at its item."""
-    first: dict[tuple[str, Key, int], Edit] = {}
-    last: dict[tuple[str, Key, int], Edit] = {}
+def net(edits: Iterable[Edit]) -> list[Edit]:
+    """Return the changes that they come to."""
+    first: dict[tuple[str, Key, int, int], Edit] = {}
+    last: dict[tuple[str, Key, int, int], Edit] = {}
     for edit in edits:
-        known_by = (edit.key_text, edit.output.cause, edit.output.number)
+        known_by = (edit.key_text, edit.output.cause, edit.output.number, edit.stamp_ns)
         first.setdefault(known_by, edit)
         last[known_by] = edit
-    emissions = []
-    for known_by, edit in last.items():
-        was_emitted = not first[known_by].is_emitted
-        if not (was_emitted or edit.is_emitted):
-            continue
-        if was_emitted and edit.is_emitted and _is_alike(first[known_by].output, edit.output):
-            continue
-        stamp = edit.output.cause[0] if stamp_ns is None else stamp_ns
-        emissions.append(Emission(edit.key_text, stamp, edit.output, edit.is_emitted))
-    return emissions
+    return [edit for known_by, edit in last.items() if _is_news(first[known_by], edit)]
 
 
-def _is_alike(one: DetectorOutput, other: DetectorOutput) -> bool:
-    return one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
+def _is_news(first: Edit, last: Edit) -> bool:
+    """Return whether something is other than before the first of several edits."""
+    if first.is_emitted:  # There was none before.
+        return last.is_emitted
+    one, other = first.output, last.output
+    is_alike = one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
+    return not (last.is_emitted and is_alike)
 
 
-def of_emission(emission: Emission, reading: UpstreamQuery) -> ResultEvent:
-    output = emission.output
+def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
+    """Return the event that a result of a detector is."""
+    output = edit.output
     _, kind, source, epoch, seq = output.cause
     place = (
         f"{BEHIND_SOURCES}{reading.level:03d}/{reading.query}/{kind}{source}"
-        f"/{epoch:016x}{seq:016x}/{emission.key_text}"
+        f"/{epoch:016x}{seq:016x}/{edit.key_text}"
     )
-    key = (emission.stamp_ns, EVENT, place, 0, output.number)
+    key = (edit.stamp_ns, EVENT, place, 0, output.number)
     payload: dict[str, Any] = {"start_ns": output.start_ns, "end_ns": output.end_ns}
     if reading.is_keyed:
-        payload["key"] = scalar_of(emission.key_text)
+        payload["key"] = scalar_of(edit.key_text)
     payload |= output.values
     seen = _seen(reading, key, output.id, payload, output.error_ns, unsure=output.unsure)
-    return ResultEvent(
-        f"{place}/{output.number}@{emission.stamp_ns}", emission.is_current, key, seen
-    )
+    return ResultEvent(f"{place}/{output.number}@{edit.stamp_ns}", edit.is_emitted, key, seen)
 
 
 def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
@@ -146,37 +142,73 @@ def _seen(
     return Seen(reading.into, key[0], payload, source, 0, number, error_ns, unsure=unsure)
 
 
+# -- state -----------------------------------------------------------------------------------------
+
+_SAVED: Final = tuple_of(TEXT, KEY, TEXT, VALUE, TEXT, INT, BIG, FLAG)
+"""A text, and an event without its name."""
+
+
+def _dump(text: str, key: Key, seen: Seen) -> Plain:
+    parts = (seen.type, seen.payload, seen.source, seen.seq, seen.error_ns, seen.unsure)
+    return _SAVED.dump((text, key, *parts))
+
+
+def _load(plain: Plain) -> tuple[str, Key, Seen]:
+    text, key, type_, payload, source, seq, error_ns, unsure = _SAVED.load(plain, None, None, "")
+    return text, key, Seen(type_, key[0], payload, source, 0, seq, error_ns, unsure=unsure)
+
+
 class SavedEvent(ValueKind):
     """The kind of events made of results."""
 
     def dump(self, value: ResultEvent) -> Plain:
-        return [dump(value.name, value.key, value.seen), value.is_current]
+        return [_dump(value.name, value.key, value.seen), value.is_current]
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> ResultEvent:
         event, is_current = row_of(plain, self, 2)
-        name, key, seen = load(event)
+        name, key, seen = _load(event)
         return ResultEvent(name, is_current, key, seen)
 
 
-SAVED_EVENT: Final = SavedEvent("result event", is_plain=False)
+SAVED_EVENT: Final = SavedEvent(f"event {_SAVED.name}", is_plain=False)
 
 
-def dump(key_text: str, key: Key, seen: Seen) -> Plain:
-    return [
-        key_text,
-        dump_key(key),
-        seen.type,
-        packed(seen.payload, {}),
-        seen.source,
-        seen.seq,
-        packed_number(seen.error_ns),
-        seen.unsure,
-    ]
+class KeptResult(NamedTuple):
+    """An event made of a result, in the log of this key."""
+
+    key_text: str
+    entry: LogEntry
 
 
-def load(plain: Plain) -> tuple[str, Key, Seen]:
-    key_text, place, type_, payload, source, seq, error_ns, unsure = plain
-    key = load_key(place)
-    error = unpacked_number(error_ns)
-    seen = Seen(type_, key[0], unpacked(payload, {}), source, 0, seq, error, unsure=unsure)
-    return key_text, key, seen
+class SavedResult(ValueKind):
+    """The kind of such results. Their names are the keys of their table."""
+
+    def dump(self, value: KeptResult) -> Plain:
+        return _dump(value.key_text, value.entry.key, value.entry.seen)
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeptResult:
+        key_text, key, seen = _load(plain)
+        return KeptResult(key_text, LogEntry(seen, None, key, field))
+
+
+class ResultLog(Table[str, KeptResult]):
+    """The results that are events of a reader, as long as they may change, by name. No log has
+    them, so each is written once when it comes and once when it goes."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(prefix, SavedResult(f"result {_SAVED.name}", is_plain=False))
+
+    def keep(self, name: str, key_text: str, entry: LogEntry) -> None:
+        self.put(name, KeptResult(key_text, entry))
+        self.note(name)
+
+    def let_go(self, entries: Iterable[LogEntry]) -> None:
+        """Forget those that are held no more; others are no results, or were replaced since."""
+        for entry in entries:
+            kept = self.find(entry.name) if entry.name else None
+            if kept is not None and kept.entry is entry:
+                self.forget(entry.name)
+
+    @property
+    def newest_ns(self) -> int:
+        return max((kept.entry.key[0] for kept in self.rows.values()), default=NOT_YET)

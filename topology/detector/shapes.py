@@ -10,7 +10,7 @@ Cost: of a class, once; at most `MAX_SHAPES` are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -39,6 +39,14 @@ class ClassShape:
     def is_named(self, value: Any) -> bool:
         """It is a NamedTuple that has no attributes besides."""
         return self._is_row and not (self._has_dict and vars(value))
+
+    def parts(self, value: Any) -> Collection[Any] | None:
+        """Return what an object consists of, nothing of a member; None for what is no value."""
+        if self.is_named(value):
+            return value  # type: ignore[no-any-return]
+        if self.is_member:
+            return ()
+        return self.inside(value).values() if self.is_object else None
 
     def inside(self, value: Any) -> dict[str, Any]:
         """Its attributes, as far as they are set; nobody changes the dict."""

@@ -5,6 +5,7 @@ written down and read back. For tests; nothing runs this that runs a stage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from topology.detector.cursor import Counts, Cursor, DetectorOutput
@@ -39,8 +40,8 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     outs: list[DetectorOutput] = []
     problems: list[str] = []
     largest, most = cursor.state, 0
-    events = list(events)
-    for seen in sorted(events, key=_key):
+    in_order = sorted(events, key=attrgetter("key"))
+    for seen in in_order:
         entry = LogEntry(seen)
         cursor.fire(entry.key, outs)
         found = [*_of(rules, cursor.state, seen)]
@@ -59,7 +60,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     if _bad(counts) > bad:
         problems.append(f"behind the last event: {counts.why}")
     if rules.corrects and not problems:
-        problems += _corrected(rules, [LogEntry(seen) for seen in sorted(events, key=_key)])
+        problems += _corrected(rules, [LogEntry(seen) for seen in in_order])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
 
 
@@ -130,7 +131,3 @@ def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> KeyLog
 
 def _said(output: DetectorOutput) -> tuple[str, str, bool]:
     return output.id, repr(output.values), output.unsure
-
-
-def _key(seen: Seen) -> tuple[int, int, str, int, int]:
-    return seen.key

@@ -30,19 +30,16 @@ Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from topology.detector import key_log_state
 from topology.detector.cursor import COUNTS, Counts, DetectorOutput
 from topology.detector.detector import Behaviour
 from topology.detector.item import BEHIND_ALL, FIRST, KEY, Key, LogEntry, behind
-from topology.detector.key_log import MAX_SPACING, STORED, KeyLog
+from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog
 from topology.detector.mend import mend
-from topology.detector.result_event import Edit, Emission, net
+from topology.detector.result_event import Edit, net
 from topology.detector.values import same
-from topology.model.kept import INT, Shape, Table, ValueKind, Written, list_of
-from topology.model.operator import Plain
+from topology.model.kept import INT, Shape, Table, list_of
 from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
@@ -82,23 +79,6 @@ UNIT: Final = Shape(
 )
 
 
-class SavedLog(ValueKind):
-    """The kind of the log of a key. The events are put into it later."""
-
-    def __init__(self, behaviour: Behaviour, make: Callable[[str], KeyLog]) -> None:
-        super().__init__("log", is_plain=False)
-        self._behaviour = behaviour
-        self._make = make
-
-    def dump(self, value: KeyLog) -> Plain:
-        return key_log_state.dump(value, self._behaviour)
-
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> KeyLog:
-        log = self._make(field)
-        key_log_state.load(log, plain, self._behaviour)
-        return log
-
-
 class Unit:
     """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
     is emitted again when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
@@ -125,7 +105,7 @@ class Unit:
         self.max_kept = MAX_KEPT
         self.mends = mends
         self._converges = converges
-        self.table: Table[str, KeyLog] = Table(prefix, SavedLog(behaviour, self._new_log))
+        self.table: Table[str, KeyLog] = Table(prefix, SavedLog(self._new_log))
         self.logs = self.table.rows
         self.confirmed: Key = FIRST
         self.reached: Key = FIRST
@@ -140,25 +120,18 @@ class Unit:
         self.unread: Timers[str] = Timers()
         self.open: Timers[str] = Timers()
         self._edits: list[Edit] | None = None
-        self._ending: list[Edit] = []
-        self._ended_ns: int = 0
 
     def watch(self) -> None:
-        """From now on `take_emissions` returns its results, for others to read; before the first
+        """From now on `take_edits` returns its results, for others to read; before the first
         event."""
         self._edits = []
 
-    def take_emissions(self) -> list[Emission]:
-        """What has changed since the last call. Results emitted at the end are of the last instant
-        of all."""
-        if not self._edits and not self._ending:
-            return []
-        assert self._edits is not None
-        emissions = net(self._edits, None)
-        emissions += net(self._ending, self._ended_ns)
-        self._edits.clear()
-        self._ending = []
-        return emissions
+    def take_edits(self) -> list[Edit]:
+        """Return what has changed since the last call."""
+        edits = net(self._edits or ())
+        if self._edits:
+            self._edits.clear()
+        return edits
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -197,10 +170,8 @@ class Unit:
 
     def _new_log(self, key: str) -> KeyLog:
         ids = ResultIds(self._begun + framed(key.encode()))
-        log = KeyLog(key, self._behaviour, ids, self.counts)
-        log.spacing, log.converges = self.spacing, self._converges
-        log.edits = self._edits
-        return log
+        behaviour, spacing = self._behaviour, self.spacing
+        return KeyLog(key, behaviour, ids, self.counts, spacing, self._converges, self._edits)
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
         """Read up to there, and let what is before `final` stand."""
@@ -213,8 +184,8 @@ class Unit:
             visited.setdefault(key, self.logs[key])
         for log in visited.values():
             if log.dirty and self._behaviour.corrects and self.mends:
-                log.pending |= mend(log, self._behaviour, self.counts)
-            log.pending |= log.advance(goal, final)
+                mend(log, self._behaviour, self.counts)
+            log.advance(goal, final)
         self.reached, self.confirmed = goal, final
         if self.counts.blocks or not self._behaviour.is_cheap:
             self._keep_fewer_or_more()
@@ -223,17 +194,17 @@ class Unit:
         return self._settle(visited)
 
     def end(self, last_ns: int) -> list[Record]:
-        """Nothing comes any more; the newest of all was at `last_ns`."""
+        """Nothing comes any more; the newest of all was at `last_ns`, the instant of results that
+        are emitted at the end."""
         goal = max(behind(last_ns), self.reached)
         for log in self.logs.values():
             if log.dirty or log.next_ns <= goal[0]:
-                log.pending |= log.advance(goal, goal)
-        begun = len(self._edits or ())
+                log.advance(goal, goal)
+        edits: list[Edit] = [] if self._edits is None else self._edits
+        begun = len(edits)
         for log in self.logs.values():
-            log.pending |= log.end()
-        if self._edits is not None:
-            self._ending, self._ended_ns = self._edits[begun:], last_ns
-            del self._edits[begun:]
+            log.end()
+        edits[begun:] = [each._replace(stamp_ns=last_ns) for each in edits[begun:]]
         self.reached = self.confirmed = BEHIND_ALL
         return self._settle(dict(self.logs))
 
@@ -243,7 +214,11 @@ class Unit:
         for key, log in visited.items():
             is_confirmed = log.open_ns <= self.confirmed[0]
             if is_confirmed:
-                self._confirm(log)
+                log.confirm(self.confirmed)
+                if log.let_go:
+                    self.released += log.let_go
+                    self.held -= len(log.let_go)
+                    log.let_go = []
             if log.pending:
                 pending, log.pending = log.pending, {}
                 for id_ in pending:
@@ -256,15 +231,6 @@ class Unit:
         if len(records) > 1:
             records.sort(key=_order)
         return records
-
-    def _confirm(self, log: KeyLog) -> None:
-        passed = log.confirm(self.confirmed)
-        if log.let_go:
-            self.released += log.let_go
-            self.held -= len(log.let_go)
-            log.let_go = []
-        for id_ in passed:
-            log.pending[id_] = None
 
     def _bury(self, log: KeyLog) -> None:
         """What was retracted and cannot come again."""

@@ -24,7 +24,9 @@ from typing import Any, Final
 
 from topology.detector.item import Seen
 from topology.detector.shapes import made, shape_of
+from topology.model.kept import ValueKind, Written
 from topology.model.operator import Plain
+from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]
 """By name."""
@@ -267,6 +269,22 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
     return _GROUP_OF[tag]([unpacked(each, classes) for each in plain[1:]])
 
 
+class SavedValue(ValueKind):
+    """The kind of values that consist of no objects of a user's classes."""
+
+    def dump(self, value: Any) -> Plain:
+        return packed(value, {})
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        try:
+            return unpacked(plain, {})
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise self.refusal(plain) from wrong
+
+
+VALUE: Final = SavedValue("value", is_plain=False)
+
+
 def size_of(value: Any, at_most: int) -> int:
     """How many values it consists of, itself included; a text, bytes or an integer counts one more
     for each `BLOCK`. Counting ends where there are more than `at_most`. What is no value counts as
@@ -291,10 +309,7 @@ def _inside(value: Any) -> Iterable[Any]:
         return [*value.keys(), *value.values()]
     if kind in _GROUPS:
         return value  # type: ignore[no-any-return]
-    shape = shape_of(kind)
-    if shape.is_named(value):
-        return value  # type: ignore[no-any-return]
-    return shape.inside(value).values() if shape.is_object else ()
+    return shape_of(kind).parts(value) or ()
 
 
 def _blocks_of(value: Any) -> int:
@@ -306,17 +321,6 @@ def _blocks_of(value: Any) -> int:
     if kind is int:
         return int(value.bit_length()) // _BLOCK_BITS
     return len(value) // BLOCK if kind is bytes else 0
-
-
-def is_text(value: str) -> bool:
-    """UTF-8 can carry it: it has no half of a pair of surrogates."""
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def glance(value: Any, classes: Classes) -> int:
@@ -357,15 +361,9 @@ def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
         return [*value] if len(value) <= room else []
     if kind is Seen:
         return []
-    shape = shape_of(kind)
-    is_named = shape.is_named(value)
-    if not (shape.is_member or shape.is_object or is_named):
+    inside = shape_of(kind).parts(value)
+    if inside is None or classes.get(kind.__name__) is not kind:
         return None
-    if classes.get(kind.__name__) is not kind:
-        return None
-    if shape.is_member:
-        return []
-    inside: Any = value if is_named else shape.inside(value).values()
     return [*inside] if len(inside) <= room else []
 
 

@@ -27,12 +27,15 @@ from typing import Any, Final
 
 from topology.flow.lanes import Lanes
 from topology.model.event import PROGRESS, Event
-from topology.model.operator import Changes, Operator, Plain, State
+from topology.model.kept import FLAG, INT, list_of, tuple_of
+from topology.model.operator import Operator, Plain, State
 from topology.model.outcome import Step
 from topology.reorder.shared import size_of
 
 NOTHING_YET: Final = -1
 STATE: Final = "lanes"
+SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
+"""The time, of each lane the newest time and whether it is waived, and the counts."""
 
 
 class Alignment(Operator):
@@ -70,7 +73,7 @@ class Alignment(Operator):
                 newest_ns[lane] = event.at_ns
             if event.kind != PROGRESS:
                 self._hold(event)
-                if self._queued > self._max_queued or self._bytes > self._max_queued_bytes:
+                if self._is_full():
                     self._advance(released)
         self._advance(released)
         return Step(self._now_ns, released)
@@ -172,10 +175,8 @@ class Alignment(Operator):
     def snapshot(self) -> State:
         waits, awaited = self._waits, self._lanes.awaited
         waived = [lane in awaited and not each for lane, each in enumerate(waits)]
-        return {STATE: [self._now_ns, self._newest_ns[:], waived, self.waivers, self.overtaken]}
-
-    def changes(self) -> Changes:
-        return self.snapshot()
+        row = (self._now_ns, self._newest_ns, waived, self.waivers, self.overtaken)
+        return {STATE: SAVED_LANES.dump(row)}
 
     def held(self) -> Iterable[Event]:
         for queue in self._queues:
@@ -183,7 +184,8 @@ class Alignment(Operator):
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         if STATE in state:
-            self._now_ns, newest_ns, waived, self.waivers, self.overtaken = state[STATE]
+            row = SAVED_LANES.load(state[STATE], None, self, STATE)
+            self._now_ns, newest_ns, waived, self.waivers, self.overtaken = row
             self._newest_ns[: len(newest_ns)] = newest_ns
             for lane in self._lanes.awaited & frozenset(range(len(waived))):
                 self._waits[lane] = not waived[lane]

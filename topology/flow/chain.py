@@ -46,10 +46,6 @@ class Chain(Composite):
         last emptied, for a driver that keeps book of who holds what."""
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
-    @property
-    def names(self) -> list[str]:
-        return [node.name for node in self.nodes]
-
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         return self.on(BATCH, events, now_ns)
 

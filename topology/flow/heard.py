@@ -53,22 +53,18 @@ class Heard:
                 operator = node.operator
                 if node.name == REORDER:
                     self._before.append(operator)
-                if isinstance(operator, Clock):
-                    self._note(operator, f"{stream}{SEPARATOR}{node.prefix}")
+                if not isinstance(operator, Clock) or operator.hears is None:
+                    continue
+                rounds = operator.hears
+                self._clocks.append(operator)
+                self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
+                if rounds not in self._rounds:
+                    self._rounds.append(rounds)
+                    self._prefixes.append(f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
         """Sources of which something is folded, and of which more than in the last changes."""
-
-    def _note(self, clock: Clock, prefix: str) -> None:
-        rounds = clock.hears
-        if rounds is None:
-            return
-        self._clocks.append(clock)
-        self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
-        if rounds not in self._rounds:
-            self._rounds.append(rounds)
-            self._prefixes.append(prefix)
 
     def add(self, word: Sample | Declared) -> None:
         self._table.add(word)
@@ -118,22 +114,20 @@ class Heard:
         for source in [each for each in self._folded if not self._table.folded(each)]:
             self._folded.discard(source)
             for prefix in self._prefixes:
-                changes[f"{prefix}{FOLDED}{source}"] = None
+                changes[prefix + source] = None
         return changes
 
     def _write(self, source: str, state: dict[str, Plain]) -> None:
         for each in self._table.folded(source):
-            prefix = self._prefixes[self._rounds.index(each.rounds)]
-            state[f"{prefix}{FOLDED}{source}"] = each.snapshot()
+            state[self._prefixes[self._rounds.index(each.rounds)] + source] = each.snapshot()
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""
         for rounds, prefix in zip(self._rounds, self._prefixes, strict=True):
-            begin = f"{prefix}{FOLDED}"
             for key, value in state.items():
-                if key.startswith(begin):
+                if key.startswith(prefix):
                     folded = unfolded(rounds, value)
-                    source = key[len(begin) :]
+                    source = key[len(prefix) :]
                     if folded is not None:
                         self._table.put(source, folded)
                         self._folded.add(source)

@@ -78,14 +78,11 @@ class Node(CompositePart):
         """The operator takes these events; then time passes, or the input ends, if that is what
         passes through the graph."""
         step = self.operator.on_batch(events, now_ns)
-        if what == BATCH:
-            return step
-        last = self.passes(what, now_ns)
-        last.released[:0] = step.released
-        last.reports[:0] = step.reports
-        last.results[:0] = step.results
-        last.freed[:0] = step.freed
-        return last
+        if what != BATCH:
+            last = self.passes(what, now_ns)
+            step.add(last)
+            step.now_ns = last.now_ns
+        return step
 
     def read(self, accepted: Accepted, what: int, now_ns: int) -> Step:
         """What the operator finds in what MERGE has accepted, and in what passes then."""

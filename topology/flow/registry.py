@@ -7,7 +7,7 @@ comes with REORDER.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -50,7 +50,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=2),
     OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
     OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),
-    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=2),
+    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=3),
 )
 
 
@@ -58,26 +58,37 @@ def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
     """Those of a stage with these operators (None: of all), by `<operator>_<figure>`."""
     return {
         f"{row.name}_{name}": figure
-        for row in ROWS
-        if operators is None or (REORDER if row.name == CLOCK else row.name) in operators
+        for row in _rows_of(operators)
         for name, figure in import_module(row.module).FIGURES.items()
     }
 
 
 def shapes_of(operators: Sequence[str]) -> dict[str, int]:
     """Return the versions of the layouts that the operators of a stage save."""
-    return {
-        row.name: row.shape
-        for row in ROWS
-        if (REORDER if row.name == CLOCK else row.name) in operators
-    }
+    return {row.name: row.shape for row in _rows_of(operators)}
+
+
+def _rows_of(operators: Sequence[str] | None) -> list[OperatorRow]:
+    """Return the rows of a stage with these operators (None: of all)."""
+    named = None if operators is None else {*_node_names(operators)}
+    return [row for row in ROWS if named is None or row.name in named]
+
+
+def _node_names(operators: Sequence[str]) -> list[str]:
+    """Return the names of the nodes with one input, in order. CLOCK comes with REORDER."""
+    return [
+        each for name in operators for each in ([REORDER, CLOCK] if name == REORDER else [name])
+    ]
+
+
+def _row_of(node: str) -> OperatorRow:
+    """Return the row of a node."""
+    return next(row for row in ROWS if row.name == kind_of(node))
 
 
 def places_of(operators: Sequence[str]) -> dict[str, int]:
     """Return the place of each node, its bit in `Event.held_by`, the same for all streams."""
-    names: list[str] = []
-    for name in operators:
-        names += [REORDER, CLOCK] if name == REORDER else [name]
+    names = _node_names(operators)
     if MERGE in operators:
         names += [ACCEPTED + name for name in operators if name in (WINDOW, PATTERN, JOIN)]
     return {name: FIRST_PLACE << number for number, name in enumerate(names)}
@@ -93,14 +104,12 @@ def chain_of(
     topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
 ) -> Chain:
     """The operators of one stream that have one input."""
-    rows = {row.name: row for row in ROWS}
     found: list[tuple[str, Operator]] = []
     places: list[int] = []
     for name, place in places_of(operators).items():
-        row = rows[kind_of(name)]
-        if row.takes_several:
-            continue
-        operator = row.build(Site(topology, [stream], place, table, name != row.name))
+        row = _row_of(name)
+        site = Site(topology, [stream], place, table, name != row.name)
+        operator = None if row.takes_several else row.build(site)
         if operator is not None:
             found.append((name, operator))
             places.append(place)
@@ -117,12 +126,11 @@ def graph_of(
 ) -> Graph:
     """`begins_ordered`: the input is the ordered topic."""
     chains = {stream: chain_of(topology, stream, operators, table) for stream in streams}
-    rows = {row.name: row for row in ROWS if row.takes_several}
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
-        kind = kind_of(name)
-        for met in _joined(topology, streams) if kind in rows else ():
-            operator = rows[kind].build(Site(topology, met, place, is_accepted=name != kind))
+        row = _row_of(name)
+        for met in _joined(topology, streams) if row.takes_several else ():
+            operator = row.build(Site(topology, met, place, is_accepted=name != row.name))
             if operator is not None:
                 inputs = {stream: _edge(chains[stream], name, place) for stream in met}
                 junctions.append(
@@ -131,14 +139,18 @@ def graph_of(
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
 
+def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
+    """Return these streams by what joins tie together, the groups in the order of the first."""
+    found: dict[str, list[str]] = {}
+    for stream in streams:
+        found.setdefault(topology.partition_name_of(stream), []).append(stream)
+    return list(found.values())
+
+
 def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
-    """The streams of each group that joins bring together; where all of one join are here."""
-    groups: dict[str, list[str]] = {}
-    for joined in topology.joined_streams:
-        if joined <= set(streams):
-            first = topology.partition_name_of(min(joined))
-            groups[first] = [each for each in streams if topology.partition_name_of(each) == first]
-    return list(groups.values())
+    """Return the groups in which all streams of a join are."""
+    joins = topology.joined_streams
+    return [met for met in tied(topology, streams) if any(each <= {*met} for each in joins)]
 
 
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:

@@ -5,10 +5,10 @@ the same answer in all of them. Time is the arrival clock of what comes in, one 
 stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
 on where nothing comes. When that happens is defined in `topology.flow.batches`.
 
-Streams that nothing ties together (`groups`) may run apart, each group in a replay of its own, and
-say what they say side by side. Such a replay gets what concerns its streams, and all clock samples;
-at the end it gets the last arrival of the whole input (`on_others`). A record that names no stream
-of the topology is dead and concerns none of them: a replay of no streams reports it.
+Streams that nothing ties together (`groups`) may run apart, each group in a replay of its
+own, and say what they say side by side. Such a replay gets what concerns its streams, and all clock
+samples; at the end it gets the last arrival of the whole input (`on_others`). A record that names
+no stream of the topology is dead and concerns none of them: a replay of no streams reports it.
 
 What has been heard about clocks is kept as far as events may still ask for it
 (`topology.flow.heard`).
@@ -24,6 +24,7 @@ from typing import NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
 from topology.flow.heard import Heard
+from topology.flow.registry import tied
 from topology.flow.stage import Stage
 from topology.model.event import Event, offset_of
 from topology.model.operator import Changes, Figures, State
@@ -153,8 +154,5 @@ class Replay:
 
 
 def groups(topology: Topology) -> list[list[str]]:
-    """The streams that joins tie together, each group and the groups in the order of the file."""
-    found: dict[str, list[str]] = {}
-    for stream in topology.streams:
-        found.setdefault(topology.partition_name_of(stream), []).append(stream)
-    return list(found.values())
+    """Return the streams that joins tie together, the groups in the order of the file."""
+    return tied(topology, topology.streams)

@@ -35,7 +35,7 @@ from topology.flow.chain import Chain
 from topology.flow.graph import ACCEPTED_JOINS, Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.node import BATCH, END, TIME
-from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
+from topology.flow.registry import ALIGN_PLACE, graph_of, tied, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, at_ns, twin
 from topology.model.operator import Figures, Plain
@@ -71,24 +71,27 @@ class Stage(Composite):
     ) -> None:
         self._topology = topology
         self._operators = operators
+        self.waiting_places = waiting_places(operators)
+        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
         self._table = table
         self.streams = list(topology.streams if streams is None else streams)
         """Those that can occur here."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
-        groups: dict[str, list[str]] = {}
-        for stream in self.streams:
-            groups.setdefault(topology.partition_name_of(stream), []).append(stream)
-        self._groups = {stream: group for group in groups.values() for stream in group}
+        groups = tied(topology, self.streams)
+        self._groups = {stream: group for group in groups for stream in group}
         """With which streams each is joined, itself among them."""
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
-        self._ahead: list[DetectorQueries] = []
+        self.reading_ahead: list[DetectorQueries] = []
+        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
+        The list grows as streams begin."""
         self._begins_amid = 0
         self._moved: list[Event] = []
         self._keeps_moved = False
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
+        self._in_front: list[CompositePart] = []
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
@@ -97,8 +100,6 @@ class Stage(Composite):
                 ALIGN_PLACE,
                 max(merge.reorder.max_held_bytes for merge in merges),
             )
-        self._in_front: list[CompositePart] = []
-        if self.alignment is not None:
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
         """By stream the parts that may hold its events, each with its places, and all of these."""
@@ -119,8 +120,9 @@ class Stage(Composite):
             self._table,
             begins_ordered=self._begins_ordered,
         )
-        ahead = [each.detectors for each in part.nodes if each.reads_accepted]
-        self._ahead += [each for each in ahead if each is not None]
+        self.reading_ahead += [
+            each.detectors for each in part.nodes if each.reads_accepted and each.detectors
+        ]
         if self._begins_amid:
             _begin_amid(part, self._begins_amid)
         self._graph.add(part, self._order)
@@ -234,11 +236,6 @@ class Stage(Composite):
 
     # -- for people and drivers --------------------------------------------------------------------
 
-    def reading_ahead(self) -> list[DetectorQueries]:
-        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
-        The list grows as streams begin."""
-        return self._ahead
-
     def figures_of(self, stream: str) -> Figures:
         """Those of its operators, which begin if they have not."""
         self.begin([stream])
@@ -288,11 +285,6 @@ class Stage(Composite):
         """For whoever keeps them himself. Not behind an alignment."""
         assert self.alignment is None, "who reads a topic reads held events there again"
         return [twin(event) for event in self.held()]
-
-    @property
-    def waiting_places(self) -> int:
-        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
-        return waiting_places(self._operators)
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""

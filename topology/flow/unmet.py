@@ -84,14 +84,13 @@ class Unmet:
         self._each_batch = each_batch
         self._asked = asked
         self._streams = {name: _Stream() for name in streams}
-        self._wanted_types = {
+        self._unmet_types = {
             (stream, each)
-            for asked in self._asked.values()
-            for stream, types in asked.types
+            for query in asked.values()
+            for stream, types in query.types
             for each in types
         }
-        self._met_types: set[tuple[str, str]] = set()
-        for field in frozenset().union(*(asked.fields for asked in self._asked.values())):
+        for field in frozenset().union(*(query.fields for query in asked.values())):
             if field.stream in self._streams:
                 self._streams[field.stream].open.append(field)
 
@@ -110,7 +109,7 @@ class Unmet:
         stream = self._streams[name]
         stream.events += len(events)
         for each in sorted({event.type for event in events}):
-            self._met_types.update({(name, each)} & self._wanted_types)
+            self._unmet_types.discard((name, each))
             if len(stream.types) < SHOWN:
                 stream.types[_cut(each)] = None
         if not stream.open:
@@ -147,7 +146,7 @@ class Unmet:
             stream = self._streams.get(name)
             if stream is None or not stream.events:
                 continue
-            if not any((name, each) in self._met_types for each in types):
+            if all((name, each) in self._unmet_types for each in types):
                 wanted = " or ".join(f"`{each}`" for each in types)
                 seen = ", ".join(each or "(none)" for each in sorted(stream.types)[:SHOWN])
                 found.append(f"no event of type {wanted}{self._of(name)}; types seen: {seen}")
@@ -155,7 +154,7 @@ class Unmet:
             stream = self._streams.get(field.stream)
             if stream is None or not stream.looked_at or field not in stream.open:
                 continue
-            if field.types and not any((field.stream, t) in self._met_types for t in field.types):
+            if field.types and all((field.stream, t) in self._unmet_types for t in field.types):
                 continue  # it was said of the type already
             of = f" of type {' or '.join(field.types)}" if field.types else ""
             seen = ", ".join(sorted(stream.fields)[:SHOWN]) or "none"
@@ -223,7 +222,7 @@ def _fields(
 
 
 def asked_by_pattern(query: Query, stream: str) -> Asked:
-    from topology.pattern.tree.syntax import AggregateCall, EventNode, Ref, Same
+    from topology.pattern.tree.syntax import RESERVED, AggregateCall, EventNode, Ref, Same
     from topology.pattern.tree.walk import components, expressions, walk
 
     happens = {
@@ -234,27 +233,15 @@ def asked_by_pattern(query: Query, stream: str) -> Asked:
         for each in components(query.node)
         if isinstance(each, EventNode) and each.minimum and each.types
     ]
-    fields: list[RequiredField] = []
+    paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     for part in (each for expr in expressions(query) for each in walk(expr)):
         if isinstance(part, Ref | AggregateCall) and part.alias in happens:
-            fields += _pattern_field(stream, happens[part.alias], part.path)
+            paths.append((happens[part.alias], part.path))
         elif isinstance(part, Same):
-            for path in part.paths:
-                for types in must:
-                    fields += _pattern_field(stream, types, path)
+            paths += [(types, path) for path in part.paths for types in must]
+    fields: list[RequiredField] = []
+    for types, path in paths:
+        if path and (path[0] == PAYLOAD or path[0] not in RESERVED):  # not the event's own
+            fields += _fields(stream, types, [path])
     wanted = frozenset((stream, types) for types in must)
     return Asked(frozenset({stream}), wanted, frozenset(fields), is_lasting=False)
-
-
-def _pattern_field(
-    stream: str, types: tuple[str, ...], path: tuple[str, ...]
-) -> Iterator[RequiredField]:
-    """The path of a pattern names a payload's field at once, unless it is the event's own."""
-    from topology.pattern.tree.syntax import RESERVED
-
-    if path and path[0] == PAYLOAD:
-        path = path[1:]
-    elif path and path[0] in RESERVED:
-        return
-    if path:
-        yield RequiredField(stream, types, path)

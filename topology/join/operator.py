@@ -41,7 +41,7 @@ from topology.join.rows import Rows
 from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
-from topology.model.operator import Changes, Figure, Figures, Plain, State, total
+from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
@@ -273,12 +273,6 @@ class Join(KeepingQuery):
         return {**self.figures(), **self._frontiers.explain()}
 
     # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
 
     @property
     def _late(self) -> set[int]:

@@ -32,7 +32,7 @@ in the log, and `held_by` says that this operator still wants them after it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
@@ -60,9 +60,11 @@ from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS, QualityTargets
+from topology.pattern.settings import PatternSettings
+from topology.pattern.store.entry import Entry
+from topology.pattern.targets import SAVED_TARGETS, QualityTargets
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-
-Decode = Callable[[Any], Any]
+from topology.query.fields import Decode
 
 TARGETS: Final = "promises"
 """A key of the state, beside the engine's: how far the stream is, and queries that wait are."""

@@ -46,7 +46,7 @@ def scalar(value: Any) -> Any:
     """The value, or None if it cannot be distinguished from others or kept at small cost."""
     kind = type(value)
     if kind is str:
-        return value if len(value) <= MAX_TEXT_CHARS and _is_text(value) else None
+        return value if len(value) <= MAX_TEXT_CHARS and is_text(value) else None
     return value if kind is bool else number(value)
 
 
@@ -56,9 +56,15 @@ def distinguished(value: Any) -> Any:
     return None if is_merged else scalar(value)
 
 
-def _is_text(value: str) -> bool:
-    """Half a surrogate pair cannot be written down."""
-    return value.isascii() or not any(0xD800 <= ord(sign) <= 0xDFFF for sign in value)
+def is_text(value: str) -> bool:
+    """Return whether UTF-8 can carry it: whether it has no half of a pair of surrogates."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def text_of(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
-from topology.model.kept import packed, unpacked
+from topology.model.kept import KeptState, packed, unpacked
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
@@ -149,12 +149,20 @@ class Queries(Composite, Generic[Q]):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQuery(QueryOperator):
     """A query that keeps events. `kept` and `released`: those that it lately began to keep, and
-    ceased to; once for each time that it keeps one."""
+    ceased to; once for each time that it keeps one. `_kept`: its state, which an heir declares."""
+
+    _kept: KeptState
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
         super().__init__(name, fingerprint)
         self.kept: list[Event] = []
         self.released: list[Event] = []
+
+    def snapshot(self) -> State:
+        return self._kept.snapshot(self)
+
+    def changes(self) -> Changes:
+        return self._kept.changes(self)
 
 
 K = TypeVar("K", bound=KeepingQuery)

@@ -41,7 +41,7 @@ def test_a_cut_reads_and_writes(
     running = arrangement.operators(source)
     assert isinstance(running, Stage)
     if operators is not None:
-        assert running.chains["default"].names == operators
+        assert [node.name for node in running.chains["default"].nodes] == operators
     assert (running.alignment is not None) == (reads == "events.sequenced")
     assert ("events.ordered" in partitions) == (outlet is OrderedOutlet)
 
@@ -77,8 +77,9 @@ def test_windows_that_do_not_wait_for_the_merge_are_in_its_stage(
     running = arrangement.operators(source)
     running.begin(running.streams)
     first = ["reorder", "clock"] if reads == "events.raw" else []
-    assert running.chains["a"].names == [*first, "merge", "window", "accepted window"]
-    assert running.chains["b"].names == [*first, "merge", *["pattern"] * bool(pattern_place)]
+    names = {name: [node.name for node in each.nodes] for name, each in running.chains.items()}
+    assert names["a"] == [*first, "merge", "window", "accepted window"]
+    assert names["b"] == [*first, "merge", *["pattern"] * bool(pattern_place)]
     patterns = [node for node in running.chains["b"].nodes if node.name == "pattern"]
     assert sum(node.place for node in patterns) == pattern_place
     queries = [node for chain in running.chains.values() for node in chain.nodes[len(first) + 1 :]]

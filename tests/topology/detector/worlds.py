@@ -165,10 +165,9 @@ def run(
         until_ns = goal(dice, call.final_ns, call.clock_ns)
         if until_ns < call.final_ns:
             records = unit.advance(before(call.final_ns), before(call.final_ns))
-            reached = unit.reached
         else:
             records = unit.advance(behind(until_ns), before(call.final_ns))
-            reached = unit.reached
+        reached = unit.reached
         was = found.standing
         _apply(found, records, checks=checks)
         if checks:
