@@ -15,24 +15,10 @@ from typing import Final
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
+from agents.kafka import stage_topics
 from agents.kafka.rights import Kind, rights
-from agents.kafka.stage_topics import (
-    ORDERED,
-    RAW,
-    SEQUENCED,
-    changelog_topic,
-    group_of,
-    inputs_of,
-    reads,
-    upstream_inputs,
-)
-from agents.stage.inlet import (
-    Inlet,
-    MappedInlet,
-    OrderedInlet,
-    RawInlet,
-    SequencedInlet,
-)
+from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
+from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
 from agents.stage.outlet import (
     OrderedOutlet,
     Outlet,
@@ -48,15 +34,8 @@ from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
-from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.change import (
-    Contract,
-    StreamContract,
-    extended,
-    places,
-    reading_of,
-    stretches,
-)
+from topology.config import ClockConfig, StageConfig, StreamConfig, Topology, change
+from topology.config.change import Contract, StreamContract
 from topology.config.cut import scattered
 from topology.config.stages import MERGE, REORDER
 from topology.flow.lanes import Lanes
@@ -98,7 +77,7 @@ class Arrangement:
 
     @property
     def reads(self) -> str:
-        return reads(self.topology, self.stage)
+        return stage_topics.reads(self.topology, self.stage)
 
     @property
     def only_looks(self) -> bool:
@@ -112,11 +91,11 @@ class Arrangement:
 
     @property
     def inputs(self) -> list[str]:
-        return inputs_of(self.topology, self.stage)
+        return stage_topics.inputs_of(self.topology, self.stage)
 
     @property
     def group(self) -> str:
-        return group_of(self.topology, self.stage)
+        return stage_topics.group_of(self.topology, self.stage)
 
     @property
     def in_one_partition(self) -> frozenset[str]:
@@ -143,7 +122,8 @@ class Arrangement:
         return {n: s for n, s in streams if topic == (s.output if is_ordered else s.input)}
 
     def changelog(self, source: TopicPartition) -> tuple[str, int]:
-        topic = changelog_topic(self.topology.application, self.stage.name, source.topic)
+        application, stage = self.topology.application, self.stage.name
+        topic = stage_topics.changelog_topic(application, stage, source.topic)
         return topic, source.partition
 
     @property
@@ -155,7 +135,7 @@ class Arrangement:
         """The topics of which each partition counts: those it reads, and those whose partitions
         are its upstream partitions."""
         topics = self.topology.topics
-        upstream = upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
+        upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
@@ -167,13 +147,13 @@ class Arrangement:
                 stream.input if self.is_first else "",
                 "/".join(map(str, written[name])) if name in written else "",
                 stream.reorder.numbered or REORDER not in names,
-                reading_of(stream, is_derived=not self.is_first),
+                change.reading_of(stream, is_derived=not self.is_first),
             )
             for name, stream in self.streams_of(source.topic).items()
         }
-        targets, tables = self._result_targets().items(), self._result_tables().items()
-        results = {f"results of {kind}": topic for kind, (topic, _) in targets}
-        results |= {f"queries.{name}.output": topic for name, (topic, _) in tables}
+        targets, tables = stage_topics.results_of(topology, self.stage)
+        results = {f"results of {kind}": topic for kind, topic in targets.items()}
+        results |= {f"queries.{name}.output": topic for name, topic in tables.items()}
         queries = {
             name: self._query_digests[name]
             for name, query in topology.queries.items()
@@ -187,7 +167,7 @@ class Arrangement:
             streams,
             results,
             queries,
-            stretches(self.lane_places),
+            change.stretches(self.lane_places),
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
@@ -198,13 +178,6 @@ class Arrangement:
     @cached_property
     def _query_digests(self) -> dict[str, str]:
         return {name: query_digest(self.topology, name) for name in self.topology.queries}
-
-    def outputs(self) -> list[str]:
-        """The topics into which it writes what would count twice: events in order, and results."""
-        if self.writes_progress:
-            return [self.topology.topics.sequenced]
-        found = [*self._result_targets().values(), *self._result_tables().values()]
-        return sorted({*self._event_topics().values(), *(topic for topic, _ in found)})
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -251,40 +224,21 @@ class Arrangement:
         lane = self.lane_places.index((source.topic, source.partition))
         return SequencedOutlet(writer, self._written(source), lane)
 
-    def _event_topics(self) -> dict[str, str]:
-        """Return the topic of each stream whose events are written."""
-        streams = self.topology.streams
-        if MERGE in self.operator_names:
-            return {name: stream.output for name, stream in streams.items()}
-        return dict.fromkeys(() if self.only_looks else streams, self.topology.topics.sequenced)
-
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Return where the events of each stream go that can come from there."""
-        topics, come = self._event_topics(), self.streams_of(source.topic)
+        topics = stage_topics.events_of(self.topology, self.stage)
+        come = self.streams_of(source.topic)
         return {
             n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
         }
 
     def result_outlet(self) -> ResultOutlet:
-        return ResultOutlet(self._result_targets(), self._result_tables())
-
-    def _result_tables(self) -> dict[str, tuple[str, int]]:
-        """Where the results of queries go that have a topic of their own, by query."""
-        names, queries = self.operator_names, self.topology.queries
-        return {
-            query: (topic, self.partitions[topic])
-            for query, topic in self.topology.result_tables.items()
-            if queries[query].kind in names
-        }
-
-    def _result_targets(self) -> dict[str, tuple[str, int]]:
-        """Where the results of each operator go, and over how many partitions."""
-        topics = self.topology.result_topics
-        return {
-            operator: (topics[operator], self.partitions[topics[operator]])
-            for operator in self.operator_names
-            if operator in topics
-        }
+        targets, tables = stage_topics.results_of(self.topology, self.stage)
+        widths = self.partitions
+        return ResultOutlet(
+            {kind: (topic, widths[topic]) for kind, topic in targets.items()},
+            {query: (topic, widths[topic]) for query, topic in tables.items()},
+        )
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
@@ -382,8 +336,8 @@ def arrange(
     keys are missing."""
     for found in scattered(topology.streams, [stage], partitions):
         raise ArrangementError(f"{found.what}; {found.remedy}")
-    for topic in inputs_of(topology, stage):
-        changelog = changelog_topic(topology.application, stage.name, topic)
+    for topic in stage_topics.inputs_of(topology, stage):
+        changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
         if partitions[changelog] < partitions[topic]:
             raise ArrangementError(
                 f"{changelog} has {partitions[changelog]} partitions, {topic} has"
@@ -391,9 +345,11 @@ def arrange(
                 " restart all workers"
             )
     lane_places: tuple[tuple[str, int], ...] = ()
-    if reads(topology, stage) in (RAW, SEQUENCED):
-        upstream = extended(lanes, {t: partitions[t] for t in upstream_inputs(topology)})
-        lane_places = tuple(places(upstream))
+    if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
+        upstream = change.extended(
+            lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
+        )
+        lane_places = tuple(change.places(upstream))
     arrangement = Arrangement(topology, stage, partitions, lane_places, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:
