@@ -27,21 +27,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
+from aiokafka import errors
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    KafkaError,
-    KafkaTimeoutError,
-    NoError,
-    NotCoordinatorForGroupError,
-    for_code,
-)
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
@@ -51,6 +46,9 @@ ANSWER_S: Final = 60.0
 STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
 SLOWEST_LOOK_S: Final = 0.1
+READ_AGAIN: Final = 1_000
+"""Records in a piece of those that are read again: there may be millions."""
+
 FETCH_WAIT_MS: Final = 1
 """Below the end there is something, so no answer waits at the broker but the one that the client
 asks for in advance when a stretch is over; the connection's other answers wait behind it. In a
@@ -165,6 +163,27 @@ class LogReader:
             await fetcher.close()
             fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
 
+    async def read_again(
+        self, partition: TopicPartition, offsets: Collection[int]
+    ) -> AsyncGenerator[tuple[list[Any], int]]:
+        """Yield the records at these offsets (not empty), as far as they still exist: piece by
+        piece, in order, each with the position that the reading has come to. Close it where it is
+        left before."""
+        begin, end = await self.bounds(partition)
+        begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
+        async with aclosing(self.stretch(partition, begin, end, READ_AGAIN)) as pieces:
+            async for records, position in pieces:
+                yield [record for record in records if record.offset in offsets], position
+
+    async def first_of(self, partition: TopicPartition, begin: int = 0) -> Any | None:
+        """Return the first committed record from an offset on; None if there is none."""
+        first, end = await self.bounds(partition)
+        async with aclosing(self.stretch(partition, max(first, begin), end, 1)) as pieces:
+            async for records, _ in pieces:
+                if records:
+                    return records[0]
+        return None
+
     def _fetcher(self, subscription: SubscriptionState, with_aborted: bool = False) -> Fetcher:
         return Fetcher(
             self._client,
@@ -190,10 +209,13 @@ class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no type
 
     async def _send_req(self, request: Any) -> Any:
         answer = await super()._send_req(request)
-        refusal = for_code(vars(answer).get("error_code", 0))
-        if refusal is NoError:
+        refusal = errors.for_code(vars(answer).get("error_code", 0))
+        if refusal is errors.NoError:
             return answer
-        if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+        if refusal in (
+            errors.GroupCoordinatorNotAvailableError,
+            errors.NotCoordinatorForGroupError,
+        ):
             self.coordinator_dead()
         raise refusal(self.group_id)
 

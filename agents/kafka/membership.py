@@ -30,12 +30,7 @@ from typing import Any, Final
 import aiokafka
 from aiokafka.client import ConnectionGroup
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.group import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from aiokafka.protocol import group
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +97,7 @@ class Membership:
     async def _leave_amid_join(self) -> None:
         coordinator = self._coordinator
         client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
-        request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+        request = group.LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 # one that is about to be opened would carry the wish to join next
@@ -120,7 +115,7 @@ class Membership:
         coordinator.reset_generation()  # what follows has nothing to leave
 
     async def _watched(self, request: Any) -> Any:
-        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+        if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
             return await self._judged(request)
         if self._is_leaving:
             raise Meant("this worker leaves the group")
@@ -134,7 +129,7 @@ class Membership:
         sent = (time.monotonic(), time.time())
         response = await self._send(request)
         if self._name is None or not isinstance(
-            request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest
+            request, group.HeartbeatRequest | group.JoinGroupRequest | group.SyncGroupRequest
         ):
             return response
         code = response.error_code

@@ -310,27 +310,21 @@ class Supervisor:
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
         """Ask each stage; None where one does not answer."""
-        async with self._session() as session:
-            asked = (self._content(session, child, path, query) for child in self._children)
-            return await asyncio.gather(*asked)
 
-    async def _content(
-        self,
-        session: aiohttp.ClientSession,
-        child: Child,
-        path: str,
-        query: Mapping[str, str] | None,
-    ) -> bytes | None:
-        process = child.process
-        if process is None or child.address is None or "fault" in child.health:
-            return None
-        try:
-            async with session.get(f"http://{child.address}{path}", params=query) as response:
-                body = await response.read()
-        except (TimeoutError, aiohttp.ClientError):
-            return None
-        is_of_it = child.process is process and process.returncode is None
-        return body if response.ok and is_of_it else None
+        async def ask(child: Child) -> bytes | None:
+            process = child.process
+            if process is None or child.address is None or "fault" in child.health:
+                return None
+            try:
+                async with session.get(f"http://{child.address}{path}", params=query) as response:
+                    body = await response.read()
+            except (TimeoutError, aiohttp.ClientError):
+                return None
+            is_of_it = child.process is process and process.returncode is None
+            return body if response.ok and is_of_it else None
+
+        async with self._session() as session:
+            return await asyncio.gather(*map(ask, self._children))
 
     async def _located(self, asked: Question) -> dict[str, Any]:
         """Return what the stages know of one event, and which of them do not answer."""

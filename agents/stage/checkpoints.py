@@ -170,9 +170,7 @@ class PartitionCheckpoints:
         log.warning(
             "%s/%d: the brokers did not answer whether a transaction was committed (%s); it was,"
             " and work goes on with a new producer",
-            checkpoint.source.topic,
-            checkpoint.source.partition,
-            unanswered,
+            *(*checkpoint.source, unanswered),
         )
         return found.end
 

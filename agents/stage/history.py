@@ -45,7 +45,6 @@ from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
 from agents.state.held import PAGE_BITS, Spilled, notes_of, offset_of
-from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
@@ -124,7 +123,7 @@ async def begun(
     found = await asyncio.to_thread(origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
-    first = await first_of(logs, source)
+    first = await logs.first_of(source)
     if first is not None:
         (event,) = arrangement.inlet(source).read_again([first]) or (None,)
         now_ns = found.progress.arrival[0]
@@ -216,17 +215,14 @@ class RecordWriter:
             type=event.type,
             kind="" if event.kind in (DATA, DEAD) else event.kind,
         )
-        time: bytes | None = None
-        if event.kind == DEAD:
-            time = NO_TIME
-        elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
-            time = rfc3339.spelled(event.ts_ns).encode()
         headers = {
             name: content.encode() if isinstance(content, str) else content
             for name, content in written
         }
-        if time is not None:
-            headers[self._names.ts] = time
+        if event.kind == DEAD:
+            headers[self._names.ts] = NO_TIME
+        elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
+            headers[self._names.ts] = rfc3339.spelled(event.ts_ns).encode()
         return [*headers.items()]
 
 

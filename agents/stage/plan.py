@@ -26,7 +26,6 @@ from agents.stage.arrangement import Arrangement, ArrangementError, arrange, top
 from agents.stage.rebuilding import StateParts
 from agents.state import changelog as state
 from agents.state.changelog import Claim, StateRefused
-from agents.state.reread import first_of, read_again
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.config import StageConfig, Topology, change
 from topology.config.change import REFUSED, Contract, Difference, Facts, begin_anew
@@ -206,7 +205,7 @@ class _Looking:
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
         if wanted := waiting - parts.spilled.keys():
-            async with aclosing(read_again(self.logs, source, wanted)) as pieces:
+            async with aclosing(self.logs.read_again(source, wanted)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)
@@ -250,7 +249,7 @@ class _Looking:
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
         """Return whether anything that is committed lies there from this offset on."""
-        return await first_of(self.logs, place, begin) is not None
+        return await self.logs.first_of(place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 

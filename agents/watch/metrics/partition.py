@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -27,20 +27,6 @@ class StreamFigures(NamedTuple):
     held: int
     figures: Figures
     oldest_ns: int = 0
-
-
-def current_figures(
-    waiting: Mapping[str, tuple[int, int | None]],
-    now_ns: int,
-    figures_of: Callable[[str], Figures],
-) -> dict[str, StreamFigures]:
-    """`waiting`: how many events of each stream wait, and since when (None: none does)."""
-    return {
-        stream: StreamFigures(
-            held, figures_of(stream), 0 if since_ns is None else max(0, now_ns - since_ns)
-        )
-        for stream, (held, since_ns) in waiting.items()
-    }
 
 
 class ShellTotals(NamedTuple):
