@@ -18,15 +18,8 @@ from msgspec import Raw
 from agents.kafka import stage_topics
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
+from agents.stage import outlet as outlets
 from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
-from agents.stage.outlet import (
-    OrderedOutlet,
-    Outlet,
-    ResultOutlet,
-    SequencedOutlet,
-    SideOutlet,
-    partition_of,
-)
 from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
@@ -214,15 +207,15 @@ class Arrangement:
         sequenced = SequencedInlet(HeaderReader(headers), len(self.lane_places))
         return _reading_payloads(sequenced, streams, tables_of(self.topology))
 
-    def outlet(self, source: TopicPartition) -> Outlet:
+    def outlet(self, source: TopicPartition) -> outlets.Outlet:
         streams = self.streams_of(source.topic)
         writer = HeaderWriter(next(iter(streams.values())).headers)
         if self.only_looks:
-            return Outlet()
+            return outlets.Outlet()
         if MERGE in self.operator_names:
-            return OrderedOutlet(writer, self._written(source))
+            return outlets.OrderedOutlet(writer, self._written(source))
         lane = self.lane_places.index((source.topic, source.partition))
-        return SequencedOutlet(writer, self._written(source), lane)
+        return outlets.SequencedOutlet(writer, self._written(source), lane)
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Return where the events of each stream go that can come from there."""
@@ -232,20 +225,20 @@ class Arrangement:
             n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
         }
 
-    def result_outlet(self) -> ResultOutlet:
+    def result_outlet(self) -> outlets.ResultOutlet:
         targets, tables = stage_topics.results_of(self.topology, self.stage)
         widths = self.partitions
-        return ResultOutlet(
+        return outlets.ResultOutlet(
             {kind: (topic, widths[topic]) for kind, topic in targets.items()},
             {query: (topic, widths[topic]) for query, topic in tables.items()},
         )
 
-    def side_outlet(self, source: TopicPartition) -> SideOutlet:
+    def side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
-        return SideOutlet(source, self.topology.topics, self.partitions, late)
+        return outlets.SideOutlet(source, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:
-        return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
+        return outlets.partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
 def with_payloads(topology: Topology, topic: str, inlet: Inlet) -> Inlet:

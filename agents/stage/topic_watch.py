@@ -134,9 +134,8 @@ class TopicWatch:
             if self._faults.get(topic) != fault:
                 log.error("%s", fault)
         for topic in self._faults.keys() - faults.keys():
-            log.warning(
-                "%s", f"{topic} is again as it should be" if topic else "brokers answer again"
-            )
+            over = f"{topic} is again as it should be" if topic else "brokers answer again"
+            log.warning("%s", over)
         self._faults = faults
 
     def _turn(self) -> Sequence[str]:
@@ -177,10 +176,8 @@ class TopicWatch:
         return ""
 
     def _log_growth(self, topic: str, seen: TopicState) -> None:
-        known, needed = (
-            self.arrangement.partitions[topic],
-            {*self._read, *self._changelogs, *self._grown},
-        )
+        known = self.arrangement.partitions[topic]
+        needed = {*self._read, *self._changelogs, *self._grown}
         if seen.partitions > known and topic not in needed:
             self._grown.add(topic)
             log.warning(

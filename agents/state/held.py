@@ -149,12 +149,15 @@ class HeldPages:
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
         """Return how many events of each stream wait, and for how long the one that came first (0:
         none waits). Dead letters that hold a place do not count."""
-        found = dict.fromkeys(streams, (0, now_ns))
+        counts = dict.fromkeys(streams, 0)
+        since_ns = dict.fromkeys(counts, now_ns)
         for event in self._held(self._waiting):
-            if event.kind == DATA and event.stream in found:
-                held, since_ns = found[event.stream]
-                found[event.stream] = held + 1, min(since_ns, event.arrival_ns)
-        return {stream: (held, now_ns - since_ns) for stream, (held, since_ns) in found.items()}
+            stream = event.stream
+            if event.kind == DATA and stream in counts:
+                counts[stream] += 1
+                if event.arrival_ns < since_ns[stream]:
+                    since_ns[stream] = event.arrival_ns
+        return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
         """Return the first in the log that waits here, be it only for its number."""
