@@ -30,6 +30,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -123,23 +124,18 @@ class TokenFile(Bearer):
         return Token(text, ask_again_s if expires_s is None else min(expires_s, ask_again_s))
 
 
+@dataclass(eq=False, repr=False)
 class TokenEndpoint(Bearer):
     """A token endpoint, `url`. `context`: by which its certificate is judged."""
 
-    def __init__(
-        self,
-        url: str,
-        client_id: str,
-        secret: str,
-        scope: str = "",
-        context: ssl.SSLContext | None = None,
-        now_s: Callable[[], float] = time.time,
-    ) -> None:
-        self._url = url
-        self._now_s = now_s
-        self._form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
-        self._client = quote_plus(client_id), quote_plus(secret)
-        self._context = context
+    url: str
+    client_id: str
+    secret: str
+    scope: str = ""
+    context: ssl.SSLContext | None = None
+    now_s: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._guard = threading.Lock()
         self._token = Token("", 0.0)
         self._renew_s = 0.0
@@ -147,9 +143,9 @@ class TokenEndpoint(Bearer):
 
     def current(self) -> Token:
         with self._guard:
-            if self._now_s() >= self._renew_s:
+            if self.now_s() >= self._renew_s:
                 self._renew()
-            if self._token.expires_s <= self._now_s():
+            if self._token.expires_s <= self.now_s():
                 raise TokenUnavailable(self._failed)
             return self._token
 
@@ -160,27 +156,29 @@ class TokenEndpoint(Bearer):
                 self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:
             self._failed = str(failed)
-            self._renew_s = self._now_s() + PAUSE_S
+            self._renew_s = self.now_s() + PAUSE_S
             if self._token.text:
                 log.warning("%s; the token at hand serves until it expires", failed)
             return
-        now_s = self._now_s()
+        now_s = self.now_s()
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
 
     async def _answered(self) -> Token:
         import aiohttp  # which takes longer to import than all else here
 
-        where = f"the token endpoint {self._url}"
+        where = f"the token endpoint {self.url}"
+        pair = quote_plus(self.client_id), quote_plus(self.secret)
         headers = {
             "Accept": "application/json",
-            "Authorization": aiohttp.encode_basic_auth(*self._client),
+            "Authorization": aiohttp.encode_basic_auth(*pair),
         }
+        form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         limit = aiohttp.ClientTimeout(ANSWER_S)
         try:
             async with (
                 aiohttp.ClientSession(timeout=limit, headers=headers, trust_env=True) as session,
                 session.post(
-                    self._url, data=self._form, ssl=self._context or True, allow_redirects=False
+                    self.url, data=form, ssl=self.context or True, allow_redirects=False
                 ) as answer,
             ):
                 content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
@@ -197,7 +195,7 @@ class TokenEndpoint(Bearer):
         text = said.access_token
         if len(content) > MAX_BYTES or len(text.split()) != 1:
             raise TokenUnavailable(f"{where} answers without an `access_token`")
-        now_s = self._now_s()
+        now_s = self.now_s()
         expires_s = expiry_of(text) or now_s + LIFETIME_S
         if said.expires_in is not None:
             expires_s = now_s + said.expires_in

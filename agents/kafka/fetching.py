@@ -263,7 +263,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             enable_auto_commit=False,  # the offsets belong to the transaction
             auto_offset_reset="none",  # a position outside the log is ours to judge
             isolation_level="read_committed",
-            check_crcs=app.brokers.check_crcs,
+            check_crcs=not app.brokers.is_embedded,
             max_poll_records=MAX_POLL_RECORDS,
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
             fetch_max_bytes=FETCH_MAX_BYTES,

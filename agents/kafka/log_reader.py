@@ -29,6 +29,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiokafka import errors
@@ -55,30 +56,30 @@ asks for in advance when a stretch is over; the connection's other answers wait 
 stretch that does not go on each does, so there they wait for as long as is between two looks."""
 
 
+@dataclass(eq=False)
 class LogReader:
     """`start` first, `stop` at the end. `committed` reads the offsets of `group`, `topics` are
     those that it will be asked for, each with the bytes that a batch of it may take unpacked."""
 
-    def __init__(self, brokers: Brokers, group: str, topics: Mapping[str, int]) -> None:
-        self._brokers = brokers
-        self._group = group
-        self._topics = topics
-        self._parts: list[Any] = []
-        """What `start` has opened, in the order of closing."""
+    brokers: Brokers
+    group: str
+    topics: Mapping[str, int]
+    _parts: list[Any] = field(default_factory=list, init=False)
+    """What `start` has opened, in the order of closing."""
 
     @property
     def is_embedded(self) -> bool:
         """It reads the broker in the process, which forgets records and offsets as it likes."""
-        return self._brokers.is_embedded
+        return self.brokers.is_embedded
 
     async def start(self) -> None:
         """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
-        self._client = AIOKafkaClient(**self._brokers.client)
+        self._client = AIOKafkaClient(**self.brokers.client)
         self._parts.append(self._client)
         await self._client.bootstrap()
-        await self._client.set_topics(frozenset(self._topics))
+        await self._client.set_topics(frozenset(self.topics))
         self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
-        self._coordinator = _Committed(self._client, self._group)
+        self._coordinator = _Committed(self._client, self.group)
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
@@ -94,13 +95,13 @@ class LogReader:
                 found = await self._coordinator.fetch_committed_offsets([partition])
         except TimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self._group} has"
+                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self.group} has"
                 f" committed of {_named(partition)}: its coordinator is away, or does not answer;"
                 " see that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
-                f"the brokers refuse to say what the group {self._group} has committed of"
+                f"the brokers refuse to say what the group {self.group} has committed of"
                 f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
                 " missing"
             ) from refused
@@ -137,7 +138,7 @@ class LogReader:
         subscription = SubscriptionState()
         subscription.assign_from_user([partition])
         fetcher = self._fetcher(subscription, with_aborted)
-        WholeBatches(fetcher, self._topics[partition.topic])
+        WholeBatches(fetcher, self.topics[partition.topic])
         try:
             fetcher.seek_to(partition, begin)
             assigned = subscription.subscription.assignment.state_value(partition)
@@ -190,7 +191,7 @@ class LogReader:
             subscription,
             auto_offset_reset="earliest",
             isolation_level="read_uncommitted" if with_aborted else "read_committed",
-            check_crcs=self._brokers.check_crcs,
+            check_crcs=not self.brokers.is_embedded,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
 

@@ -25,6 +25,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import aiokafka
@@ -61,20 +62,18 @@ def is_news(record: logging.LogRecord) -> bool:
     return not any(isinstance(cause, Meant) for cause in causes)
 
 
+@dataclass(eq=False)
 class Membership:
     """For a consumer that has been started. `fenced` is called in the consumer's thread, where all
     of this is used."""
 
-    def __init__(
-        self,
-        consumer: aiokafka.AIOKafkaConsumer,
-        session_timeout_s: float,
-        fenced: Callable[[InstanceFenced], None],
-    ) -> None:
-        self._coordinator = consumer._coordinator
+    consumer: aiokafka.AIOKafkaConsumer
+    session_timeout_s: float
+    fenced: Callable[[InstanceFenced], None]
+
+    def __post_init__(self) -> None:
+        self._coordinator = self.consumer._coordinator
         self._name = self._coordinator._group_instance_id
-        self._session_timeout_s = session_timeout_s
-        self._fenced = fenced
         self._known: tuple[float, float] | None = None  # sent when, by both clocks
         self._is_joining = False
         self._is_leaving = False
@@ -136,7 +135,7 @@ class Membership:
         if code in (OK, REBALANCE_IN_PROGRESS):
             self._known = sent
         elif code == FENCED_INSTANCE_ID or (code == UNKNOWN_MEMBER_ID and self._was_known(sent)):
-            self._fenced(
+            self.fenced(
                 InstanceFenced(
                     f"another process has taken the place of {self._name} in the consumer group"
                     f" {self._coordinator.group_id}: two workers live under one name; give each"
@@ -151,4 +150,4 @@ class Membership:
         if self._known is None:
             return False
         elapsed_s = max(after - before for after, before in zip(now, self._known, strict=True))
-        return elapsed_s < self._session_timeout_s
+        return elapsed_s < self.session_timeout_s

@@ -168,16 +168,11 @@ class StageProcess:
         self._handler = StageHandler(
             arrangement, services, watchdog, self._log, self._garbage.let_go
         )
-        self._topics = (
-            None
-            if brokers.is_embedded
-            else TopicWatch(
-                arrangement,
-                self.topic_ids,
-                looking_at(brokers),
-                is_well=lambda: not self._handler.verdict().reasons,
+        self._topics: TopicWatch | None = None
+        if not brokers.is_embedded:
+            self._topics = TopicWatch(
+                arrangement, self.topic_ids, looking_at(brokers), self._handler.is_well
             )
-        )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
         self._lines = LastLines()

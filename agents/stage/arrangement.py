@@ -197,15 +197,14 @@ class Arrangement:
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
-            topic = source.topic
-            inlet = input_reader(self.topology, topic, self.masters, source.partition)
-            return with_payloads(self.topology, topic, inlet)
+            return input_reader(self.topology, source.topic, self.masters, source.partition)
         if self.reads == ORDERED:
             return ordered_reader(self.topology, source.topic)
         streams = self.streams_of(source.topic)
         headers = next(iter(streams.values())).headers
         sequenced = SequencedInlet(HeaderReader(headers), len(self.lane_places))
-        return _reading_payloads(sequenced, streams, tables_of(self.topology))
+        _read_payloads(sequenced, streams, tables_of(self.topology))
+        return sequenced
 
     def outlet(self, source: TopicPartition) -> outlets.Outlet:
         streams = self.streams_of(source.topic)
@@ -241,30 +240,24 @@ class Arrangement:
         return outlets.partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
-def with_payloads(topology: Topology, topic: str, inlet: Inlet) -> Inlet:
-    """The inlet of an input topic, and what queries read of its values."""
-    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
-    tables = dict.fromkeys([topic], *inlet.registered) if inlet.registered else {}
-    return _reading_payloads(inlet, streams, tables)
-
-
 def ordered_reader(topology: Topology, topic: str) -> Inlet:
     """The inlet of an ordered topic, and what queries read of its values."""
     streams = {name: each for name, each in topology.streams.items() if each.output == topic}
     ordered = OrderedInlet(HeaderReader(next(iter(streams.values())).headers))
-    return _reading_payloads(ordered, streams, tables_of(topology))
+    _read_payloads(ordered, streams, tables_of(topology))
+    return ordered
 
 
-def _reading_payloads(
+def _read_payloads(
     inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
-) -> Inlet:
+) -> None:
+    """Make the inlet read what queries ask for of the values."""
     try:
         payloads = payload_readers(streams, tables)
     except SchemaFault as fault:
         raise ArrangementError(f"the schema {fault}") from None
     if payloads:
         inlet.payloads, inlet.registered = payloads, tuple(tables.values())
-    return inlet
 
 
 def input_reader(
@@ -275,8 +268,10 @@ def input_reader(
     *,
     checks: bool = True,
 ) -> RawInlet:
-    """Streams that share an input topic share its header contract or mapping; those by time need
-    no number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
+    """Return the inlet of an input topic, which reads what queries ask for of its values, too.
+
+    Streams that share an input topic share its header contract or mapping; those by time need no
+    number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
     to be checked and there is no master key to check it by."""
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]
@@ -286,6 +281,7 @@ def input_reader(
     mixed = [name for name, s in streams.items() if s.reorder.is_mixed]
     reader = HeaderReader(topology.headers_of(topic), by_time, mixed)
     registered = registered_schemas(topology, topic)
+    tables = {} if registered is None else {topic: registered}
     try:
         fields = field_reader(topology, topic, registered)
     except SchemaFault as fault:
@@ -294,11 +290,12 @@ def input_reader(
     check = None
     if signed:
         check = SignatureCheck(streams[signed[0]].signed_headers(), signed, masters)
+    inlet = RawInlet(reader, most_bytes, check)
     if fields is not None:
-        tables = () if registered is None else (registered,)
-        short = short_way(fields)
-        return MappedInlet(fields, reader, most_bytes, partition, tables, short, Spilled, check)
-    return RawInlet(reader, most_bytes, check)
+        known, short = tuple(tables.values()), short_way(fields)
+        inlet = MappedInlet(fields, reader, most_bytes, partition, known, short, Spilled, check)
+    _read_payloads(inlet, streams, tables)
+    return inlet
 
 
 NO_MASTERS: Final = (
