@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import aiokafka
 from aiokafka.client import ConnectionGroup
@@ -68,8 +68,7 @@ FAUST_LOG = logging.getLogger("faust.inorder")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class End:
+class End(NamedTuple):
     """How a partition stood when it was polled."""
 
     position: int

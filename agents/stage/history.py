@@ -29,9 +29,8 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
@@ -68,8 +67,7 @@ WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of 
 """In the topology file the topics between stages are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """What a backfill left for one partition: `saved` is its share of each group of streams
     (topology.flow.share), `waiting` of the last instant; `now_ns` is the last arrival of all; the
     log goes on at `next_offset`."""
@@ -89,8 +87,7 @@ class Histories(Protocol):
         """StateRefused where what is there is not that of a partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A history as a partition begins with it: `entries` of a state, without its progress, and
     the inputs of the last instant. `records`, by offset, are in `entries`, too."""
 

@@ -37,7 +37,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
@@ -61,8 +61,7 @@ BROKERS: Final = ""
 UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(NamedTuple):
     """A topic as the brokers describe it; one that was deleted has no partitions."""
 
     partitions: int
