@@ -219,8 +219,7 @@ def expiry_of(text: str) -> float | None:
 
 
 class _Said(msgspec.Struct):
-    """What an endpoint says of a token or of its refusal (RFC 6749, 5.1 and 5.2), and a JWT of
-    itself."""
+    """The words of an endpoint about a token or a refusal (RFC 6749, 5.1 and 5.2), or of a JWT."""
 
     access_token: str = ""
     expires_in: float | None = None

@@ -167,9 +167,11 @@ class LogReader:
     async def read_again(
         self, partition: TopicPartition, offsets: Collection[int]
     ) -> AsyncGenerator[tuple[list[Any], int]]:
-        """Yield the records at these offsets (not empty), as far as they still exist: piece by
-        piece, in order, each with the position that the reading has come to. Close it where it is
-        left before."""
+        """Yield the records at these offsets, as far as they still exist, piece by piece in order.
+
+        Each piece has the position that the reading has come to. `offsets` is not empty. Close the
+        generator where it is left before its end.
+        """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
         async with aclosing(self.stretch(partition, begin, end, READ_AGAIN)) as pieces:

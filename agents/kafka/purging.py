@@ -47,8 +47,10 @@ class PurgeRefused(Exception):
 
 @dataclass(eq=False)
 class Purging:
-    """The purge of `topic` behind its owner and the other `groups`. `purged` is called with how
-    many offsets went."""
+    """The purge of `topic` behind its owner and the other `groups`.
+
+    `purged` is called with the number of offsets that went.
+    """
 
     topic: KafkaTopic
     groups: Sequence[str]

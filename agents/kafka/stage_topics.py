@@ -43,8 +43,7 @@ def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
 
 
 def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the topics of the stage's results: by operator, and by query that has one of its
-    own."""
+    """Return the topics of the stage's results, by operator and by query with its own topic."""
     operators, queries = stage.operators, topology.queries
     targets = {kind: at for kind, at in topology.result_topics.items() if kind in operators}
     tables = {q: at for q, at in topology.result_tables.items() if queries[q].kind in operators}
@@ -52,7 +51,7 @@ def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], 
 
 
 def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Return the topics of what would count twice: events in order, and results."""
+    """Return the topics into which the stage writes events and results."""
     targets, tables = results_of(topology, stage)
     events = sorted({*events_of(topology, stage).values()})
     return [*events, *targets.values(), *tables.values()]

@@ -147,8 +147,10 @@ class HeldPages:
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
-        """Return how many events of each stream wait, and for how long the one that came first (0:
-        none waits). Dead letters that hold a place do not count."""
+        """Return how many events of each stream wait, and for how long the first has waited.
+
+        Dead letters that hold a place do not count.
+        """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
         for event in self._held(self._waiting):
