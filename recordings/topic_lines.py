@@ -70,10 +70,10 @@ class TopicLines:
     def _inlet(self, topic: str, partition: int) -> Inlet:
         found = self._inlets.get((topic, partition))
         if found is None:
-            from agents.stage.arrangement import input_reader, with_payloads
+            from agents.stage.arrangement import input_reader
 
-            inlet = input_reader(self._topology, topic, self._masters, partition)
-            found = self._inlets[topic, partition] = with_payloads(self._topology, topic, inlet)
+            found = input_reader(self._topology, topic, self._masters, partition)
+            self._inlets[topic, partition] = found
         return found
 
 

@@ -13,9 +13,9 @@ is sent as it is. Signatures are the broker's to check.
 Both clients ask here: aiokafka awaits `token`, librdkafka calls `refreshed`. No token and no secret
 is ever shown.
 
-Bounds: an endpoint answers within `ANSWER_S` in all, however it spreads its bytes, and with at most
-`MAX_BYTES`; it is asked by one thread at a time, also where one was left behind that still reads,
-and not again within `PAUSE_S` of a failure. Redirections are not followed, as they would get the
+Bounds: an endpoint answers within `ANSWER_S` in all, however it spreads its bytes (the machine's
+resolver may take longer), and with at most `MAX_BYTES`. It is asked by one thread at a time, and
+not again within `PAUSE_S` of a failure. Redirections are not followed, as they would get the
 secret.
 """
 
@@ -24,23 +24,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import logging
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote_plus, urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from typing import Final, NamedTuple
+from urllib.parse import quote_plus
 
+import msgspec
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
+
+from agents.answers import read_at_most
 
 log = logging.getLogger(__name__)
 
@@ -124,105 +124,81 @@ class TokenFile(Bearer):
         return Token(text, ask_again_s if expires_s is None else min(expires_s, ask_again_s))
 
 
-class _NoRedirection(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
+@dataclass(eq=False, repr=False)
 class TokenEndpoint(Bearer):
     """A token endpoint, `url`. `context`: by which its certificate is judged."""
 
-    def __init__(
-        self,
-        url: str,
-        client_id: str,
-        secret: str,
-        scope: str = "",
-        context: ssl.SSLContext | None = None,
-        now_s: Callable[[], float] = time.time,
-    ) -> None:
-        self._url = url
-        self._now_s = now_s
-        form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
-        pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
-        headers = {
-            "Authorization": f"Basic {base64.b64encode(pair).decode()}",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "application/json",
-        }
-        self._request = Request(url, urlencode(form).encode(), headers)
-        self._opener = build_opener(HTTPSHandler(context=context), _NoRedirection())
+    url: str
+    client_id: str
+    secret: str
+    scope: str = ""
+    context: ssl.SSLContext | None = None
+    now_s: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._guard = threading.Lock()
         self._token = Token("", 0.0)
         self._renew_s = 0.0
         self._failed = ""
-        self._asking: Future[Token] | None = None
 
     def current(self) -> Token:
         with self._guard:
-            if self._now_s() >= self._renew_s:
+            if self.now_s() >= self._renew_s:
                 self._renew()
-            if self._token.expires_s <= self._now_s():
+            if self._token.expires_s <= self.now_s():
                 raise TokenUnavailable(self._failed)
             return self._token
 
     def _renew(self) -> None:
         try:
-            self._token = self._asked()
+            # The caller may have a loop that runs, so this one has a thread of its own.
+            with ThreadPoolExecutor(1) as thread:
+                self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:
             self._failed = str(failed)
-            self._renew_s = self._now_s() + PAUSE_S
+            self._renew_s = self.now_s() + PAUSE_S
             if self._token.text:
                 log.warning("%s; the token at hand serves until it expires", failed)
             return
-        now_s = self._now_s()
+        now_s = self.now_s()
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
 
-    def _asked(self) -> Token:
-        # urllib's time is for each read: who sends a byte now and then is waited for by a thread
-        # of its own, which is left behind.
-        late = f"the token endpoint {self._url} has not answered within {ANSWER_S:g} s"
-        if self._asking is not None and not self._asking.done():
-            raise TokenUnavailable(f"{late}, and still sends")
-        answer: Future[Token] = Future()
-        self._asking = answer
-        threading.Thread(target=self._ask, args=(answer,), name="token", daemon=True).start()
+    async def _answered(self) -> Token:
+        import aiohttp  # which takes longer to import than all else here
+
+        where = f"the token endpoint {self.url}"
+        pair = quote_plus(self.client_id), quote_plus(self.secret)
+        headers = {
+            "Accept": "application/json",
+            "Authorization": aiohttp.encode_basic_auth(*pair),
+        }
+        form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
+        limit = aiohttp.ClientTimeout(ANSWER_S)
         try:
-            return answer.result(ANSWER_S)
+            async with (
+                aiohttp.ClientSession(timeout=limit, headers=headers, trust_env=True) as session,
+                session.post(
+                    self.url, data=form, ssl=self.context or True, allow_redirects=False
+                ) as answer,
+            ):
+                content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
         except TimeoutError as error:
-            raise TokenUnavailable(late) from error
-
-    def _ask(self, answer: Future[Token]) -> None:
-        try:
-            answer.set_result(self._answered())
-        except BaseException as failed:  # noqa: BLE001 - whoever asked gets it
-            answer.set_exception(failed)
-
-    def _answered(self) -> Token:
-        where = f"the token endpoint {self._url}"
-        try:
-            with self._opener.open(self._request, timeout=ANSWER_S) as answer:
-                content = answer.read(MAX_BYTES + 1)
-        except HTTPError as error:
-            with error:
-                said = _why(error.read(MAX_BYTES))
-            if error.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED}:
-                said += "; check the client's id and secret"
-            raise TokenUnavailable(f"{where} answers {error.code}{said}") from error
-        except (OSError, HTTPException) as error:
-            why = error.reason if isinstance(error, URLError) else error
-            raise TokenUnavailable(f"{where} does not answer: {why}") from error
-        found = _object(content)
-        text = found.get("access_token")
-        if len(content) > MAX_BYTES or not isinstance(text, str) or len(text.split()) != 1:
+            raise TokenUnavailable(f"{where} has not answered within {ANSWER_S:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TokenUnavailable(f"{where} does not answer: {error}") from error
+        said = _said(content)
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            why = f" ({said.error[:SHOWN_CHARACTERS]!r})" if said.error else ""
+            if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED}:
+                why += "; check the client's id and secret"
+            raise TokenUnavailable(f"{where} answers {status}{why}")
+        text = said.access_token
+        if len(content) > MAX_BYTES or len(text.split()) != 1:
             raise TokenUnavailable(f"{where} answers without an `access_token`")
-        now_s = self._now_s()
-        lasts_s = found.get("expires_in")
-        expires_s = expiry_of(text)
-        if isinstance(lasts_s, int | float) and not isinstance(lasts_s, bool):
-            expires_s = now_s + lasts_s
-        elif expires_s is None:
-            expires_s = now_s + LIFETIME_S
+        now_s = self.now_s()
+        expires_s = expiry_of(text) or now_s + LIFETIME_S
+        if said.expires_in is not None:
+            expires_s = now_s + said.expires_in
         if expires_s <= now_s:
             raise TokenUnavailable(
                 f"{where} gives a token that has expired; look at this machine's clock"
@@ -239,21 +215,21 @@ def expiry_of(text: str) -> float | None:
         claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
     except (binascii.Error, ValueError):
         return None
-    expires_s = _object(claims).get("exp")
-    if isinstance(expires_s, bool) or not isinstance(expires_s, int | float):
-        return None
-    return float(expires_s)
+    return _said(claims).exp
 
 
-def _object(content: bytes) -> dict[str, Any]:
+class _Said(msgspec.Struct):
+    """The words of an endpoint about a token or a refusal (RFC 6749, 5.1 and 5.2), or of a JWT."""
+
+    access_token: str = ""
+    expires_in: float | None = None
+    error: str | None = None
+    exp: float | None = None
+
+
+def _said(content: bytes) -> _Said:
+    """Decode JSON; what is no object of these fields says nothing."""
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _why(content: bytes) -> str:
-    """What an endpoint says of its refusal (RFC 6749, 5.2)."""
-    error = _object(content).get("error")
-    return f" ({error[:SHOWN_CHARACTERS]!r})" if isinstance(error, str) else ""
+        return msgspec.json.decode(content, type=_Said, strict=False)
+    except (msgspec.MsgspecError, RecursionError):
+        return _Said()

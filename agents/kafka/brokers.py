@@ -51,10 +51,6 @@ class Brokers:
     security: Security = PLAINTEXT
 
     @property
-    def check_crcs(self) -> bool:
-        return not self.is_embedded
-
-    @property
     def client(self) -> dict[str, Any]:
         """The settings by which every aiokafka client reaches them."""
         return {"bootstrap_servers": self.servers, **self.security.aiokafka()}
@@ -70,7 +66,7 @@ class Brokers:
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            check_crcs=self.check_crcs,
+            check_crcs=not self.is_embedded,
             fetch_max_wait_ms=fetch_max_wait_ms,
         )
         await consumer.start()

@@ -15,8 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
@@ -50,8 +49,7 @@ CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
 its time, not the last of each source."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
+class TopicSpec(NamedTuple):
     name: str
     partitions: int
     config: dict[str, str]

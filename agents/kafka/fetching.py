@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import aiokafka
 from aiokafka.client import ConnectionGroup
@@ -68,8 +68,7 @@ FAUST_LOG = logging.getLogger("faust.inorder")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class End:
+class End(NamedTuple):
     """How a partition stood when it was polled."""
 
     position: int
@@ -263,7 +262,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             enable_auto_commit=False,  # the offsets belong to the transaction
             auto_offset_reset="none",  # a position outside the log is ours to judge
             isolation_level="read_committed",
-            check_crcs=app.brokers.check_crcs,
+            check_crcs=not app.brokers.is_embedded,
             max_poll_records=MAX_POLL_RECORDS,
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
             fetch_max_bytes=FETCH_MAX_BYTES,

@@ -27,21 +27,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aiokafka import errors
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    KafkaError,
-    KafkaTimeoutError,
-    NoError,
-    NotCoordinatorForGroupError,
-    for_code,
-)
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
@@ -51,36 +47,39 @@ ANSWER_S: Final = 60.0
 STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
 SLOWEST_LOOK_S: Final = 0.1
+READ_AGAIN: Final = 1_000
+"""Records in a piece of those that are read again: there may be millions."""
+
 FETCH_WAIT_MS: Final = 1
 """Below the end there is something, so no answer waits at the broker but the one that the client
 asks for in advance when a stretch is over; the connection's other answers wait behind it. In a
 stretch that does not go on each does, so there they wait for as long as is between two looks."""
 
 
+@dataclass(eq=False)
 class LogReader:
     """`start` first, `stop` at the end. `committed` reads the offsets of `group`, `topics` are
     those that it will be asked for, each with the bytes that a batch of it may take unpacked."""
 
-    def __init__(self, brokers: Brokers, group: str, topics: Mapping[str, int]) -> None:
-        self._brokers = brokers
-        self._group = group
-        self._topics = topics
-        self._parts: list[Any] = []
-        """What `start` has opened, in the order of closing."""
+    brokers: Brokers
+    group: str
+    topics: Mapping[str, int]
+    _parts: list[Any] = field(default_factory=list, init=False)
+    """What `start` has opened, in the order of closing."""
 
     @property
     def is_embedded(self) -> bool:
         """It reads the broker in the process, which forgets records and offsets as it likes."""
-        return self._brokers.is_embedded
+        return self.brokers.is_embedded
 
     async def start(self) -> None:
         """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
-        self._client = AIOKafkaClient(**self._brokers.client)
+        self._client = AIOKafkaClient(**self.brokers.client)
         self._parts.append(self._client)
         await self._client.bootstrap()
-        await self._client.set_topics(frozenset(self._topics))
+        await self._client.set_topics(frozenset(self.topics))
         self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
-        self._coordinator = _Committed(self._client, self._group)
+        self._coordinator = _Committed(self._client, self.group)
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
@@ -96,13 +95,13 @@ class LogReader:
                 found = await self._coordinator.fetch_committed_offsets([partition])
         except TimeoutError:
             raise TimeoutError(
-                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self._group} has"
+                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self.group} has"
                 f" committed of {_named(partition)}: its coordinator is away, or does not answer;"
                 " see that each partition of __consumer_offsets has a leader"
             ) from None
         except KafkaError as refused:
             raise KafkaError(
-                f"the brokers refuse to say what the group {self._group} has committed of"
+                f"the brokers refuse to say what the group {self.group} has committed of"
                 f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
                 " missing"
             ) from refused
@@ -139,7 +138,7 @@ class LogReader:
         subscription = SubscriptionState()
         subscription.assign_from_user([partition])
         fetcher = self._fetcher(subscription, with_aborted)
-        WholeBatches(fetcher, self._topics[partition.topic])
+        WholeBatches(fetcher, self.topics[partition.topic])
         try:
             fetcher.seek_to(partition, begin)
             assigned = subscription.subscription.assignment.state_value(partition)
@@ -165,13 +164,36 @@ class LogReader:
             await fetcher.close()
             fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
 
+    async def read_again(
+        self, partition: TopicPartition, offsets: Collection[int]
+    ) -> AsyncGenerator[tuple[list[Any], int]]:
+        """Yield the records at these offsets, as far as they still exist, piece by piece in order.
+
+        Each piece has the position that the reading has come to. `offsets` is not empty. Close the
+        generator where it is left before its end.
+        """
+        begin, end = await self.bounds(partition)
+        begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
+        async with aclosing(self.stretch(partition, begin, end, READ_AGAIN)) as pieces:
+            async for records, position in pieces:
+                yield [record for record in records if record.offset in offsets], position
+
+    async def first_of(self, partition: TopicPartition, begin: int = 0) -> Any | None:
+        """Return the first committed record from an offset on; None if there is none."""
+        first, end = await self.bounds(partition)
+        async with aclosing(self.stretch(partition, max(first, begin), end, 1)) as pieces:
+            async for records, _ in pieces:
+                if records:
+                    return records[0]
+        return None
+
     def _fetcher(self, subscription: SubscriptionState, with_aborted: bool = False) -> Fetcher:
         return Fetcher(
             self._client,
             subscription,
             auto_offset_reset="earliest",
             isolation_level="read_uncommitted" if with_aborted else "read_committed",
-            check_crcs=self._brokers.check_crcs,
+            check_crcs=not self.brokers.is_embedded,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
 
@@ -190,10 +212,13 @@ class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no type
 
     async def _send_req(self, request: Any) -> Any:
         answer = await super()._send_req(request)
-        refusal = for_code(vars(answer).get("error_code", 0))
-        if refusal is NoError:
+        refusal = errors.for_code(vars(answer).get("error_code", 0))
+        if refusal is errors.NoError:
             return answer
-        if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+        if refusal in (
+            errors.GroupCoordinatorNotAvailableError,
+            errors.NotCoordinatorForGroupError,
+        ):
             self.coordinator_dead()
         raise refusal(self.group_id)
 

@@ -25,17 +25,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import aiokafka
 from aiokafka.client import ConnectionGroup
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.group import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from aiokafka.protocol import group
 
 log = logging.getLogger(__name__)
 
@@ -66,20 +62,18 @@ def is_news(record: logging.LogRecord) -> bool:
     return not any(isinstance(cause, Meant) for cause in causes)
 
 
+@dataclass(eq=False)
 class Membership:
     """For a consumer that has been started. `fenced` is called in the consumer's thread, where all
     of this is used."""
 
-    def __init__(
-        self,
-        consumer: aiokafka.AIOKafkaConsumer,
-        session_timeout_s: float,
-        fenced: Callable[[InstanceFenced], None],
-    ) -> None:
-        self._coordinator = consumer._coordinator
+    consumer: aiokafka.AIOKafkaConsumer
+    session_timeout_s: float
+    fenced: Callable[[InstanceFenced], None]
+
+    def __post_init__(self) -> None:
+        self._coordinator = self.consumer._coordinator
         self._name = self._coordinator._group_instance_id
-        self._session_timeout_s = session_timeout_s
-        self._fenced = fenced
         self._known: tuple[float, float] | None = None  # sent when, by both clocks
         self._is_joining = False
         self._is_leaving = False
@@ -102,7 +96,7 @@ class Membership:
     async def _leave_amid_join(self) -> None:
         coordinator = self._coordinator
         client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
-        request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+        request = group.LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 # one that is about to be opened would carry the wish to join next
@@ -120,7 +114,7 @@ class Membership:
         coordinator.reset_generation()  # what follows has nothing to leave
 
     async def _watched(self, request: Any) -> Any:
-        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+        if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
             return await self._judged(request)
         if self._is_leaving:
             raise Meant("this worker leaves the group")
@@ -134,14 +128,14 @@ class Membership:
         sent = (time.monotonic(), time.time())
         response = await self._send(request)
         if self._name is None or not isinstance(
-            request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest
+            request, group.HeartbeatRequest | group.JoinGroupRequest | group.SyncGroupRequest
         ):
             return response
         code = response.error_code
         if code in (OK, REBALANCE_IN_PROGRESS):
             self._known = sent
         elif code == FENCED_INSTANCE_ID or (code == UNKNOWN_MEMBER_ID and self._was_known(sent)):
-            self._fenced(
+            self.fenced(
                 InstanceFenced(
                     f"another process has taken the place of {self._name} in the consumer group"
                     f" {self._coordinator.group_id}: two workers live under one name; give each"
@@ -156,4 +150,4 @@ class Membership:
         if self._known is None:
             return False
         elapsed_s = max(after - before for after, before in zip(now, self._known, strict=True))
-        return elapsed_s < self._session_timeout_s
+        return elapsed_s < self.session_timeout_s

@@ -17,16 +17,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from aiokafka import errors
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
-from aiokafka.errors import (
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    KafkaError,
-    PolicyViolationError,
-    TopicAuthorizationFailedError,
-)
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
@@ -38,10 +34,10 @@ LEAST: Final = 1_000
 LOOK_TIMEOUT_S: Final = 20.0
 DELETE_TIMEOUT_MS: Final = 10_000
 REFUSALS: Final = (
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    PolicyViolationError,
-    TopicAuthorizationFailedError,
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.PolicyViolationError,
+    errors.TopicAuthorizationFailedError,
 )
 
 
@@ -49,24 +45,24 @@ class PurgeRefused(Exception):
     """It would be refused at each look."""
 
 
+@dataclass(eq=False)
 class Purging:
-    """Purges `topic` behind its owner and the other `groups`; `purged` is called with how many
-    offsets went."""
+    """The purge of `topic` behind its owner and the other `groups`.
 
-    def __init__(
-        self, topic: KafkaTopic, groups: Sequence[str], purged: Callable[[int], None]
-    ) -> None:
-        self._topic = topic
-        self._groups = groups
-        self._purged = purged
-        self._begins_at: dict[int, int] = {}
+    `purged` is called with the number of offsets that went.
+    """
+
+    topic: KafkaTopic
+    groups: Sequence[str]
+    purged: Callable[[int], None]
+    _begins_at: dict[int, int] = field(default_factory=dict, init=False)
 
     async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
         """Until it is refused; `own`: by owned partition, the first offset that the owner needs."""
         try:
             await self._run(own)
         finally:
-            await self._topic.close()
+            await self.topic.close()
 
     async def _run(self, own: Callable[[], Mapping[int, int]]) -> None:
         was_well = True
@@ -79,21 +75,21 @@ class Purging:
             except PurgeRefused as refused:
                 log.error(
                     "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
-                    self._topic.name,
+                    self.topic.name,
                     refused,
                 )
                 return
             except (KafkaError, TimeoutError) as failed:
                 if was_well:  # once, not at each look
-                    log.warning("%s is not purged at present: %r", self._topic.name, failed)
+                    log.warning("%s is not purged at present: %r", self.topic.name, failed)
                 was_well = False
 
     async def look(self, own: Mapping[int, int]) -> None:
         """Purge once. PurgeRefused where that is for good, KafkaError else."""
         needed = dict(own)
         try:
-            for group in self._groups if own else ():
-                found = await self._topic.needed(group, sorted(own))
+            for group in self.groups if own else ():
+                found = await self.topic.needed(group, sorted(own))
                 needed = {n: min(at, found[n]) for n, at in needed.items() if n in found}
             await self._purge(needed)
         except REFUSALS as failed:
@@ -104,20 +100,20 @@ class Purging:
         due = {n: at for n, at in needed.items() if at - begins_at.get(n, 0) >= LEAST}
         if not due:
             return
-        for number, now in (await self._topic.delete(due)).items():
+        for number, now in (await self.topic.delete(due)).items():
             if number in begins_at:  # where it began before the first is not known
-                self._purged(now - begins_at[number])
+                self.purged(now - begins_at[number])
             begins_at[number] = now
 
 
+@dataclass(eq=False)
 class KafkaTopic:
     """The topic and its groups, by a client of their own, which connects with the first question.
     KafkaError where brokers refuse."""
 
-    def __init__(self, brokers: Brokers, name: str) -> None:
-        self._brokers = brokers
-        self.name = name
-        self._client: AIOKafkaAdminClient | None = None
+    brokers: Brokers
+    name: str
+    _client: AIOKafkaAdminClient | None = field(default=None, init=False)
 
     async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
         """Return by partition the first offset that the group would read again; none where it has
@@ -144,6 +140,6 @@ class KafkaTopic:
 
     async def _connected(self) -> AIOKafkaAdminClient:
         if self._client is None:
-            self._client = AIOKafkaAdminClient(**self._brokers.client)
+            self._client = AIOKafkaAdminClient(**self.brokers.client)
         await self._client.start()
         return self._client

@@ -12,17 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from agents.kafka.stage_topics import (
-    SEQUENCED,
-    changelog_topic,
-    group_of,
-    inputs_of,
-    purges,
-    reads,
-    sequenced_readers,
-    upstream_inputs,
-    works,
-)
+from agents.kafka import stage_topics
 from topology.config import StageConfig, Topology
 from topology.config.stages import MERGE, REORDER
 
@@ -51,7 +41,7 @@ class Right(NamedTuple):
 
 def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     """In the order of the flow, each name once; none of a stage that has no work."""
-    if not works(topology, stage):
+    if not stage_topics.works(topology, stage):
         return []
     wanted: dict[str, set[str]] = {}
 
@@ -60,34 +50,26 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
             wanted.setdefault(topic, set()).add(operation)
 
     topics, operators = topology.topics, stage.operators
-    inputs = inputs_of(topology, stage)
+    inputs = stage_topics.inputs_of(topology, stage)
     need(READ, *inputs)
-    if reads(topology, stage) == SEQUENCED:
-        need(DESCRIBE, *upstream_inputs(topology))
+    if stage_topics.reads(topology, stage) == stage_topics.SEQUENCED:
+        need(DESCRIBE, *stage_topics.upstream_inputs(topology))
     if REORDER in operators and any(s.clock.sync != "none" for s in topology.streams.values()):
         need(READ, topics.clock)
-    queries = topology.queries
-    outputs: list[str] = []
-    if MERGE in operators:
-        outputs = sorted({stream.output for stream in topology.streams.values()})
-    elif REORDER in operators:
-        outputs = [topics.sequenced]
-    outputs += [topic for name, topic in topology.result_topics.items() if name in operators]
-    outputs += [t for q, t in topology.result_tables.items() if queries[q].kind in operators]
+    outputs = stage_topics.outputs_of(topology, stage)
     need(WRITE, *outputs)
     need(READ, *outputs)
     orders = {REORDER, MERGE} & set(operators)
     need(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
     need(WRITE, topics.dead)
-    for topic in inputs:
-        changelog = changelog_topic(topology.application, stage.name, topic)
-        need(READ, changelog)
-        need(WRITE, changelog)
-    group = group_of(topology, stage)
+    changelogs = [stage_topics.changelog_topic(topology.application, stage.name, t) for t in inputs]
+    need(READ, *changelogs)
+    need(WRITE, *changelogs)
+    group = stage_topics.group_of(topology, stage)
     others = []
-    if purges(topology, stage):
+    if stage_topics.purges(topology, stage):
         need(DELETE, topics.sequenced)
-        others = [each for each in sequenced_readers(topology) if each != group]
+        others = [each for each in stage_topics.sequenced_readers(topology) if each != group]
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))

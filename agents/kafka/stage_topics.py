@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.config import StageConfig, Topology
-from topology.config.stages import MERGE
+from topology.config.stages import MERGE, REORDER
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
@@ -26,13 +26,35 @@ def reads(topology: Topology, stage: StageConfig) -> str:
 
 
 def inputs_of(topology: Topology, stage: StageConfig) -> list[str]:
-    match reads(topology, stage):
-        case "raw":
-            return sorted({stream.input for stream in topology.streams.values()})
-        case "sequenced":
-            return [topology.topics.sequenced]
-        case _:
-            return sorted({stream.output for stream in topology.streams.values()})
+    """Return the topics that the stage reads."""
+    found = reads(topology, stage)
+    if found == SEQUENCED:
+        return [topology.topics.sequenced]
+    streams = topology.streams.values()
+    return sorted({stream.output if found == ORDERED else stream.input for stream in streams})
+
+
+def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
+    """Return by stream the topic into which the stage writes its events."""
+    if MERGE in stage.operators:
+        return {name: stream.output for name, stream in topology.streams.items()}
+    streams = topology.streams if REORDER in stage.operators else ()
+    return dict.fromkeys(streams, topology.topics.sequenced)
+
+
+def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the topics of the stage's results, by operator and by query with its own topic."""
+    operators, queries = stage.operators, topology.queries
+    targets = {kind: at for kind, at in topology.result_topics.items() if kind in operators}
+    tables = {q: at for q, at in topology.result_tables.items() if queries[q].kind in operators}
+    return targets, tables
+
+
+def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
+    """Return the topics into which the stage writes events and results."""
+    targets, tables = results_of(topology, stage)
+    events = sorted({*events_of(topology, stage).values()})
+    return [*events, *targets.values(), *tables.values()]
 
 
 def upstream_inputs(topology: Topology) -> list[str]:

@@ -365,8 +365,6 @@ class BatchConsumer(driver.Consumer):
             key=None,
             value=cast(Any, batch),
             checksum=None,
-            serialized_key_size=0,
-            serialized_value_size=0,
             tp=tp,
             generation_id=self.app.consumer_generation_id,
         )

@@ -131,21 +131,18 @@ async def described(
     return brokers, found
 
 
+@dataclass(eq=False)
 class StageProcess:
     """See the module's docstring."""
 
-    def __init__(
-        self,
-        arrangement: Arrangement,
-        brokers: Brokers,
-        topic_ids: Mapping[str, str],
-        settings: ProcessSettings,
-        made: ChangePlan,
-    ) -> None:
-        self._arrangement = arrangement
-        self._brokers = brokers
-        self._topic_ids = topic_ids
-        self._settings = settings
+    arrangement: Arrangement
+    brokers: Brokers
+    topic_ids: Mapping[str, str]
+    settings: ProcessSettings
+    made: ChangePlan
+
+    def __post_init__(self) -> None:
+        arrangement, brokers, made = self.arrangement, self.brokers, self.made
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         operators = arrangement.operator_names
@@ -160,8 +157,8 @@ class StageProcess:
         read |= dict.fromkeys(arrangement.changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
-            *(self._logs, metrics, self._delivery, self._new_copy, self._feed, topic_ids),
-            histories=settings.histories,
+            *(self._logs, metrics, self._delivery, self._new_copy, self._feed, self.topic_ids),
+            histories=self.settings.histories,
             seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
             amid=made.amid.get(arrangement.stage.name, ()),
         )
@@ -171,16 +168,11 @@ class StageProcess:
         self._handler = StageHandler(
             arrangement, services, watchdog, self._log, self._garbage.let_go
         )
-        self._topics = (
-            None
-            if brokers.is_embedded
-            else TopicWatch(
-                arrangement,
-                topic_ids,
-                looking_at(brokers),
-                is_well=lambda: not self._handler.verdict().reasons,
+        self._topics: TopicWatch | None = None
+        if not brokers.is_embedded:
+            self._topics = TopicWatch(
+                arrangement, self.topic_ids, looking_at(brokers), self._handler.is_well
             )
-        )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
         self._lines = LastLines()
@@ -191,7 +183,7 @@ class StageProcess:
             explain=self._handler.explain,
             about=self._about,
             event=self._located,
-            token=settings.token,
+            token=self.settings.token,
         )
 
     async def run(self) -> None:
@@ -199,7 +191,7 @@ class StageProcess:
             await self._run()
 
     async def _run(self) -> None:
-        arrangement = self._arrangement
+        arrangement = self.arrangement
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
         log.info("core: %s", CORE)
@@ -207,11 +199,11 @@ class StageProcess:
         log.info("%s", arrangement.topology.cut.why)
         app = build_app(
             arrangement.group,
-            self._brokers,
+            self.brokers,
             arrangement.inputs,
             self._handler,
             instance=self._instance,
-            session_s=self._settings.session_s,
+            session_s=self.settings.session_s,
             known=arrangement.partitions,
         )
         loop = asyncio.get_running_loop()
@@ -219,12 +211,12 @@ class StageProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         host, port = await self._http.start()
-        if self._settings.announce is not None:
-            self._settings.announce(f"{host}:{port}")
+        if self.settings.announce is not None:
+            self.settings.announce(f"{host}:{port}")
         beside = [asyncio.create_task(self._beside(app, self._pulse()))]
         if self._topics is not None:
             beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
-        if purges(arrangement.topology, arrangement.stage) and not self._brokers.is_embedded:
+        if purges(arrangement.topology, arrangement.stage) and not self.brokers.is_embedded:
             beside.append(asyncio.create_task(self._beside(app, self._purge())))
         try:
             if self._feed is not None:
@@ -249,10 +241,10 @@ class StageProcess:
     @property
     def _instance(self) -> str | None:
         """The name of the stage's place in its group. The embedded broker keeps no places."""
-        name = self._settings.instance
-        if name is None or self._brokers.is_embedded:
+        name = self.settings.instance
+        if name is None or self.brokers.is_embedded:
             return None
-        return f"{name}-{self._arrangement.stage.name.replace('+', '-')}"
+        return f"{name}-{self.arrangement.stage.name.replace('+', '-')}"
 
     async def _beside(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -261,11 +253,11 @@ class StageProcess:
             app.failure.set(failed)
 
     async def _purge(self) -> None:
-        topology = self._arrangement.topology
-        purged = self._metrics.purged.labels(self._arrangement.stage.name).inc
+        topology = self.arrangement.topology
+        purged = self._metrics.purged.labels(self.arrangement.stage.name).inc
         others = sequenced_readers(topology)
-        others.remove(self._arrangement.group)
-        work = Purging(KafkaTopic(self._brokers, topology.topics.sequenced), others, purged)
+        others.remove(self.arrangement.group)
+        work = Purging(KafkaTopic(self.brokers, topology.topics.sequenced), others, purged)
         await work.run(self._handler.needed_from)
 
     async def _pulse(self) -> None:
@@ -287,7 +279,7 @@ class StageProcess:
         self._log.dead()
         self._log.minute(self._handler.last_checkpoint_s)
         self._garbage.look()
-        parent = self._settings.parent
+        parent = self.settings.parent
         is_stopping = self._stop.is_set()  # logged once: a stop takes many looks
         if parent is not None and os.getppid() != parent and not is_stopping:
             log.error("the supervisor has ended")
@@ -316,24 +308,24 @@ class StageProcess:
         return (*of_topics, *self._handler.faults(), *verdict.reasons)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
-        topology, group = self._arrangement.topology, self._arrangement.group
+        topology, group = self.arrangement.topology, self.arrangement.group
         return Delivery(
-            self._brokers.client,
+            self.brokers.client,
             f"{group}.{source.topic}.{source.partition}",
             group,
-            self._arrangement.changelog(source),
+            self.arrangement.changelog(source),
             topology.transaction_timeout_ns // 1_000_000,
             exactly_once=topology.delivery == "exactly_once",
         )
 
     def _clock_feed(self) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
-        arrangement = self._arrangement
+        arrangement = self.arrangement
         clocks = arrangement.clocks
         if not clocks:
             return None
         return ClockFeed(
-            self._brokers,
+            self.brokers,
             arrangement.topology.topics.clock,
             DriftTable(),
             activation_ns=min(clock.activation_ns for clock in clocks),
@@ -342,18 +334,18 @@ class StageProcess:
         )
 
     def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
-        name, log_id = f"{source.topic}/{source.partition}", self._topic_ids.get(log_topic, "")
-        failed = partial(self._metrics.store_error, self._arrangement.stage.name)
+        name, log_id = f"{source.topic}/{source.partition}", self.topic_ids.get(log_topic, "")
+        failed = partial(self._metrics.store_error, self.arrangement.stage.name)
         return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id))
 
     def _store(self, source: TopicPartition) -> StateStore | None:
-        topology = self._arrangement.topology
+        topology = self.arrangement.topology
         name = StoreName(
-            topology.application, self._arrangement.stage.name, source.topic, source.partition
+            topology.application, self.arrangement.stage.name, source.topic, source.partition
         )
         if topology.state == "memory":
             return None  # it would be empty at every start
-        return open_store(topology.state, name, self._settings.state_dir, topology.redis)
+        return open_store(topology.state, name, self.settings.state_dir, topology.redis)
 
 
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, Final
 
@@ -37,16 +38,8 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from agents.exits import Exit
-from agents.process.child_process import (
-    KILLED_WITHIN_S,
-    SIGNALS,
-    Child,
-    NotBegun,
-    Process,
-    address_line,
-    attend,
-    spawned,
-)
+from agents.process import child_process
+from agents.process.child_process import SIGNALS, Child, NotBegun, Process
 from agents.process.scrapes import SUPERVISOR, Scrapes, memory_limit, resident_bytes
 from agents.watch.last_lines import LOG, LastLines
 from agents.watch.location import verdict
@@ -83,6 +76,7 @@ START_TIMEOUT_S: Final = 120.0
 """For a stage to announce its port, beyond the time it may wait for brokers."""
 
 
+@dataclass(eq=False, repr=False)
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
     `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages. `forked`:
@@ -90,29 +84,26 @@ class Supervisor:
     `topology_stages`: all stages of the topology file, of which other workers may run some.
     `settings`: for the page, the topology file with all keys. `run` returns the exit code."""
 
-    def __init__(
-        self,
-        commands: Mapping[str, Sequence[str]],
-        host: str,
-        port: int,
-        stuck_after_s: float,
-        brokers_wait_s: float = 0.0,
-        token: str | None = None,
-        forked: Mapping[str, Process] | None = None,
-        sockets: Sequence[socket] = (),
-        topology_stages: Sequence[str] = (),
-        settings: Callable[[], str] = str,
-    ) -> None:
-        self._token = token
-        self._stuck_after_s = stuck_after_s
-        self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
-        begun = forked or {}
+    commands: Mapping[str, Sequence[str]]
+    host: str
+    port: int
+    stuck_after_s: float
+    brokers_wait_s: float = 0.0
+    token: str | None = None
+    forked: Mapping[str, Process] = field(default_factory=dict)
+    sockets: Sequence[socket] = ()
+    topology_stages: Sequence[str] = ()
+    settings: Callable[[], str] = str
+
+    def __post_init__(self) -> None:
+        self._start_timeout_s = max(START_TIMEOUT_S + self.brokers_wait_s, self.stuck_after_s)
         self._children = [
-            Child(stage, command, begun.get(stage)) for stage, command in commands.items()
+            Child(stage, command, self.forked.get(stage))
+            for stage, command in self.commands.items()
         ]
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
-        self._scrapes = Scrapes(self._children, topology_stages or tuple(commands))
+        self._scrapes = Scrapes(self._children, self.topology_stages or tuple(self.commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
         registry = CollectorRegistry()
@@ -123,13 +114,13 @@ class Supervisor:
             ready=lambda: self._answer("ready"),
             about=self._about,
             explain=self._explain,
-            host=host,
-            port=port,
+            host=self.host,
+            port=self.port,
             scrape=self._scrape,
-            page=Page(self._look, settings),
-            token=token,
+            page=Page(self._look, self.settings),
+            token=self.token,
             event=self._located,
-            sockets=sockets,
+            sockets=self.sockets,
         )
 
     async def run(self) -> int:
@@ -138,7 +129,9 @@ class Supervisor:
             for number in SIGNALS:
                 loop.add_signal_handler(number, self._stopping.set)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            attend(lambda: [child.process for child in self._children if child.process is not None])
+            child_process.attend(
+                lambda: [child.process for child in self._children if child.process is not None]
+            )
             host, port = await self._http.start()
             log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
             asking = asyncio.create_task(self._or_end(self._ask_all()))
@@ -164,11 +157,11 @@ class Supervisor:
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
         """Wait until each child has ended; each was signalled, and killed where it did not end."""
         try:
-            await asyncio.wait_for(asyncio.gather(*keepers), KILLED_WITHIN_S)
+            await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
         except TimeoutError:
             log.error(
                 "a stage that was killed still runs after %.0f s; it is left behind",
-                KILLED_WITHIN_S,
+                child_process.KILLED_WITHIN_S,
             )
             self._fail(Exit.FAILED)
 
@@ -208,7 +201,7 @@ class Supervisor:
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(child.ready_s)
         child.silent_s, child.resident_bytes = 0.0, 0
-        process, child.forked = child.forked or spawned(child.command), None
+        process, child.forked = child.forked or child_process.spawned(child.command), None
         child.process = process
         process.look()  # it may have ended before anybody attended to it
         if self._stopping.is_set():
@@ -227,7 +220,7 @@ class Supervisor:
 
     async def _read_address(self, child: Child, process: Process) -> None:
         """Read where the child listens, as soon as it announces that."""
-        line = await address_line(process.pipe)
+        line = await child_process.address_line(process.pipe)
         try:
             address(line)
         except ValueError as error:
@@ -267,7 +260,7 @@ class Supervisor:
     def _session(self) -> aiohttp.ClientSession:
         """To ask stages, whose ports want the token too."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
-        return aiohttp.ClientSession(timeout=timeout, headers=bearing(self._token))
+        return aiohttp.ClientSession(timeout=timeout, headers=bearing(self.token))
 
     async def _ask_all(self) -> None:
         """Keep the health of all stages at hand, so that an answer does not wait for them."""
@@ -282,7 +275,7 @@ class Supervisor:
 
     def _pause_s(self) -> float:
         is_calm = time.monotonic() - self._asked_s > LATELY_S and self._health("ready").ok
-        return min(CALM_PAUSE_S, self._stuck_after_s / 2) if is_calm else ASK_PAUSE_S
+        return min(CALM_PAUSE_S, self.stuck_after_s / 2) if is_calm else ASK_PAUSE_S
 
     async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
         if not child.runs or child.address is None:
@@ -310,27 +303,21 @@ class Supervisor:
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
         """Ask each stage; None where one does not answer."""
-        async with self._session() as session:
-            asked = (self._content(session, child, path, query) for child in self._children)
-            return await asyncio.gather(*asked)
 
-    async def _content(
-        self,
-        session: aiohttp.ClientSession,
-        child: Child,
-        path: str,
-        query: Mapping[str, str] | None,
-    ) -> bytes | None:
-        process = child.process
-        if process is None or child.address is None or "fault" in child.health:
-            return None
-        try:
-            async with session.get(f"http://{child.address}{path}", params=query) as response:
-                body = await response.read()
-        except (TimeoutError, aiohttp.ClientError):
-            return None
-        is_of_it = child.process is process and process.returncode is None
-        return body if response.ok and is_of_it else None
+        async def ask(child: Child) -> bytes | None:
+            process = child.process
+            if process is None or child.address is None or "fault" in child.health:
+                return None
+            try:
+                async with session.get(f"http://{child.address}{path}", params=query) as response:
+                    body = await response.read()
+            except (TimeoutError, aiohttp.ClientError):
+                return None
+            is_of_it = child.process is process and process.returncode is None
+            return body if response.ok and is_of_it else None
+
+        async with self._session() as session:
+            return await asyncio.gather(*map(ask, self._children))
 
     async def _located(self, asked: Question) -> dict[str, Any]:
         """Return what the stages know of one event, and which of them do not answer."""
@@ -354,7 +341,7 @@ class Supervisor:
             return
         child.silent_s += elapsed_s
         is_announced = child.address is not None
-        patience_s = self._stuck_after_s if is_announced else self._start_timeout_s
+        patience_s = self.stuck_after_s if is_announced else self._start_timeout_s
         if child.silent_s >= patience_s:
             what = "does not answer" if is_announced else "has not announced its port"
             child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"

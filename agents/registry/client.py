@@ -21,6 +21,8 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
+from agents.answers import read_at_most
+
 USER: Final = "INORDER_REGISTRY_USER"
 PASSWORD: Final = "INORDER_REGISTRY_PASSWORD"
 ANSWER_S: Final = 5.0
@@ -109,10 +111,7 @@ class _Asking:
     async def _get(self, place: str) -> Any:
         try:
             async with self._session.get(self.url + place, allow_redirects=False) as answer:
-                content = await answer.content.read(MAX_BYTES + 1)
-                while len(content) <= MAX_BYTES and not answer.content.at_eof():
-                    content += await answer.content.read(MAX_BYTES + 1)
-                status = answer.status
+                content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise RegistryAway(
                 f"{self.url} gives no answer ({str(error) or type(error).__name__})"

@@ -24,13 +24,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
-from agents.registry.client import (
-    ExcessiveSchema,
-    FoundSchema,
-    NoSuchSchema,
-    RegistryAway,
-    schema_of,
-)
+from agents.registry import client
+from agents.registry.client import FoundSchema, RegistryAway
 from codec.values.registered import SCHEMA_REFUSED, SCHEMA_UNKNOWN, RegisteredSchemas, unknown
 from codec.values.schema_fault import SchemaFault
 from codec.values.schemas import registered_decoder
@@ -114,9 +109,9 @@ class SchemaFeed:
                     if known is not None and known.holds(table):
                         return known
                     try:
-                        found = await schema_of(registry, number)
+                        found = await client.schema_of(registry, number)
                         return self._answered(place, _decoder(place, found), found.subjects)
-                    except ExcessiveSchema as excessive:
+                    except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refused(place, fault)
                     except RegistryAway as away:
@@ -124,7 +119,7 @@ class SchemaFeed:
                         if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
                             logged_s = time.monotonic()
                             log.warning("schema %d is waited for: %s", number, away)
-                    except NoSuchSchema:
+                    except client.NoSuchSchema:
                         self._away.pop(registry, None)
                         if not self._is_patient(pause_s):
                             return self._refused(place, unknown(number, registry))

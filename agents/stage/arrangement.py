@@ -15,32 +15,11 @@ from typing import Final
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
+from agents.kafka import stage_topics
 from agents.kafka.rights import Kind, rights
-from agents.kafka.stage_topics import (
-    ORDERED,
-    RAW,
-    SEQUENCED,
-    changelog_topic,
-    group_of,
-    inputs_of,
-    reads,
-    upstream_inputs,
-)
-from agents.stage.inlet import (
-    Inlet,
-    MappedInlet,
-    OrderedInlet,
-    RawInlet,
-    SequencedInlet,
-)
-from agents.stage.outlet import (
-    OrderedOutlet,
-    Outlet,
-    ResultOutlet,
-    SequencedOutlet,
-    SideOutlet,
-    partition_of,
-)
+from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
+from agents.stage import outlet as outlets
+from agents.stage.inlet import Inlet, MappedInlet, OrderedInlet, RawInlet, SequencedInlet
 from agents.state.changelog import STATE_FORMAT, Progress, encode
 from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
@@ -48,15 +27,8 @@ from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
-from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.change import (
-    Contract,
-    StreamContract,
-    extended,
-    places,
-    reading_of,
-    stretches,
-)
+from topology.config import ClockConfig, StageConfig, StreamConfig, Topology, change
+from topology.config.change import Contract, StreamContract
 from topology.config.cut import scattered
 from topology.config.stages import MERGE, REORDER
 from topology.flow.lanes import Lanes
@@ -98,7 +70,7 @@ class Arrangement:
 
     @property
     def reads(self) -> str:
-        return reads(self.topology, self.stage)
+        return stage_topics.reads(self.topology, self.stage)
 
     @property
     def only_looks(self) -> bool:
@@ -112,11 +84,11 @@ class Arrangement:
 
     @property
     def inputs(self) -> list[str]:
-        return inputs_of(self.topology, self.stage)
+        return stage_topics.inputs_of(self.topology, self.stage)
 
     @property
     def group(self) -> str:
-        return group_of(self.topology, self.stage)
+        return stage_topics.group_of(self.topology, self.stage)
 
     @property
     def in_one_partition(self) -> frozenset[str]:
@@ -143,7 +115,8 @@ class Arrangement:
         return {n: s for n, s in streams if topic == (s.output if is_ordered else s.input)}
 
     def changelog(self, source: TopicPartition) -> tuple[str, int]:
-        topic = changelog_topic(self.topology.application, self.stage.name, source.topic)
+        application, stage = self.topology.application, self.stage.name
+        topic = stage_topics.changelog_topic(application, stage, source.topic)
         return topic, source.partition
 
     @property
@@ -155,7 +128,7 @@ class Arrangement:
         """The topics of which each partition counts: those it reads, and those whose partitions
         are its upstream partitions."""
         topics = self.topology.topics
-        upstream = upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
+        upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
@@ -167,13 +140,13 @@ class Arrangement:
                 stream.input if self.is_first else "",
                 "/".join(map(str, written[name])) if name in written else "",
                 stream.reorder.numbered or REORDER not in names,
-                reading_of(stream, is_derived=not self.is_first),
+                change.reading_of(stream, is_derived=not self.is_first),
             )
             for name, stream in self.streams_of(source.topic).items()
         }
-        targets, tables = self._result_targets().items(), self._result_tables().items()
-        results = {f"results of {kind}": topic for kind, (topic, _) in targets}
-        results |= {f"queries.{name}.output": topic for name, (topic, _) in tables}
+        targets, tables = stage_topics.results_of(topology, self.stage)
+        results = {f"results of {kind}": topic for kind, topic in targets.items()}
+        results |= {f"queries.{name}.output": topic for name, topic in tables.items()}
         queries = {
             name: self._query_digests[name]
             for name, query in topology.queries.items()
@@ -187,7 +160,7 @@ class Arrangement:
             streams,
             results,
             queries,
-            stretches(self.lane_places),
+            change.stretches(self.lane_places),
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
@@ -198,13 +171,6 @@ class Arrangement:
     @cached_property
     def _query_digests(self) -> dict[str, str]:
         return {name: query_digest(self.topology, name) for name in self.topology.queries}
-
-    def outputs(self) -> list[str]:
-        """The topics into which it writes what would count twice: events in order, and results."""
-        if self.writes_progress:
-            return [self.topology.topics.sequenced]
-        found = [*self._result_targets().values(), *self._result_tables().values()]
-        return sorted({*self._event_topics().values(), *(topic for topic, _ in found)})
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -231,93 +197,67 @@ class Arrangement:
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
-            topic = source.topic
-            inlet = input_reader(self.topology, topic, self.masters, source.partition)
-            return with_payloads(self.topology, topic, inlet)
+            return input_reader(self.topology, source.topic, self.masters, source.partition)
         if self.reads == ORDERED:
             return ordered_reader(self.topology, source.topic)
         streams = self.streams_of(source.topic)
         headers = next(iter(streams.values())).headers
         sequenced = SequencedInlet(HeaderReader(headers), len(self.lane_places))
-        return _reading_payloads(sequenced, streams, tables_of(self.topology))
+        _read_payloads(sequenced, streams, tables_of(self.topology))
+        return sequenced
 
-    def outlet(self, source: TopicPartition) -> Outlet:
+    def outlet(self, source: TopicPartition) -> outlets.Outlet:
         streams = self.streams_of(source.topic)
         writer = HeaderWriter(next(iter(streams.values())).headers)
         if self.only_looks:
-            return Outlet()
+            return outlets.Outlet()
         if MERGE in self.operator_names:
-            return OrderedOutlet(writer, self._written(source))
+            return outlets.OrderedOutlet(writer, self._written(source))
         lane = self.lane_places.index((source.topic, source.partition))
-        return SequencedOutlet(writer, self._written(source), lane)
-
-    def _event_topics(self) -> dict[str, str]:
-        """Return the topic of each stream whose events are written."""
-        streams = self.topology.streams
-        if MERGE in self.operator_names:
-            return {name: stream.output for name, stream in streams.items()}
-        return dict.fromkeys(() if self.only_looks else streams, self.topology.topics.sequenced)
+        return outlets.SequencedOutlet(writer, self._written(source), lane)
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Return where the events of each stream go that can come from there."""
-        topics, come = self._event_topics(), self.streams_of(source.topic)
+        topics = stage_topics.events_of(self.topology, self.stage)
+        come = self.streams_of(source.topic)
         return {
             n: (topic, self._partition_of(n, topic)) for n, topic in topics.items() if n in come
         }
 
-    def result_outlet(self) -> ResultOutlet:
-        return ResultOutlet(self._result_targets(), self._result_tables())
+    def result_outlet(self) -> outlets.ResultOutlet:
+        targets, tables = stage_topics.results_of(self.topology, self.stage)
+        widths = self.partitions
+        return outlets.ResultOutlet(
+            {kind: (topic, widths[topic]) for kind, topic in targets.items()},
+            {query: (topic, widths[topic]) for query, topic in tables.items()},
+        )
 
-    def _result_tables(self) -> dict[str, tuple[str, int]]:
-        """Where the results of queries go that have a topic of their own, by query."""
-        names, queries = self.operator_names, self.topology.queries
-        return {
-            query: (topic, self.partitions[topic])
-            for query, topic in self.topology.result_tables.items()
-            if queries[query].kind in names
-        }
-
-    def _result_targets(self) -> dict[str, tuple[str, int]]:
-        """Where the results of each operator go, and over how many partitions."""
-        topics = self.topology.result_topics
-        return {
-            operator: (topics[operator], self.partitions[topics[operator]])
-            for operator in self.operator_names
-            if operator in topics
-        }
-
-    def side_outlet(self, source: TopicPartition) -> SideOutlet:
+    def side_outlet(self, source: TopicPartition) -> outlets.SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
-        return SideOutlet(source, self.topology.topics, self.partitions, late)
+        return outlets.SideOutlet(source, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:
-        return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
-
-
-def with_payloads(topology: Topology, topic: str, inlet: Inlet) -> Inlet:
-    """The inlet of an input topic, and what queries read of its values."""
-    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
-    tables = dict.fromkeys([topic], *inlet.registered) if inlet.registered else {}
-    return _reading_payloads(inlet, streams, tables)
+        return outlets.partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
 def ordered_reader(topology: Topology, topic: str) -> Inlet:
     """The inlet of an ordered topic, and what queries read of its values."""
     streams = {name: each for name, each in topology.streams.items() if each.output == topic}
     ordered = OrderedInlet(HeaderReader(next(iter(streams.values())).headers))
-    return _reading_payloads(ordered, streams, tables_of(topology))
+    _read_payloads(ordered, streams, tables_of(topology))
+    return ordered
 
 
-def _reading_payloads(
+def _read_payloads(
     inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
-) -> Inlet:
+) -> None:
+    """Make the inlet read what queries ask for of the values."""
     try:
         payloads = payload_readers(streams, tables)
     except SchemaFault as fault:
         raise ArrangementError(f"the schema {fault}") from None
     if payloads:
         inlet.payloads, inlet.registered = payloads, tuple(tables.values())
-    return inlet
 
 
 def input_reader(
@@ -328,8 +268,10 @@ def input_reader(
     *,
     checks: bool = True,
 ) -> RawInlet:
-    """Streams that share an input topic share its header contract or mapping; those by time need
-    no number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
+    """Return the inlet of an input topic, which reads what queries ask for of its values, too.
+
+    Streams that share an input topic share its header contract or mapping; those by time need no
+    number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
     to be checked and there is no master key to check it by."""
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]
@@ -337,6 +279,7 @@ def input_reader(
         raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
     reader = HeaderReader(topology.headers_of(topic), topology.reading(topic))
     registered = registered_schemas(topology, topic)
+    tables = {} if registered is None else {topic: registered}
     try:
         fields = field_reader(topology, topic, registered)
     except SchemaFault as fault:
@@ -345,11 +288,12 @@ def input_reader(
     check = None
     if signed:
         check = SignatureCheck(streams[signed[0]].signed_headers(), signed, masters)
+    inlet = RawInlet(reader, most_bytes, check)
     if fields is not None:
-        tables = () if registered is None else (registered,)
-        short = short_way(fields)
-        return MappedInlet(fields, reader, most_bytes, partition, tables, short, Spilled, check)
-    return RawInlet(reader, most_bytes, check)
+        known, short = tuple(tables.values()), short_way(fields)
+        inlet = MappedInlet(fields, reader, most_bytes, partition, known, short, Spilled, check)
+    _read_payloads(inlet, streams, tables)
+    return inlet
 
 
 NO_MASTERS: Final = (
@@ -380,8 +324,8 @@ def arrange(
     keys are missing."""
     for found in scattered(topology.streams, [stage], partitions):
         raise ArrangementError(f"{found.what}; {found.remedy}")
-    for topic in inputs_of(topology, stage):
-        changelog = changelog_topic(topology.application, stage.name, topic)
+    for topic in stage_topics.inputs_of(topology, stage):
+        changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
         if partitions[changelog] < partitions[topic]:
             raise ArrangementError(
                 f"{changelog} has {partitions[changelog]} partitions, {topic} has"
@@ -389,9 +333,11 @@ def arrange(
                 " restart all workers"
             )
     lane_places: tuple[tuple[str, int], ...] = ()
-    if reads(topology, stage) in (RAW, SEQUENCED):
-        upstream = extended(lanes, {t: partitions[t] for t in upstream_inputs(topology)})
-        lane_places = tuple(places(upstream))
+    if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
+        upstream = change.extended(
+            lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
+        )
+        lane_places = tuple(change.places(upstream))
     arrangement = Arrangement(topology, stage, partitions, lane_places, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:

@@ -29,7 +29,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from agents.stage.cutting import CutSize
@@ -115,7 +115,7 @@ class PartitionCheckpoints:
         """Commit one before the work begins. `whole`: a state that the changelog has not."""
         checkpoint = self._cut()
         changes = {**(whole or {}), **checkpoint.changes}
-        await self._commit(replace(checkpoint, changes=changes), 0, 0)
+        await self._commit(checkpoint._replace(changes=changes), 0, 0)
 
     def _cut(self) -> Checkpoint:
         """Take the changes, the outputs and the offset of one moment: no await in between."""
@@ -170,9 +170,7 @@ class PartitionCheckpoints:
         log.warning(
             "%s/%d: the brokers did not answer whether a transaction was committed (%s); it was,"
             " and work goes on with a new producer",
-            checkpoint.source.topic,
-            checkpoint.source.partition,
-            unanswered,
+            *(*checkpoint.source, unanswered),
         )
         return found.end
 

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
@@ -69,8 +69,7 @@ class EndUnanswered(CommitFailed):
     """All of the transaction was sent, and whether it has ended is not known before `renew`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """What becomes visible together. `needed_from`: the first offset of the input that is read
     again at a restore, where others ask for it (agents.kafka.purging)."""
 

@@ -252,6 +252,9 @@ class StageHandler:
     def verdict(self) -> Verdict:
         return self.watchdog.verdict(time.monotonic_ns())
 
+    def is_well(self) -> bool:
+        return not self.verdict().reasons
+
     def faults(self) -> tuple[str, ...]:
         """Return what is wrong with the input of partitions, or with what they wait for."""
         found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))

@@ -29,9 +29,8 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
@@ -45,7 +44,6 @@ from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
 from agents.state.held import PAGE_BITS, Spilled, notes_of, offset_of
-from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
@@ -69,8 +67,7 @@ WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of 
 """In the topology file the topics between stages are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """What a backfill left for one partition: `saved` is its share of each group of streams
     (topology.flow.share), `waiting` of the last instant; `now_ns` is the last arrival of all; the
     log goes on at `next_offset`."""
@@ -90,8 +87,7 @@ class Histories(Protocol):
         """StateRefused where what is there is not that of a partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A history as a partition begins with it: `entries` of a state, without its progress, and
     the inputs of the last instant. `records`, by offset, are in `entries`, too."""
 
@@ -124,7 +120,7 @@ async def begun(
     found = await asyncio.to_thread(origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
-    first = await first_of(logs, source)
+    first = await logs.first_of(source)
     if first is not None:
         (event,) = arrangement.inlet(source).read_again([first]) or (None,)
         now_ns = found.progress.arrival[0]
@@ -216,17 +212,14 @@ class RecordWriter:
             type=event.type,
             kind="" if event.kind in (DATA, DEAD) else event.kind,
         )
-        time: bytes | None = None
-        if event.kind == DEAD:
-            time = NO_TIME
-        elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
-            time = rfc3339.spelled(event.ts_ns).encode()
         headers = {
             name: content.encode() if isinstance(content, str) else content
             for name, content in written
         }
-        if time is not None:
-            headers[self._names.ts] = time
+        if event.kind == DEAD:
+            headers[self._names.ts] = NO_TIME
+        elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
+            headers[self._names.ts] = rfc3339.spelled(event.ts_ns).encode()
         return [*headers.items()]
 
 

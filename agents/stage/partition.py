@@ -36,12 +36,7 @@ from agents.stage.partition_state import PartitionState
 from agents.stage.restoring import Restoring
 from agents.stage.services import Services
 from agents.stage.working import Work
-from agents.watch.metrics.partition import (
-    PartitionMetrics,
-    ShellTotals,
-    StreamFigures,
-    current_figures,
-)
+from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import explained
@@ -122,13 +117,9 @@ class Partition:
         self.metrics.begins(*self._current())
         self.is_open = True
         begins = self.state.next_offset
-        log.info(
-            "%s/%d: begins at %s with %d events held",
-            self.source.topic,
-            self.source.partition,
-            "the first record" if begins is None else f"offset {begins}",
-            len(self.state.held),
-        )
+        where = "the first record" if begins is None else f"offset {begins}"
+        held = len(self.state.held)
+        log.info("%s/%d: begins at %s with %d events held", *self.source, where, held)
         return begins
 
     async def take(self, batch: PolledBatch) -> None:
@@ -304,8 +295,10 @@ class Partition:
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:
         state = self.state
-        waiting, aligned = state.held.by_stream(state.stage.chains), state.stage.alignment
-        figures = current_figures(waiting, state.clock.now_ns, state.stage.figures_of)
-        return figures, ShellTotals(
-            state.clock.overtaken, 0 if aligned is None else aligned.waivers
-        )
+        waiting = state.held.by_stream(state.stage.chains, state.clock.now_ns)
+        figures = {
+            stream: StreamFigures(held, state.stage.figures_of(stream), oldest_ns)
+            for stream, (held, oldest_ns) in waiting.items()
+        }
+        waivers = state.stage.alignment.waivers if state.stage.alignment is not None else 0
+        return figures, ShellTotals(state.clock.overtaken, waivers)

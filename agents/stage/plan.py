@@ -12,46 +12,23 @@ where a stream or an input is gone, or topics between stages would be read diffe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiokafka.structs import TopicPartition
 
+from agents.kafka import stage_topics
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.stage_topics import RAW, changelog_topic, changelogs_of, inputs_of, reads, works
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.rebuilding import StateParts
-from agents.state.changelog import (
-    STATE_FORMAT,
-    Claim,
-    StateRefused,
-    contract_of,
-    last_claim,
-    read_changelog,
-)
-from agents.state.reread import first_of, read_again
+from agents.state import changelog as state
+from agents.state.changelog import Claim, StateRefused
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
-from topology.config import StageConfig, Topology
-from topology.config.change import (
-    DERIVED,
-    REFUSED,
-    STAGES,
-    Abandoned,
-    Contract,
-    Difference,
-    Facts,
-    abandoned,
-    asks_facts,
-    begin_anew,
-    differences,
-    places,
-    read_as,
-    returned,
-    taken,
-)
+from topology.config import StageConfig, Topology, change
+from topology.config.change import REFUSED, Contract, Difference, Facts, begin_anew
 from topology.flow.registry import waiting_places
 
 AT_ONCE: Final = 16
@@ -92,8 +69,8 @@ class _Looking:
     def __init__(self, brokers: Brokers, topology: Topology, topics: Mapping[str, int]) -> None:
         self._topology = topology
         self._topics = topics
-        self._stages = [stage for stage in topology.stages if works(topology, stage)]
-        self._ours = changelogs_of(topology)
+        self._stages = [stage for stage in topology.stages if stage_topics.works(topology, stage)]
+        self._ours = stage_topics.changelogs_of(topology)
         prefix = f"{topology.application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
         self._others = [topic for topic in named if topic not in self._ours]
@@ -106,7 +83,9 @@ class _Looking:
     def _looked_at(self) -> set[str]:
         """The topics that exist of those in which records may be looked for."""
         topology = self._topology
-        names = {topic for stage in self._stages for topic in inputs_of(topology, stage)}
+        names = {
+            topic for stage in self._stages for topic in stage_topics.inputs_of(topology, stage)
+        }
         names |= {stream.output for stream in topology.streams.values()}
         names |= {topology.topics.sequenced, *topology.all_result_topics}
         left = {t for t in self._topics for o in self._others if o.endswith(f".{t}{SUFFIX}")}
@@ -118,8 +97,9 @@ class _Looking:
             for number, contract in (await self._contracts(changelog)).items():
                 made.seen.setdefault(name, {})[TopicPartition(topic, number)] = contract
         tables = [c.lanes for by in made.seen.values() for c in by.values()]
-        made.lanes = max(tables, key=lambda table: len(places(table)), default=[])
-        if any(places(table) != places(made.lanes)[: len(places(table))] for table in tables):
+        made.lanes = max(tables, key=lambda table: len(change.places(table)), default=[])
+        longest = change.places(made.lanes)
+        if any(longest[: len(known)] != known for known in map(change.places, tables)):
             anew = begin_anew(self._topology)
             raise StateRefused(f"the states number the upstream partitions differently; {anew}")
         found: list[Difference] = []
@@ -145,44 +125,47 @@ class _Looking:
             topic: self._topics.get(topic) or topology.topics.partitions
             for topic in topics_of(topology, stage)
         }
-        for topic in inputs_of(topology, stage):
-            changelog = changelog_topic(topology.application, stage.name, topic)
-            if not self._topics.get(changelog):
-                partitions[changelog] = partitions[topic]
+        for topic in stage_topics.inputs_of(topology, stage):
+            changelog = self._changelog(stage.name, topic)
+            partitions[changelog] = self._topics.get(changelog) or partitions[topic]
         try:
             arrangement = arrange(topology, stage, partitions, ANY_MASTER, made.lanes)
         except ArrangementError as wrong:
             what, _, remedy = str(wrong).partition("; ")
-            return [Difference(STAGES, "", stage.name, REFUSED, what, remedy)]
+            return [Difference(change.STAGES, "", stage.name, REFUSED, what, remedy)]
         seen = made.seen.get(stage.name, {})
         claims = [c for log in arrangement.changelogs for c in self._claims[log].values()]
         for claim in claims:
-            if claim.format != STATE_FORMAT:
+            if claim.format != state.STATE_FORMAT:
                 effect = "this version of inorder does not read a state of another format"
                 remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
-                was, now = f"{claim.format}", f"{STATE_FORMAT}"
+                was, now = f"{claim.format}", f"{state.STATE_FORMAT}"
                 return [Difference("state", was, now, REFUSED, effect, remedy)]
         if not seen:
-            owned = {place for c in await self._all(made) for place in _places(c)}
-            strange = [t for t in arrangement.outputs() if t in self._topics and t not in owned]
+            owned = await self._outputs_of_all(made)
+            outputs = sorted({*stage_topics.outputs_of(topology, stage)})
+            strange = [t for t in outputs if t in self._topics and t not in owned]
             held = [topic for topic in strange if await self._holds(topic)]
             for log in arrangement.changelogs:
                 self._claims.pop(log, None)  # Another worker may have begun meanwhile.
             if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
-                return [taken(stage.name, held, topology)]
+                return [change.taken(stage.name, held, topology)]
         found: list[Difference] = []
         for source, old in seen.items():
             new = arrangement.contract(source)
             facts = Facts()
-            if asks_facts(old, new):
+            if change.asks_facts(old, new):
                 facts = await self._facts(arrangement, source, old, new, made)
-            found += differences(old, new, topology, facts)
+            found += change.differences(old, new, topology, facts)
         return found
 
-    async def _all(self, made: ChangePlan) -> list[Contract]:
-        others = [await self._contracts(changelog) for changelog in self._others]
-        ours = [contract for by in made.seen.values() for contract in by.values()]
-        return ours + [contract for by in others for contract in by.values()]
+    async def _outputs_of_all(self, made: ChangePlan) -> set[str]:
+        """Return the topics into which stages of any contract found write."""
+        known = [contract for by in made.seen.values() for contract in by.values()]
+        for changelog in self._others:
+            known += (await self._contracts(changelog)).values()
+        events = {s.output.rpartition("/")[0] for each in known for s in each.streams.values()}
+        return events.union(*(each.results.values() for each in known))
 
     async def _contracts(self, changelog: str) -> dict[int, Contract]:
         """By partition, of those that have a state which this version can read."""
@@ -194,13 +177,13 @@ class _Looking:
         return {
             number: contract
             for number, claim in self._claims[changelog].items()
-            if claim.format == STATE_FORMAT
-            and (contract := contract_of(claim)).application == self._topology.application
+            if claim.format == state.STATE_FORMAT
+            and (contract := state.contract_of(claim)).application == self._topology.application
         }
 
     async def _claim(self, changelog: str, number: int) -> Claim | None:
         async with self._turns:
-            return await last_claim(self.logs, TopicPartition(changelog, number))
+            return await state.last_claim(self.logs, TopicPartition(changelog, number))
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -208,24 +191,21 @@ class _Looking:
         self, arrangement: Arrangement, source: TopicPartition, old: Contract, new: Contract,
         made: ChangePlan,
     ) -> Facts:  # fmt: skip
-        waiting: set[str] = set()
-        if old.streams.keys() - new.streams.keys():
-            waiting = await self._waiting(arrangement, source, old)
-        kept = old.streams.keys() & new.streams.keys()
-        differs = any(_derived(old, name) != _derived(new, name) for name in kept)
-        is_asked = differs or old.streams.keys() - new.streams.keys()
-        return Facts(waiting, bool(is_asked) and await self._is_unread(new, made))
+        is_gone = bool(old.streams.keys() - new.streams.keys())
+        waiting = await self._waiting(arrangement, source, old) if is_gone else set[str]()
+        is_asked = is_gone or not _reads_alike(old, new)
+        return Facts(waiting, is_asked and await self._is_unread(new, made))
 
     async def _waiting(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract
     ) -> set[str]:
         """The streams of which events wait in this partition; all where some cannot be read."""
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
-        topology = read_as(arrangement.topology, old.streams)
+        topology = change.read_as(arrangement.topology, old.streams)
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
         if wanted := waiting - parts.spilled.keys():
-            async with aclosing(read_again(self.logs, source, wanted)) as pieces:
+            async with aclosing(self.logs.read_again(source, wanted)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)
@@ -233,7 +213,7 @@ class _Looking:
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
         """The state, and the offsets of what waits in it."""
-        read = await read_changelog(self.logs, changelog, None)
+        read = await state.read_changelog(self.logs, changelog, None)
         parts = StateParts()
         for key, value in read.changes.items():
             if value is not None:
@@ -245,15 +225,16 @@ class _Looking:
         """Whether a topic between stages has records that are still to be read as before. Where the
         first stage has gone over to the new reading, what its readers lacked then was nothing."""
         topology = self._topology
-        first = next(s.name for s in self._stages if reads(topology, s) == RAW)
+        first = next(
+            s.name for s in self._stages if stage_topics.reads(topology, s) == stage_topics.RAW
+        )
         for contract in made.seen.get(first, {}).values():
-            kept = contract.streams.keys() & new.streams.keys()
-            is_new = contract.streams.keys() <= self._topology.streams.keys()
-            if is_new and all(_derived(contract, name) == _derived(new, name) for name in kept):
+            is_new = contract.streams.keys() <= topology.streams.keys()
+            if is_new and _reads_alike(contract, new):
                 return False
         for changelog, (name, topic) in self._ours.items():
             stage = next(stage for stage in self._stages if stage.name == name)
-            if reads(topology, stage) == RAW:
+            if stage_topics.reads(topology, stage) == stage_topics.RAW:
                 continue
             claims = self._claims[changelog]
             for number in range(self._topics.get(topic, 0)):
@@ -268,7 +249,7 @@ class _Looking:
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
         """Return whether anything that is committed lies there from this offset on."""
-        return await first_of(self.logs, place, begin) is not None
+        return await self.logs.first_of(place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 
@@ -278,13 +259,13 @@ class _Looking:
         for changelog in self._others:
             for number, contract in (await self._contracts(changelog)).items():
                 claim = self._claims[changelog][number]
-                begins = changelog_topic(self._topology.application, contract.stage, "")
-                topic = changelog[len(begins) - len(SUFFIX) : -len(SUFFIX)]
+                begins = self._changelog(contract.stage, "").removesuffix(SUFFIX)
+                topic = changelog.removeprefix(begins).removesuffix(SUFFIX)
                 for now in self._moved(contract, topic):
                     made.amid.setdefault(contract.stage, set()).add(now)
                     newest = self._newest(contract.stage, now)
                     if newest is not None and newest < claim.arrival[:1]:
-                        each = returned(contract.stage, topic, now, self._topology)
+                        each = change.returned(contract.stage, topic, now, self._topology)
                         found.append((contract.stage, each))
                 if self._was_left(contract.stage, topic, claim, made):
                     continue
@@ -294,8 +275,8 @@ class _Looking:
                     waiting, place = bool(held), TopicPartition(topic, number)
                     if topic in self._topics:
                         is_unread = await self._has_records(place, claim.next_offset)
-                left = Abandoned(contract.stage, topic, waiting, is_unread)
-                found.append((contract.stage, abandoned(left, self._topology, self._topics)))
+                left = change.Abandoned(contract.stage, topic, waiting, is_unread)
+                found.append((contract.stage, change.abandoned(left, self._topology, self._topics)))
         return found
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
@@ -309,29 +290,28 @@ class _Looking:
 
     def _newest(self, stage: str, topic: str) -> list[int] | None:
         """The instant of the newest state of this input; None: it has none."""
-        changelog = changelog_topic(self._topology.application, stage, topic)
-        claims = self._claims.get(changelog, {}).values()
+        claims = self._claims.get(self._changelog(stage, topic), {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)
 
     def _was_left(self, stage: str, topic: str, claim: Claim, made: ChangePlan) -> bool:
         """Whether this input was left by a change that was made before, since when others were
         worked on."""
-        return any(
-            topic not in contract.inputs
-            and self._claims[changelog_topic(self._topology.application, stage, place.topic)][
-                place.partition
-            ].arrival[:1]
-            > claim.arrival[:1]
+        later = (
+            self._claims[self._changelog(stage, place.topic)][place.partition]
             for place, contract in made.seen.get(stage, {}).items()
+            if topic not in contract.inputs
         )
+        return any(other.arrival[:1] > claim.arrival[:1] for other in later)
+
+    def _changelog(self, stage: str, topic: str) -> str:
+        return stage_topics.changelog_topic(self._topology.application, stage, topic)
 
 
-def _derived(contract: Contract, stream: str) -> dict[str, object]:
-    reading = contract.streams[stream].reading
-    return {key: value for key, value in reading.items() if key in DERIVED}
-
-
-def _places(contract: Contract) -> Iterable[str]:
-    """The topics that a stage of this contract writes into."""
-    events = [stream.output.rpartition("/")[0] for stream in contract.streams.values()]
-    return [*events, *contract.results.values()]
+def _reads_alike(one: Contract, other: Contract) -> bool:
+    """Return whether topics between stages hold the streams of both in the same way."""
+    return all(
+        stream.reading.get(key) == other.streams[name].reading.get(key)
+        for name, stream in one.streams.items()
+        for key in change.DERIVED
+        if name in other.streams
+    )

@@ -2,8 +2,7 @@
 
 Held events are read from the input again (agents.state.held), made into events, and given to the
 operators. There may be millions, so all of it goes step by step, and every `TURN_S` the loop has
-its turn: the process answers, and the state has how far it is. Every `LOG_EVERY_S` a
-log line has so too.
+its turn: the process answers, and the state has how far it is, which agents.watch.stage_log logs.
 
 Records from before a change of the topology file are read as they were then
 (`Progress.readings`). Those that waited and cannot be read any more are dead letters.
@@ -32,7 +31,6 @@ from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.state.held import Note, Spilled, apply_note, is_stamped
-from agents.state.reread import read_again
 from topology.config.change import StreamContract, begin_anew, read_as
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -42,7 +40,6 @@ log = logging.getLogger(__name__)
 TURN_S: Final = 0.01
 """After so long others have their turn."""
 
-LOG_EVERY_S: Final = 5.0
 MADE_AT_ONCE: Final = 500
 """Records made into events in one step."""
 
@@ -82,7 +79,7 @@ class Rebuilding:
 
     def __post_init__(self) -> None:
         self._done = self._end = self.into.restored[0]
-        self._logged_s = self._turn_s = time.monotonic()
+        self._turn_s = time.monotonic()
         self._inlets: dict[int | None, Inlet | None] = {None: self.inlet}
         for until, before in self.into.progress.readings.items():
             self._inlets[until] = self._inlet_of(before)
@@ -94,12 +91,12 @@ class Rebuilding:
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
-            await self._went(1, "state")
+            await self._went(1)
         events = await self._events(parts)
         self._end += len(events)
         try:
             for steps in self.into.stage.restoring(parts.operators, events):
-                await self._went(steps, "operators")
+                await self._went(steps)
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
             anew, source = begin_anew(self.arrangement.topology), self.into.source
             raise StateRefused(
@@ -118,15 +115,15 @@ class Rebuilding:
         for first in range(0, len(spilled), MADE_AT_ONCE):
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(records, parts, found)
-            await self._went(len(records), "held events")
+            await self._went(len(records))
         wanted = parts.notes.keys() - parts.spilled.keys()
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
-            async with aclosing(read_again(self.services.logs, source, wanted)) as pieces:
+            async with aclosing(self.services.logs.read_again(source, wanted)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
-                    await self._went(reached - position, "held events")
+                    await self._went(reached - position)
                     position = reached
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
@@ -175,18 +172,12 @@ class Rebuilding:
             )
             return None
 
-    async def _went(self, steps: int, what: str) -> None:
-        """Count steps of `what`, and give others their turn where this one is over."""
+    async def _went(self, steps: int) -> None:
+        """Count steps, and give others their turn where this one is over."""
         self._done += steps
-        now_s = time.monotonic()
-        if now_s - self._turn_s < TURN_S:
+        if time.monotonic() - self._turn_s < TURN_S:
             return
         self.into.note_restored(self._done, max(self._done, self._end))
-        if now_s - self._logged_s >= LOG_EVERY_S:
-            self._logged_s = now_s
-            place = f"{self.into.source.topic}/{self.into.source.partition}"
-            left = max(0, self._end - self._done)
-            log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
         self._turn_s = time.monotonic()
 

@@ -26,7 +26,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import InitVar, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
@@ -41,8 +41,7 @@ from topology.config.change import Contract, begin_anew, differences, refusals, 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundState:
+class FoundState(NamedTuple):
     """The state by its keys, empty at the first start, and its position in its changelog:
     `changes` lead there from the position of the local copy. `tally` is of all but its progress.
     `passed_over`: the group's offset was that of an aborted transaction. `before`: the contract

@@ -37,7 +37,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
@@ -61,8 +61,7 @@ BROKERS: Final = ""
 UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(NamedTuple):
     """A topic as the brokers describe it; one that was deleted has no partitions."""
 
     partitions: int
@@ -134,9 +133,8 @@ class TopicWatch:
             if self._faults.get(topic) != fault:
                 log.error("%s", fault)
         for topic in self._faults.keys() - faults.keys():
-            log.warning(
-                "%s", f"{topic} is again as it should be" if topic else "brokers answer again"
-            )
+            over = f"{topic} is again as it should be" if topic else "brokers answer again"
+            log.warning("%s", over)
         self._faults = faults
 
     def _turn(self) -> Sequence[str]:
@@ -177,10 +175,8 @@ class TopicWatch:
         return ""
 
     def _log_growth(self, topic: str, seen: TopicState) -> None:
-        known, needed = (
-            self.arrangement.partitions[topic],
-            {*self._read, *self._changelogs, *self._grown},
-        )
+        known = self.arrangement.partitions[topic]
+        needed = {*self._read, *self._changelogs, *self._grown}
         if seen.partitions > known and topic not in needed:
             self._grown.add(topic)
             log.warning(

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from aiokafka.structs import TopicPartition
@@ -168,8 +167,7 @@ def encoded(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes |
     }
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead:
+class LogRead(NamedTuple):
     """What was read, and the changelog's end."""
 
     changes: dict[bytes, bytes | None]

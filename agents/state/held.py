@@ -25,7 +25,6 @@ import msgspec
 
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA, DEAD, Event
-from topology.model.operator import NEVER
 from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
@@ -147,18 +146,20 @@ class HeldPages:
             elif not isinstance(report, Gap):
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
-    def by_stream(self, streams: Iterable[str]) -> dict[str, tuple[int, int | None]]:
-        """Return how many events of each stream wait, the one that came first since when (None:
-        none waits); dead letters that hold a place do not."""
+    def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
+        """Return how many events of each stream wait, and for how long the first has waited.
+
+        Dead letters that hold a place do not count.
+        """
         counts = dict.fromkeys(streams, 0)
-        since_ns: dict[str, int] = {}
+        since_ns = dict.fromkeys(counts, now_ns)
         for event in self._held(self._waiting):
             stream = event.stream
             if event.kind == DATA and stream in counts:
                 counts[stream] += 1
-                if event.arrival_ns < since_ns.get(stream, NEVER):
+                if event.arrival_ns < since_ns[stream]:
                     since_ns[stream] = event.arrival_ns
-        return {stream: (held, since_ns.get(stream)) for stream, held in counts.items()}
+        return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
         """Return the first in the log that waits here, be it only for its number."""

@@ -26,28 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from agents.watch import sentences
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY
 from agents.watch.port.question import Question
-from agents.watch.sentences import (
-    duration,
-    numbers,
-    reference_time,
-    what_helps,
-    why_awaited,
-    why_held,
-    why_late,
-)
-from topology.model import outcome
-from topology.model.location import (
-    AWAITED,
-    BEFORE_START,
-    FORGOTTEN,
-    HELD,
-    LOST,
-    NOT_COME,
-    OLD_EPOCH,
-    PASSED,
-)
+from agents.watch.sentences import duration, numbers, reference_time
+from topology.model import location, outcome
 
 Fact = Mapping[str, Any]
 """What a partition knows of one event."""
@@ -57,7 +40,10 @@ MERGE: Final = "merge"
 REORDER: Final = "reorder"
 CLOCK: Final = "clock"
 FLOW: Final = (REORDER, CLOCK, MERGE)
-SURENESS: Final = (*(HELD, AWAITED, LOST, PASSED, BEFORE_START, FORGOTTEN, OLD_EPOCH, NOT_COME),)
+SURENESS: Final = (
+    *(location.HELD, location.AWAITED, location.LOST, location.PASSED),
+    *(location.BEFORE_START, location.FORGOTTEN, location.OLD_EPOCH, location.NOT_COME),
+)
 """Where several partitions know of a source, the first that holds is believed."""
 
 WHY_GIVEN_UP: Final[Mapping[str, str]] = {
@@ -87,8 +73,8 @@ def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) 
         hint = "look whether its name and stream are right, and whether its partition is owned here"
         return {"where": "unknown", "said": [f"{nobody}: {hint}", *missing], "found": facts}
     surest = min(answers, key=lambda answer: WORDS.index(answer[0]))
-    sentences = [line for _, lines in answers for line in lines]
-    return {"where": surest[0], "said": [*sentences, *missing], "found": facts}
+    said = [line for _, lines in answers for line in lines]
+    return {"where": surest[0], "said": [*said, *missing], "found": facts}
 
 
 WORDS: Final = (
@@ -159,16 +145,16 @@ def _of_stream(asked: Question, stream: str, facts: Sequence[Fact]) -> tuple[str
 
 
 def _outcome(seen: _Seen) -> tuple[str, list[str]]:
-    if seen.where(MERGE) == HELD:
+    if seen.where(MERGE) == location.HELD:
         return "held", _held_by_merge(*seen.answers[MERGE])
     if seen.aligned is not None:
         return "held", _held_for_partitions(*seen.aligned)
-    if seen.where(REORDER) == HELD:
+    if seen.where(REORDER) == location.HELD:
         return "held", _held_by_reorder(*seen.answers[REORDER])
     decided = _decided(seen)
     if decided is not None:
         return decided
-    if seen.where(MERGE) == PASSED:
+    if seen.where(MERGE) == location.PASSED:
         return "emitted", _emitted(seen)
     return _not_here(seen)
 
@@ -180,7 +166,9 @@ def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     waits = f"held by merge {_at(fact)} for {_since(fact, answer['since'])}"
     lines = [f"{waits}: its reference time is {answer['ref_time']}, ± {duration(answer['error'])}"]
     feeds = answer["waits_for"]
-    lines += [f"waits for {feed['source']}: {why_awaited(feed)}" for feed in feeds[:NAMED]]
+    lines += [
+        f"waits for {feed['source']}: {sentences.why_awaited(feed)}" for feed in feeds[:NAMED]
+    ]
     if len(feeds) > NAMED:
         lines.append(f"and for {len(feeds) - NAMED} other sources")
     if not feeds:
@@ -206,7 +194,7 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     left = "" if until is None else f", {duration(until - fact['now'])} more at most"
     since = answer.get("missing_since")
     awaited = "" if since is None else f", awaited for {_since(fact, since)}"
-    return [f"{waits}: {why_held(answer)}{awaited}{left}"]
+    return [f"{waits}: {sentences.why_held(answer)}{awaited}{left}"]
 
 
 # -- what is over ----------------------------------------------------------------------------------
@@ -217,18 +205,17 @@ def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
     late = seen.last(SENT_ON, TURNED_AWAY, orders=True)
     if late is not None:
         fact, note = late
+        reason = note["reason"]
+        why, helps = sentences.why_late(reason), sentences.what_helps(reason)
         merges = MERGE in fact["operators"]
-        if note["what"] == SENT_ON and not merges and seen.where(MERGE) != NOT_COME:
-            if seen.where(MERGE) == PASSED:
-                why = why_late(note["reason"])
+        if note["what"] == SENT_ON and not merges and seen.where(MERGE) != location.NOT_COME:
+            if seen.where(MERGE) == location.PASSED:
                 return "emitted", [f"left in its place: {why}, yet its place in merge was open"]
-            let_go = f"let go by reorder {_at(fact)}, marked late: {why_late(note['reason'])}"
-            return "late", [let_go, *what_helps(note["reason"])]
+            return "late", [f"let go by reorder {_at(fact)}, marked late: {why}", *helps]
         by = f", by {duration(note['by_ns'])}" if note["by_ns"] else ""
         went = "sent on marked late" if note["what"] == SENT_ON else "kept out, see events.late"
         ago = _since(fact, note["at_ns"])
-        sentence = f"late {_at(fact)}, {ago} ago: {why_late(note['reason'])}{by}; {went}"
-        return "late", [sentence, *what_helps(note["reason"])]
+        return "late", [f"late {_at(fact)}, {ago} ago: {why}{by}; {went}", *helps]
     dead = seen.last(DEAD)
     if dead is not None:
         fact, note = dead
@@ -289,7 +276,7 @@ def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
         return "let_go", [f"let go by reorder {_at(fact)}; this worker does not merge its stream"]
-    if merge[0] is not fact and merge[1].get("where") == NOT_COME:
+    if merge[0] is not fact and merge[1].get("where") == location.NOT_COME:
         lag = f"{merge[0]['lag']} records are not yet read there"
         if not merge[0]["lag"]:
             lag = "it comes with the checkpoint of reorder that is on its way"
@@ -304,10 +291,10 @@ def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
     if found is None:
         return "not_known", ["its source is known, and of the event nothing is kept"]
     fact, answer = found
-    if answer["where"] == LOST:
+    if answer["where"] == location.LOST:
         lost = numbers(answer["missing"])
         return "lost", [f"{lost} of its source never came to merge {_at(fact)}"]
-    if answer["where"] == NOT_COME:
+    if answer["where"] == location.NOT_COME:
         newest = f"the newest of its source {_at(fact)} is {answer['newest']}"
         return "not_come", [f"has not come to merge: {newest}; nobody asked knows of reorder"]
     return "not_known", [f"of an epoch that is over nothing is kept {_at(fact)}"]

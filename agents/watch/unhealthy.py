@@ -42,6 +42,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import Any, Final
@@ -83,17 +84,16 @@ def no_reading(_: str, __: str) -> int:
     return 0
 
 
+@dataclass(eq=False)
 class UnhealthySources:
     """One partition's; `place` is its name in the log. `now_s` only rises."""
 
-    def __init__(
-        self, place: str, read: Read = no_reading, now_s: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.read = read
-        self.late = Frequent(COUNTED)
-        self._lost = Frequent(COUNTED)
-        self._place = place
-        self._now_s = now_s
+    place: str
+    read: Read = no_reading
+    now_s: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.late, self._lost = Frequent(COUNTED), Frequent(COUNTED)
         self._warned_s = float("-inf")
         self._doubles = 0  # signs of a second producer since the last warning
         self._first_double = ""
@@ -116,7 +116,7 @@ class UnhealthySources:
                         self._suspect(report, "after a higher epoch began")
                 case Duplicate(conflict=True):
                     self._suspect(report, "twice, and differs")
-        if self._doubles and self._now_s() - self._warned_s >= WARN_EVERY_S:
+        if self._doubles and self.now_s() - self._warned_s >= WARN_EVERY_S:
             self._warn()
 
     def _suspect(self, report: Late | Duplicate, what: str) -> None:
@@ -131,9 +131,9 @@ class UnhealthySources:
             "%s: %d event(s) of an old epoch, or under a used number (the first: %s); a few are"
             " stragglers of a restart, if they go on two producers send under one source's name:"
             " give each source one producer and one journal",
-            *(self._place, self._doubles, self._first_double),
+            *(self.place, self._doubles, self._first_double),
         )
-        self._warned_s, self._doubles = self._now_s(), 0
+        self._warned_s, self._doubles = self.now_s(), 0
 
     def worst_late(self) -> list[tuple[int, Source, int]]:
         """(late, source, read) of the LABELLED that are late most often; not of those that have

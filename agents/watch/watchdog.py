@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 S_NS: Final = 1_000_000_000
 
@@ -45,8 +45,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """How long a standstill is borne; see the module's docstring."""
 
     unready_after_ns: int = 15 * S_NS
@@ -63,8 +62,7 @@ class State(Enum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """`reasons` name each partition that is not in order, the longest stalled first."""
 
     state: State

@@ -36,15 +36,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from agents.state.stores.store import (
-    Changes,
-    StaleStore,
-    StoreDamaged,
-    StoreError,
-    StoreName,
-    StoreUnavailable,
-    check_change,
-)
+from agents.state.stores import store
+from agents.state.stores.store import Changes, StoreError, StoreName
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 4.0
@@ -132,10 +125,10 @@ class RedisStore:
             if int(cursor) == 0:
                 break
         if self._read_position() != started_at:
-            raise StaleStore(f"state copy {self._name} moved while it was read")
+            raise store.StaleStore(f"state copy {self._name} moved while it was read")
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
-        check_change(changes, base, position)
+        store.check_change(changes, base, position)
         pieces = _pieces(changes)
         torn = _TORN + secrets.token_hex(8).encode()
         current = _NOWHERE if base is None else str(base).encode()
@@ -178,8 +171,8 @@ class RedisStore:
             raise self._stale(current, base)
         self._seen = target
 
-    def _stale(self, current: bytes, base: bytes) -> StaleStore:
-        return StaleStore(
+    def _stale(self, current: bytes, base: bytes) -> store.StaleStore:
+        return store.StaleStore(
             f"state copy {self._name} in Redis is at {_shown(current)}, the change begins at"
             f" {_shown(base)}: another worker has written it"
         )
@@ -217,11 +210,11 @@ class RedisStore:
                     raise self._damaged("is no hash") from error
                 raise self._unavailable(error, attempts) from error
 
-    def _damaged(self, what: str) -> StoreDamaged:
-        return StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
+    def _damaged(self, what: str) -> store.StoreDamaged:
+        return store.StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
 
-    def _unavailable(self, error: Exception | str, attempts: int) -> StoreUnavailable:
-        return StoreUnavailable(
+    def _unavailable(self, error: Exception | str, attempts: int) -> store.StoreUnavailable:
+        return store.StoreUnavailable(
             f"state copy {self._name}: Redis failed after {attempts} attempt(s): {error}; check"
             " that the server runs, has memory left, and that the address is right"
         )

@@ -28,25 +28,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from rocksdict import (
-    BlockBasedOptions,
-    Cache,
-    DBCompressionType,
-    Options,
-    Rdict,
-    WriteBatch,
-)
+import rocksdict
+from rocksdict import Rdict
 
-from agents.state.stores.store import (
-    Changes,
-    StaleStore,
-    StoreDamaged,
-    StoreError,
-    StoreLocked,
-    StoreName,
-    StoreUnavailable,
-    check_change,
-)
+from agents.state.stores import store
+from agents.state.stores.store import Changes, StoreError, StoreName
 
 FORMAT: Final = 2
 _HEADER: Final = struct.Struct(">Bq")  # format, position
@@ -90,10 +76,10 @@ class RocksdbStore:
         self._name = name
         self._folder = folder_of(directory, name)
         self._db: Rdict | None = None
-        self._damage: StoreDamaged | None = None
+        self._damage: store.StoreDamaged | None = None
         try:
             self._db = _open(self._folder, name)
-        except StoreDamaged as damage:
+        except store.StoreDamaged as damage:
             self._damage = damage
         _remove(self._folder, _DISCARDED)
 
@@ -103,7 +89,7 @@ class RocksdbStore:
         if packed is None:
             return None
         if len(packed) != _HEADER.size or packed[0] != FORMAT:
-            raise StoreDamaged(
+            raise store.StoreDamaged(
                 f"state copy {self._name} in {self._folder} does not have its position:"
                 f" {packed!r} is not of format {FORMAT}"
             )
@@ -117,17 +103,17 @@ class RocksdbStore:
             for key, value in page:
                 yield key[1:], value
             if self.position() != started_at:
-                raise StaleStore(f"state copy {self._name} moved while it was read")
+                raise store.StaleStore(f"state copy {self._name} moved while it was read")
             after = page[-1][0] + b"\0"
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
-        check_change(changes, base, position)
+        store.check_change(changes, base, position)
         current = self.position()
         if current != base:
-            raise StaleStore(
+            raise store.StaleStore(
                 f"state copy {self._name} is at {current}, the change begins at {base}"
             )
-        batch = WriteBatch(raw_mode=True)
+        batch = rocksdict.WriteBatch(raw_mode=True)
         if base is None:
             batch.delete_range(_ENTRY, _AFTER_ENTRIES)
         for key, value in changes.items():
@@ -163,7 +149,7 @@ class RocksdbStore:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
+            raise store.StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
         finally:
             self._db = _open(folder, self._name)
         _remove(folder, kind, kept)
@@ -233,16 +219,16 @@ def _typed_errors(name: StoreName, folder: Path) -> Iterator[None]:
 def _typed(error: Exception, name: StoreName, folder: Path) -> StoreError:
     text = str(error)
     if isinstance(error, OSError) or any(world in text for world in _WORLD_FAILURES):
-        return StoreUnavailable(
+        return store.StoreUnavailable(
             f"state copy {name} in {folder} cannot be used: {text}; check that the disk"
             " has room and that this user may write there"
         )
     if "/LOCK:" in text:
-        return StoreLocked(
+        return store.StoreLocked(
             f"state copy {name} in {folder} is open elsewhere; give each worker its own"
             f" --state-dir, or wait until the other has stopped ({text})"
         )
-    return StoreDamaged(f"state copy {name} in {folder} is damaged: {text}")
+    return store.StoreDamaged(f"state copy {name} in {folder} is damaged: {text}")
 
 
 def _aside(folder: Path, kind: str) -> Iterator[Path]:
@@ -261,11 +247,11 @@ def _remove(folder: Path, kind: str, kept: int = 0) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _options() -> Options:
-    table = BlockBasedOptions()
-    table.set_block_cache(Cache(CACHE_BYTES))
+def _options() -> rocksdict.Options:
+    table = rocksdict.BlockBasedOptions()
+    table.set_block_cache(rocksdict.Cache(CACHE_BYTES))
     table.set_cache_index_and_filter_blocks(True)  # else they grow outside the cache's bound
-    options = Options(raw_mode=True)
+    options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create_if_missing=True)
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
@@ -278,5 +264,5 @@ def _options() -> Options:
     options.set_max_total_wal_size(MAX_WAL_BYTES)
     options.set_max_log_file_size(MAX_LOG_BYTES)
     options.set_keep_log_file_num(LOG_FILES)
-    options.set_compression_type(DBCompressionType.lz4())
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
     return options

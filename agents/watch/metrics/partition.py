@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -29,20 +30,6 @@ class StreamFigures(NamedTuple):
     oldest_ns: int = 0
 
 
-def current_figures(
-    waiting: Mapping[str, tuple[int, int | None]],
-    now_ns: int,
-    figures_of: Callable[[str], Figures],
-) -> dict[str, StreamFigures]:
-    """`waiting`: how many events of each stream wait, and since when (None: none does)."""
-    return {
-        stream: StreamFigures(
-            held, figures_of(stream), 0 if since_ns is None else max(0, now_ns - since_ns)
-        )
-        for stream, (held, since_ns) in waiting.items()
-    }
-
-
 class ShellTotals(NamedTuple):
     """Records that a tick had passed, and upstream partitions not waited for."""
 
@@ -50,28 +37,25 @@ class ShellTotals(NamedTuple):
     waivers: int
 
 
+@dataclass(eq=False)
 class PartitionMetrics:
     """`source`: the input topic, which a stage may read beside another, and the partition in it.
     `streams` are those that can occur in that topic; `read`: how many events of a source have
     come."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        stage: str,
-        source: TopicPartition,
-        streams: Iterable[str],
-        read: Read = no_reading,
-    ) -> None:
-        self._metrics = metrics
-        self._stage = stage
-        self._source = source
+    metrics: Metrics
+    stage: str
+    source: TopicPartition
+    streams: Sequence[str]
+    read: Read = no_reading
+
+    def __post_init__(self) -> None:
+        metrics, stage, source = self.metrics, self.stage, self.source
         self._labels = (stage, str(source.partition))
-        self._streams = list(streams)
         self.decisions = Decisions()
         self._deaths = metrics.deaths[stage, source] = Deaths(f"{source.topic}/{source.partition}")
         place = f"stage {stage}, {source.topic}/{source.partition}"
-        self.unhealthy = UnhealthySources(place, read)
+        self.unhealthy = UnhealthySources(place, self.read)
         metrics.late_sources.add((stage, source), self.unhealthy)
         self.streams_seen: set[str] = set()  # streams whose events have come
         self.latest: dict[str, float] = {}
@@ -81,7 +65,7 @@ class PartitionMetrics:
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
     def _place(self, stream: str) -> PlaceMetrics:
-        return self._metrics.place(self._stage, stream, self._source.partition)
+        return self.metrics.place(self.stage, stream, self.source.partition)
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
         counts = Counter([event.stream for event in events if event.kind == DATA])
@@ -91,13 +75,13 @@ class PartitionMetrics:
             self._deaths.read += count
         for malformed in dead:
             self._place(malformed.stream or NO_STREAM).read(1)
-        if self._metrics.unmet is not None:
-            self._metrics.unmet.look(events)
+        if self.metrics.unmet is not None:
+            self.metrics.unmet.look(events)
         self._deaths.read += len(dead)
         self.emitted(Step(0, [], list(dead)))
 
     def emitted(self, step: Step) -> None:
-        self._metrics.found(self._stage, step.results)
+        self.metrics.found(self.stage, step.results)
         if not (step.released or step.reports):
             return
         self.decisions.saw(step.reports)
@@ -105,8 +89,8 @@ class PartitionMetrics:
         for report in step.reports:
             if type(report) is Malformed:
                 self._deaths.add(report)
-        if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
-            self._went_late(self._place(self._streams[0]).observe(step))
+        if len(self.streams) == 1 and all(stream_of(r) == self.streams[0] for r in step.reports):
+            self._went_late(self._place(self.streams[0]).observe(step))
             return
         parts: dict[str, Step] = {}
         for event in step.released:
@@ -140,52 +124,52 @@ class PartitionMetrics:
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
             place.set_current(held, together(part.figures for part in parts), oldest_ns)
-        self._metrics.lags(self._stage, self._source, lag, lag_ns)
-        self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
-        self._metrics.waived_partitions.labels(*self._labels).inc(
+        self.metrics.lags(self.stage, self.source, lag, lag_ns)
+        self.metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
+        self.metrics.waived_partitions.labels(*self._labels).inc(
             shell.waivers - self._shell.waivers
         )
         self._shell = shell
 
     def overdue(self, seconds: float, waits_for: str) -> None:
         """Set by how much the oldest event is overdue, and what it waits for; 0: it is not."""
-        labels = (self._stage, self._source.topic, str(self._source.partition), waits_for)
+        labels = (self.stage, self.source.topic, str(self.source.partition), waits_for)
         if self._overdue is not None and (not seconds or labels != self._overdue):
-            self._metrics.overdue.remove(*self._overdue)
+            self.metrics.overdue.remove(*self._overdue)
             self._overdue = None
         if seconds:
             self._overdue = labels
-            self._metrics.overdue.labels(*labels).set(seconds)
+            self.metrics.overdue.labels(*labels).set(seconds)
 
     def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
         self.latest["checkpoint_bytes"] = size
-        self._metrics.checkpoint_bytes.labels(*self._labels).inc(size)
+        self.metrics.checkpoint_bytes.labels(*self._labels).inc(size)
 
     def committed(self, seconds: float) -> None:
-        self._metrics.commits.labels(*self._labels).inc()
-        self._metrics.commit_seconds.labels(*self._labels).observe(seconds)
+        self.metrics.commits.labels(*self._labels).inc()
+        self.metrics.commit_seconds.labels(*self._labels).observe(seconds)
 
     def aborted(self) -> None:
-        self._metrics.aborts.labels(*self._labels).inc()
+        self.metrics.aborts.labels(*self._labels).inc()
 
     def unanswered(self, outcome: str) -> None:
-        self._metrics.unanswered.labels(*self._labels, outcome).inc()
+        self.metrics.unanswered.labels(*self._labels, outcome).inc()
 
     def offset_passed_over(self) -> None:
-        self._metrics.offsets_passed_over.labels(*self._labels).inc()
+        self.metrics.offsets_passed_over.labels(*self._labels).inc()
 
     def restored(self, seconds: float) -> None:
         self.latest["restore_s"] = seconds
-        self._metrics.restore_seconds.labels(self._stage).observe(seconds)
+        self.metrics.restore_seconds.labels(self.stage).observe(seconds)
 
     def lost(self, records: int) -> None:
         """Input records that retention took before they were read."""
-        self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)
+        self.metrics.store_errors.labels(self.stage, "input_retention").inc(records)
 
     def held_missing(self, records: int) -> None:
         """Held records that retention took before they were read again."""
-        self._metrics.store_error(self._stage, "held_record_gone", records)
+        self.metrics.store_error(self.stage, "held_record_gone", records)
 
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
@@ -196,7 +180,7 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        self._metrics.forget(self._stage, self._source, {*self._streams, NO_STREAM})
+        self.metrics.forget(self.stage, self.source, {*self.streams, NO_STREAM})
 
 
 def stream_of(report: Report) -> str:

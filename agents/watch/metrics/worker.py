@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -68,7 +68,8 @@ class Metrics:
         # Else each counter has a second series: when it began.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
-        self._lags: dict[tuple[str, int], dict[str, _Lag]] = {}  # of each topic
+        self._lags: dict[tuple[str, int], dict[str, tuple[int, int | None]]] = {}
+        """Of each topic: how many records are not worked on, and for how long the next waits."""
         self.deaths: dict[Place, Deaths] = {}
         """Why records were dead, by stage and input partition of this worker."""
         self.unmet: Unmet | None = None
@@ -247,17 +248,17 @@ class Metrics:
         """Set how many records of it are not worked on, and for how long the next of them has
         waited (None: not known). Topics that a stage reads side by side are one, by the number of
         the partition: the sum of the records, the longest time."""
-        self._lags.setdefault((stage, source.partition), {})[source.topic] = _Lag(records, lag_ns)
+        self._lags.setdefault((stage, source.partition), {})[source.topic] = records, lag_ns
         self._set_lags(stage, source.partition)
 
     def _set_lags(self, stage: str, partition: int) -> None:
         lags = self._lags.get((stage, partition), {}).values()
         place = (stage, str(partition))
-        known_ns = [lag.ns for lag in lags if lag.ns is not None]
+        known_ns = [ns for _, ns in lags if ns is not None]
         self.input_lag.remove(*place)
         self.input_lag_seconds.remove(*place)
         if lags:
-            self.input_lag.labels(*place).set(sum(lag.records for lag in lags))
+            self.input_lag.labels(*place).set(sum(records for records, _ in lags))
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
 
@@ -272,13 +273,6 @@ class Metrics:
                 place.forget()
         self._lags.get((stage, source.partition), {}).pop(source.topic, None)
         self._set_lags(stage, source.partition)
-
-
-class _Lag(NamedTuple):
-    """The lag of one topic, in a partition."""
-
-    records: int
-    ns: int | None
 
 
 class PlaceMetrics:

@@ -246,18 +246,13 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=drip, args=(server,))
         thread.start()
-        clock = Clock()
-        source = TokenEndpoint(
-            f"http://127.0.0.1:{server.getsockname()[1]}/", "id", SECRET, now_s=clock
-        )
+        source = TokenEndpoint(f"http://127.0.0.1:{server.getsockname()[1]}/", "id", SECRET)
         try:
-            began_s = time.monotonic()
+            began_s, threads = time.monotonic(), threading.active_count()
             with pytest.raises(TokenUnavailable, match=r"has not answered within 0\.5 s$"):
                 source.current()
             assert calm_s(began_s) < 5.0
-            clock.now_s += 2
-            with pytest.raises(TokenUnavailable, match="and still sends"):  # no second thread
-                source.current()
+            assert threading.active_count() == threads  # none is left that reads on
         finally:
             ends.set()
             thread.join(10)
@@ -266,7 +261,7 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
 def test_where_nobody_answers_is_told_and_so_before_the_brokers_are_asked() -> None:
     with serving() as server:
         url = server.url
-    with pytest.raises(TokenUnavailable, match="does not answer: .*refused"):
+    with pytest.raises(TokenUnavailable, match="does not answer: Cannot connect to host"):
         TokenEndpoint(url, "id", SECRET).current()
     text = f"{OAUTH}{URL}={url}\nsasl.oauthbearer.client.id=id\n"
     security = read_security(text, {"INORDER_SASL_OAUTHBEARER_CLIENT_SECRET": SECRET})

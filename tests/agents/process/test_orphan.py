@@ -15,7 +15,7 @@ from agents.process.stage_process import StageProcess
 
 def test_that_the_supervisor_is_gone_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     stage: Any = MagicMock(_stop=asyncio.Event())
-    stage._settings.parent = -1  # nobody's
+    stage.settings.parent = -1  # nobody's
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             StageProcess._look_after(stage)

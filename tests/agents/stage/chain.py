@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -16,7 +15,6 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
-from agents.stage import history, rebuilding
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from agents.stage.history import Histories
@@ -143,8 +141,8 @@ class Place(Delivery):
         )
         patch.setattr(partition.checkpoints.restoring, "find", self._found)
         patch.setattr(LogReader, "bounds", self._bounds)
-        patch.setattr(rebuilding, "read_again", self._read_again)
-        patch.setattr(history, "first_of", self._first_of)
+        patch.setattr(LogReader, "read_again", self._read_again)
+        patch.setattr(LogReader, "first_of", self._first_of)
         partition.checkpoints.every_s = 0.0
         await partition.open()
         return partition
@@ -161,7 +159,7 @@ class Place(Delivery):
         return FoundState(state, progress, tally, {}, self.commits)
 
     async def _read_again(
-        self, _: Any, source: TopicPartition, wanted: set[int]
+        self, source: TopicPartition, wanted: set[int]
     ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
         assert min(wanted) >= 0, "what stands before the log is not in it"
         log = self.chain.logs[source]
@@ -170,7 +168,7 @@ class Place(Delivery):
     async def _bounds(self, source: TopicPartition) -> tuple[int, int]:
         return 0, len(self.chain.logs[source])
 
-    async def _first_of(self, _: Any, source: TopicPartition) -> FakeRecord | None:
+    async def _first_of(self, source: TopicPartition) -> FakeRecord | None:
         return next(iter(self.chain.logs[source]), None)
 
     async def through(

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
-import agents.stage.rebuilding as room
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
@@ -81,9 +80,7 @@ def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
 
 
 @pytest.mark.parametrize("gone", [0, 3])
-def test_held_events_come_back_and_the_loop_has_its_turns(
-    monkeypatch: pytest.MonkeyPatch, gone: int
-) -> None:
+def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
     log = records()
     state, before = held_state(log)
     expected = {event.offset for event in before.held()}
@@ -91,14 +88,12 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
     lost = set(sorted(expected)[:gone])
 
     async def read_again(
-        _: Any, source: TopicPartition, offsets: Collection[int]
+        source: TopicPartition, offsets: Collection[int]
     ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
         assert source == SOURCE
         for first in range(min(offsets), max(offsets) + 1, 1_000):
             part = [r for r in log[first : first + 1_000] if r.offset in offsets]
             yield [r for r in part if r.offset not in lost], first + 1_000
-
-    monkeypatch.setattr(room, "read_again", read_again)
 
     async def scenario() -> None:
         told: list[tuple[int, int]] = []
@@ -119,7 +114,8 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
             told.append((position, end))
 
         stage, held = arrangement().operators(SOURCE), pages()
-        services: Any = SimpleNamespace(logs=None, schemas=SchemaFeed())
+        logs = SimpleNamespace(read_again=read_again)
+        services: Any = SimpleNamespace(logs=logs, schemas=SchemaFeed())
         into: Any = SimpleNamespace(
             source=SOURCE,
             stage=stage,

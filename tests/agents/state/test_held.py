@@ -163,6 +163,18 @@ def test_what_cannot_be_read_again_is_noted_no_longer() -> None:
     assert dict(again.changes(0)) == {}
 
 
+def test_how_many_wait_and_for_how_long_the_first_has() -> None:
+    first, second, other = (Event("a", "s", 0, seq, 0, 3 + seq, seq) for seq in range(3))
+    dead = Event("a", "s", 0, 3, 0, 1, 3, kind=DEAD)
+    pages = HeldPages(FOREVER_NS, 1)
+    for event in (first, second, dead):
+        event.held_by = 1
+    other.held_by = 2
+    pages.took([first, second, other, dead])
+    assert pages.by_stream(["a", "b"], 10) == {"a": (2, 7), "b": (0, 0)}
+    assert pages.by_stream(["a"], 2) == {"a": (2, 0)}
+
+
 def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
     book = Book(("reorder", "merge"), FOREVER_NS)
     events = troubled(5)

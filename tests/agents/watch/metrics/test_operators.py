@@ -11,7 +11,6 @@ from agents.watch.metrics.partition import (
     PartitionMetrics,
     ShellTotals,
     StreamFigures,
-    current_figures,
 )
 from agents.watch.metrics.worker import MAX_STREAMS, Metrics
 from topology.config import parse_with
@@ -111,10 +110,9 @@ def test_a_total_of_time_is_told_in_seconds(told: Told) -> None:
 
 
 def test_how_long_the_first_has_waited(told: Told) -> None:
-    waiting = {"pitch": (2, 3 * S), "empty": (0, None)}
-    found = current_figures(waiting, 5 * S, lambda stream: {})
-    assert (found["pitch"].oldest_ns, found["empty"].oldest_ns) == (2 * S, 0)
-    told.partition("pitch").set_current({"pitch": found["pitch"]}, 0, ShellTotals(0, 0))
+    told.partition("pitch").set_current(
+        {"pitch": StreamFigures(2, {}, 2 * S)}, 0, ShellTotals(0, 0)
+    )
     assert told("records_held_oldest_seconds") == 2
 
 
