@@ -11,35 +11,43 @@ every event: none takes the short way. Cold, as in `topology.reorder.timeout`, t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from topology.model.event import BLOCKED, UNBLOCKED, Event
+from topology.model.kept import INT, Shape, tuple_of
 from topology.model.operator import Figures
 from topology.model.outcome import Step
-from topology.published.smoothed import Smoothed
+from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import Shared
-from topology.reorder.source import NumberedBuffer
+from topology.reorder.source import NumberedBuffer, source_shape
 from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
 
 OLD_WEIGHT_PPM: Final = 600_000
 """What the past weighs in both averages, as printed."""
 
 
+THESIS: Final = Shape(
+    "published.thesis",
+    1,
+    _filled=INT,
+    _opened=INT,
+    _direct=tuple_of(INT, INT),
+    _direct_ns=INT,
+    _inter=SMOOTHED,
+    _buffered=SMOOTHED,
+)
+PACED_SOURCE: Final = source_shape("published.reorder_source", THESIS)
+
+
 class Thesis(Timeout):
     """(3.11) = min(cap, max(t_inter, t_buffer))."""
 
-    __slots__ = (
-        "_buffered",
-        "_deviations",
-        "_direct",
-        "_direct_ns",
-        "_filled",
-        "_inter",
-        "_opened",
-    )
+    SHAPE = THESIS
+    __slots__ = (*THESIS.fields, "_deviations")
 
     def __init__(self, max_wait_ns: int, rfc: bool = False) -> None:
         super().__init__(max_wait_ns)
@@ -76,22 +84,15 @@ class Thesis(Timeout):
         buffer_ns = buffered.average_ns + self._deviations * buffered.deviation_ns
         return min(self.max_wait_ns, max(inter_ns, buffer_ns))
 
-    def snapshot(self) -> Any:
-        own = [self._filled, self._opened, *self._direct, self._direct_ns]
-        return [own, self._inter.dump(), self._buffered.dump()]
-
-    def restore(self, state: Any) -> None:
-        own, inter, buffered = state
-        self._filled, self._opened, epoch, seq, self._direct_ns = own
-        self._direct = (epoch, seq)
-        self._inter.load(inter)
-        self._buffered.load(buffered)
+    def measured(self) -> Thesis:
+        return self
 
 
 class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured. An event that begins a sequence or an epoch leaves unheld
     as well, if by its own arrival."""
 
+    SHAPE = PACED_SOURCE
     __slots__ = ("_arriving", "_by_event_clock", "_is_rfc", "_thesis")
 
     def __init__(self, source: str, shared: Shared, is_rfc: bool, by_event_clock: bool) -> None:
@@ -148,12 +149,8 @@ class PacedReorder(Reorder):
         is_rfc: bool = False,
         by_event_clock: bool = False,
     ) -> None:
-        super().__init__(stream, config, position)
-        self._is_rfc = is_rfc
-        self._by_event_clock = by_event_clock
-
-    def _buffer_of(self, source: str) -> NumberedBuffer:
-        return PacedBuffer(source, self._shared, self._is_rfc, self._by_event_clock)
+        make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
+        super().__init__(stream, config, position, make, PACED_SOURCE)
 
     def figures(self) -> Figures:
         figures = super().figures()

@@ -70,6 +70,13 @@ class SourceBuffer(KnownSource):
     def waiting(self) -> Iterable[Event]:
         raise NotImplementedError
 
+    def hold_again(self, held: Iterable[Event]) -> None:
+        """Take back the events that waited, in log order, once its state is read."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """The source is forgotten, with what the state has of it elsewhere."""
+
     def explained(self) -> dict[str, Any]:
         """For people: what it waits for, since when and until when."""
         raise NotImplementedError

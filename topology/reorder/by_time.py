@@ -39,20 +39,24 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.model.kept import FLAG, INT, Shape
 from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shell import Shell
-from topology.reorder.time_buffer import TimeBuffer
+from topology.reorder.shell import SOURCES, Buffers, Shell
+from topology.reorder.time_buffer import ORDER, TimeBuffer
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
 
 BUFFER: Final = "line/"
+TIMED: Final = Shape(
+    "reorder.timed_source", 1, next_number=INT, blocked=FLAG, last_arrival_ns=INT, _order=ORDER
+)
+BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
-"""Key of a source in the state."""
 PUSHED_OUT: Final = 8
 """At the bound one of so many leaves."""
 
@@ -60,6 +64,7 @@ PUSHED_OUT: Final = 8
 class TimedBuffer(SourceBuffer):
     """One source: its order, and the number that the next of its events bears."""
 
+    SHAPE = TIMED
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
     def __init__(
@@ -140,12 +145,8 @@ class TimedBuffer(SourceBuffer):
             "strategy": self._order.explain(),
         }
 
-    def snapshot(self) -> Plain:
-        return [self.next_number, self.blocked, self.last_arrival_ns, self._order.snapshot()]
-
-    def restore(self, state: Plain, held: Iterable[Event]) -> None:
-        self.next_number, self.blocked, self.last_arrival_ns, order = state
-        self._order.restore(order, held)
+    def hold_again(self, held: Iterable[Event]) -> None:
+        self._order.hold_again(held)
         self.is_open = self._order.instant_open
         self._count()
 
@@ -162,15 +163,15 @@ class ReorderByTime(Shell[TimedBuffer]):
         position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
-        super().__init__(BUFFER, Totals(), config)
         self._stream = stream
-        self._config = config
         own = partial(OwnTail, config.miss_target_ppm, max_wait_ns=config.max_wait_ns)
+        self._config = config
         self._policy: Callable[[], SlackPolicy] = policy or own
         self._position = position
         self._max_ahead_ns = max_ahead_ns
         self._max_held_total = config.max_held_total
         self._max_held_bytes = config.max_held_bytes
+        super().__init__(Buffers(BUFFER, TIMED, config, self._empty), Totals(), BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -199,14 +200,14 @@ class ReorderByTime(Shell[TimedBuffer]):
         if buffer is None:
             buffer = self._add(event)
         buffer.last_arrival_ns = event.at_ns
-        self._journal.mark(buffer)
+        self._sources.mark(buffer)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
         while (by := self._over()) is not None:
             fullest = max(self._table.values(), key=by)
             if not fullest.held:
                 return
-            self._journal.mark(fullest)
+            self._sources.mark(fullest)
             fullest.push_out(self._now_ns, step)
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
@@ -223,10 +224,8 @@ class ReorderByTime(Shell[TimedBuffer]):
             return count_held
         return bytes_held if self._totals.held_bytes > self._max_held_bytes else None
 
-    def _new(self, event: Event) -> TimedBuffer:
-        buffer = self._empty(event.source)
+    def _begin(self, buffer: TimedBuffer, event: Event) -> None:
         buffer.next_number = event.seq
-        return buffer
 
     def _empty(self, source: str) -> TimedBuffer:
         config = self._config
@@ -241,11 +240,3 @@ class ReorderByTime(Shell[TimedBuffer]):
             keeps_control=True,
         )
         return TimedBuffer(source, order, self._stream, config.max_wait_ns, self._totals)
-
-    def _state_of(self, buffer: TimedBuffer) -> Plain:
-        return buffer.snapshot()
-
-    def _restored(self, source: str, state: Plain, held: list[Event]) -> TimedBuffer:
-        buffer = self._empty(source)
-        buffer.restore(state, held)
-        return buffer

@@ -49,13 +49,17 @@ class Epochs(SourceBuffer):
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
-        config, start = self.shared.config, self.shared.start
-        lost = LostRanges(0, config.gap_ranges, config.gap_memory_ns)
-        sequence = Sequence(epoch, active, lost)
+        start = self.shared.start
+        sequence = Sequence(epoch, active, LostRanges(self.shared.lost, self.source, epoch))
         if start != UNSTARTED:
             sequence.begin(start)
             sequence.hi = start - 1
         return sequence
+
+    def sequences(self) -> list[Sequence]:
+        """Return all of them, in the order of their epochs."""
+        over = [self.retired] if self.retired is not None else []
+        return [*over, self.current, *self.later]
 
     def newest_epoch(self) -> int:
         return self.later[-1].epoch if self.later else self.current.epoch

@@ -19,12 +19,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from topology.model.event import DEAD, Event
+from topology.model.kept import FLAG, INT, TEXT, Kept, Shape, list_of, record
 from topology.model.outcome import TIMEOUT
-from topology.model.saved import assign
-from topology.reorder.lost import LostRanges
+from topology.reorder.lost import LEDGER, LostRanges
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
@@ -46,40 +46,44 @@ class Hole:
         known_at_ns: int,
         deadline_ns: int,
         reason: str,
-        behind: list[Event],
+        behind: list[Event] | None = None,
     ) -> None:
         self.first = first
         self.last = last
         self.known_at_ns = known_at_ns
         self.deadline_ns = deadline_ns
         self.reason = reason
-        self.behind = behind
+        self.behind = [] if behind is None else behind
 
 
 first_of = attrgetter("first")
 
 
-class Sequence:
+SEQUENCE: Final = Shape(
+    "reorder.sequence",
+    1,
+    epoch=INT,
+    active=FLAG,
+    next=INT,
+    start=INT,
+    start_deadline_ns=INT,
+    low=INT,
+    hi=INT,
+    last_ts_ns=INT,
+    newest_ts_ns=INT,
+    lost=LEDGER,
+    holes=list_of(record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, reason=TEXT)),
+)
+
+
+class Sequence(Kept):
     """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
     of the last event released in order, `newest_ts_ns` the newest of all that were released or
     wait, NO_STAMP if there is none.
     """
 
-    __slots__ = (
-        "active",
-        "epoch",
-        "front",
-        "hi",
-        "holes",
-        "last_ts_ns",
-        "lost",
-        "low",
-        "newest_ts_ns",
-        "next",
-        "start",
-        "start_deadline_ns",
-        "suspects",
-    )
+    SHAPE = SEQUENCE
+    __slots__ = (*SEQUENCE.fields, "front", "suspects")
 
     def __init__(self, epoch: int, active: bool, lost: LostRanges) -> None:
         self.epoch = epoch
@@ -280,48 +284,6 @@ class Sequence:
             return None
         older = [e.ts_ns for e in self.waiting() if e.kind != DEAD and e.ts_ns < ts_ns]
         return max([last_ns + margin_ns, *older])
-
-    def written_pages(self) -> list[tuple[int, int]]:
-        """(epoch, page) of its ledger's pages that must go when it goes."""
-        return [(self.epoch, page) for page in sorted(self.lost.written_pages())]
-
-    def snapshot(self, list_held: bool) -> Any:
-        """`list_held`: name the held events by offset, where the numbers are ambiguous."""
-        return [
-            [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
-            self.lost.floor,
-            self._listed() if list_held else None,
-            [[event.offset, event.seq, event.at_ns] for event in self.suspects],
-            *_values(self),
-        ]
-
-    def _listed(self) -> list[list[int]]:
-        return [[event.offset, event.seq] for event in sorted(self.waiting(), key=arrival)]
-
-    def restore(self, state: Any) -> tuple[Any, Any]:
-        """All but the events and the lost ranges (`topology.reorder.source_state`), of which it
-        returns what names those that wait, and those kept aside."""
-        holes, self.lost.floor, listed, suspects, *values = state
-        assign(self, FIELDS, values)
-        self.holes = [
-            Hole(first, last, known, due, why, []) for first, last, known, due, why in holes
-        ]
-        return listed, suspects
-
-
-FIELDS: Final = (
-    "epoch",
-    "active",
-    "next",
-    "start",
-    "start_deadline_ns",
-    "low",
-    "hi",
-    "last_ts_ns",
-    "newest_ts_ns",
-)
-_values: Final = attrgetter(*FIELDS)
-"""What is state of a sequence besides."""
 
 
 def arrival(event: Event) -> tuple[int, int]:

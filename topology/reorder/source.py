@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
 from topology.model.outcome import (
@@ -45,20 +46,53 @@ from topology.model.outcome import (
     dead_letter,
 )
 from topology.reorder.epochs import Epochs
-from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
-from topology.reorder.shared import Shared, size_of
-from topology.reorder.timeout import Miss, Timeout
+from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, Hole, Sequence
+from topology.reorder.shared import Shared, extended, size_of
+from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""
 
 
+Named = tuple[int, int, int, bool]
+"""An event that waits: in the sequence of that place, its offset and number, whether kept aside."""
+
+NONE_NAMED: Final[list[Named]] = []
+
+
+def source_shape(name: str, measured: Shape) -> Shape:
+    """Return the shape of sources whose timeouts measure that."""
+    return Shape(
+        name,
+        1,
+        last_arrival_ns=INT,
+        boundary_ns=INT,
+        begun_ns=INT,
+        until_ns=INT,
+        blocked=FLAG,
+        received=INT,
+        released=INT,
+        late=INT,
+        duplicate=INT,
+        dead=INT,
+        measured=optional(measured),
+        retired=optional(SEQUENCE),
+        current=SEQUENCE,
+        later=list_of(SEQUENCE, tuple),
+        named=list_of(tuple_of(INT, INT, INT, FLAG)),
+    )
+
+
+SOURCE: Final = source_shape("reorder.source", FILL_TIMES)
+
+
 class NumberedBuffer(Epochs):
     """See the module's docstring."""
 
+    SHAPE = SOURCE
     __slots__ = (
+        "_named",
         "dead",
-        "dropped",
         "duplicate",
         "late",
         "received",
@@ -76,7 +110,7 @@ class NumberedBuffer(Epochs):
         self.duplicate = 0
         self.dead = 0
         self.words = 0  # so many of those that wait are no data
-        self.dropped: tuple[tuple[int, int], ...] = ()  # (epoch, page) of forgotten ledgers
+        self._named = NONE_NAMED  # while a state is restored
 
     # -- taking an event in ------------------------------------------------------------------------
 
@@ -485,7 +519,7 @@ class NumberedBuffer(Epochs):
             if self.current.has_waiting():
                 return
             if self.retired is not None:
-                self.dropped = (*self.dropped, *self.retired.written_pages())
+                self.retired.lost.forget()
             self.retired = self.current
             sequence = self.current = self.later[0]
             self.later = self.later[1:]
@@ -497,6 +531,81 @@ class NumberedBuffer(Epochs):
                 self._start(sequence, now_ns, step)
             else:
                 self._report(now_ns, step)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    @property
+    def measured(self) -> Kept | None:
+        """What the timeout has measured."""
+        return None if self.timeout is None else self.timeout.measured()
+
+    @measured.setter
+    def measured(self, measured: Kept | None) -> None:
+        """It is read into what the timeout has (`fresh`)."""
+
+    @property
+    def named(self) -> list[Named]:
+        """The events whose sequence their numbers do not tell."""
+        current = self.current
+        if not self.later and not current.suspects and current.next != UNSTARTED:
+            return NONE_NAMED
+        named: list[Named] = []
+        for at, sequence in enumerate([current, *self.later]):
+            named += [(at, event.offset, event.seq, True) for event in sequence.suspects]
+            if at or sequence.next == UNSTARTED:
+                named += [(at, event.offset, event.seq, False) for event in sequence.waiting()]
+        return named
+
+    @named.setter
+    def named(self, named: list[Named]) -> None:
+        self._named = named
+
+    def fresh(self, field: str) -> Kept:
+        if field == "measured":
+            return self.estimator().measured() or FillTimes(0)
+        return self.new_sequence(0, active=True)
+
+    def hold_again(self, held: Iterable[Event]) -> None:
+        """Take back the events that waited, behind all that the state says.
+
+        One that is not named waits in the current sequence, in which each number that waits occurs
+        once. What the numbers do not call waiting is not taken; numbers that wait, whose event is
+        absent from the log, are missing again.
+        """
+        for each in self.sequences():
+            each.lost.restored(each.epoch)
+        sequences = [self.current, *self.later]
+        found: list[dict[int, Event]] = [{} for _ in sequences]
+        others = {event.offset: event for event in held}
+        for at, offset, number, is_aside in self._named:
+            event = others.pop(offset, None)
+            if event is None:
+                continue
+            if is_aside:
+                event.epoch, event.seq = sequences[at].epoch, number
+                sequences[at].suspects.append(event)
+                self.count_held(event)
+            else:
+                self._hold_again(sequences[at], event, number, found[at])
+        self._named = NONE_NAMED
+        modulus, current = self.shared.modulus, self.current
+        for event in others.values():
+            number = extended(event.seq, modulus, current.next) if modulus else event.seq
+            self._hold_again(current, event, number, found[0])
+        for sequence, waiting in zip(sequences, found, strict=True):
+            sequence.settle(waiting, self.last_arrival_ns)
+
+    def _hold_again(
+        self, sequence: Sequence, event: Event, number: int, found: dict[int, Event]
+    ) -> None:
+        if number not in found and sequence.awaits(number):
+            event.epoch, event.seq = sequence.epoch, number
+            found[number] = event
+            self.count_held(event)
+
+    def forget(self) -> None:
+        for sequence in self.sequences():
+            sequence.lost.forget()
 
     # -- for people --------------------------------------------------------------------------------
 
