@@ -21,6 +21,7 @@ Cost: a row of numbers is one call of `attrgetter`, and reading it one look at t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -32,6 +33,7 @@ SHAPES: Final = "#shape"
 
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
+_FEW: Final = 8
 
 
 class ShapeRefused(ValueError):
@@ -65,6 +67,12 @@ class ValueKind:
         if self.exact is not None and type(plain) is not self.exact:
             raise self.refusal(plain)
         return plain
+
+    def dump_all(self, values: Iterable[Any]) -> list[Plain]:
+        return [self.dump(value) for value in values]
+
+    def load_all(self, row: Any, written: Written | None, owner: Any, field: str) -> list[Any]:
+        return [self.load(plain, written, owner, field) for plain in row]
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         """Read the field `name` of the object."""
@@ -126,13 +134,13 @@ class Many(ValueKind):
         if not value:
             return []
         each = sorted(value) if self._make is set else value
-        return list(each) if self._kind.is_plain else [self._kind.dump(one) for one in each]
+        return list(each) if self._kind.is_plain else self._kind.dump_all(each)
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         kind = self._kind
         row = row_of(plain, self)
         if row and not are_all(row, kind):
-            row = [kind.load(one, written, owner, field) for one in row]
+            row = kind.load_all(row, written, owner, field)
         return self._make(row)
 
     def inner(self) -> Sequence[ValueKind]:
@@ -213,6 +221,23 @@ class RecordKind(ValueKind):
             return values
         return [kind.dump(one) for kind, one in zip(self._kinds, values, strict=True)]
 
+    def dump_all(self, values: Iterable[Any]) -> list[Plain]:
+        if self._is_flat and self._values is not None:
+            return list(map(self._values, values))
+        return super().dump_all(values)
+
+    def load_all(self, row: Any, written: Written | None, owner: Any, field: str) -> list[Any]:
+        """As `load` for each; where there are many, their fields are looked at by column."""
+        if (
+            len(row) > _FEW
+            and {*map(type, row)} <= {*_ROW}
+            and {*map(len, row)} == {len(self._kinds)}
+        ):
+            columns = zip(*row, strict=True)
+            if all(map(are_all, columns, self._kinds)):
+                return list(starmap(self._make, row))
+        return super().load_all(row, written, owner, field)
+
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         row = row_of(plain, self, len(self._kinds))
         if tuple(map(type, row)) == self._types:
@@ -272,6 +297,29 @@ def values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return get if len(names) > 1 else lambda one: (get(one),)
 
 
+def row_maker(kinds: Mapping[str, ValueKind]) -> Callable[[Any], Plain]:
+    """Return what makes the row of an object that has these fields."""
+    if all(kind.is_plain for kind in kinds.values()):
+        return values_of([*kinds])
+    each = [
+        f"one.{name}" if kind.is_plain else f"{name}(one.{name})" for name, kind in kinds.items()
+    ]
+    return _made(f"(one): return [{', '.join(each)}]", {n: kind.dump for n, kind in kinds.items()})
+
+
+def assigner(names: Sequence[str]) -> Callable[[Any, Sequence[Any]], None]:
+    """Return what gives these attributes of an object their values."""
+    return _made(f"(one, values): [{', '.join(f'one.{name}' for name in names)}] = values", {})
+
+
+def _made(text: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function whose parameters and body are that text. It names each field, so it takes
+    a third of the time of a loop over them; there are very many small objects."""
+    exec(f"def made{text}", names)
+    made: Callable[..., Any] = names["made"]
+    return made
+
+
 def items_at(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """Return what reads these items of a row, as a tuple."""
     if len(places) > 1:
@@ -324,10 +372,9 @@ class Shape(ValueKind):
         self.kinds = list(fields.values())
         self.dropped = frozenset(dropped)
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
-        self._values = values_of(self.fields)
-        self._dumped = [(at, kind.dump) for at, kind in enumerate(self.kinds) if not kind.is_plain]
+        self.row = row_maker(fields)
         exact = [at for at, kind in enumerate(self.kinds) if kind.exact is not None]
-        self._exact = [self.fields[at] for at in exact]
+        self._assign = assigner([self.fields[at] for at in exact])
         self._types = tuple([self.kinds[at].exact for at in exact])
         self._exact_in = items_at(exact)
         self._others = [
@@ -346,16 +393,6 @@ class Shape(ValueKind):
         """Return the row of the object."""
         return value.dump() if isinstance(value, Kept) else self.row(value)
 
-    def row(self, one: Any) -> Plain:
-        """Return the values of its fields."""
-        values = self._values(one)
-        if not self._dumped:
-            return values
-        row = list(values)
-        for at, dump in self._dumped:
-            row[at] = dump(row[at])
-        return row
-
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         one = owner.fresh(field)
         self.put(one, plain, written)
@@ -371,8 +408,7 @@ class Shape(ValueKind):
         name = ""
         try:
             if written is None and tuple(map(type, values)) == self._types:
-                for name, value in zip(self._exact, values, strict=True):
-                    setattr(one, name, value)
+                self._assign(one, values)
                 for at, name, kind in self._others:
                     kind.read_into(one, name, row[at], None)
             else:

@@ -70,7 +70,7 @@ class SourceBuffer(KnownSource):
     def waiting(self) -> Iterable[Event]:
         raise NotImplementedError
 
-    def hold_again(self, held: Iterable[Event]) -> None:
+    def hold_again(self, held: list[Event]) -> None:
         """Take back the events that waited, in log order, once its state is read."""
         raise NotImplementedError
 

@@ -145,7 +145,10 @@ class TimedBuffer(SourceBuffer):
             "strategy": self._order.explain(),
         }
 
-    def hold_again(self, held: Iterable[Event]) -> None:
+    def dump(self) -> Plain:
+        return [self.next_number, self.blocked, self.last_arrival_ns, ORDER.row(self._order)]
+
+    def hold_again(self, held: list[Event]) -> None:
         self._order.hold_again(held)
         self.is_open = self._order.instant_open
         self._count()

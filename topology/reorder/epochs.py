@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from topology.model.event import DEAD, Event
 from topology.reorder.buffer import SourceBuffer
-from topology.reorder.lost import LostRanges
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared, extended
 
@@ -50,7 +49,7 @@ class Epochs(SourceBuffer):
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
         start = self.shared.start
-        sequence = Sequence(epoch, active, LostRanges(self.shared.lost, self.source, epoch))
+        sequence = Sequence(self.shared.lost, self.source, epoch, active)
         if start != UNSTARTED:
             sequence.begin(start)
             sequence.hi = start - 1

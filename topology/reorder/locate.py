@@ -55,14 +55,14 @@ def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str,
             return {**answer, "where": AWAITED, **_of(hole)}
     if number > sequence.hi:
         return {**answer, "where": NOT_COME}
-    lost = sequence.lost.find(number)
+    lost = sequence.find_lost(number)
     if lost is not None:
         since = {"since": lost.known_at_ns, "given_up": lost.lost_at_ns}
         return {**answer, "where": LOST, "missing": [lost.first, lost.last], **since}
     if number < sequence.start:
         return {**answer, "where": BEFORE_START, "start": sequence.start}
-    if number < sequence.lost.floor:
-        return {**answer, "where": FORGOTTEN, "floor": sequence.lost.floor}
+    if number < sequence.floor:
+        return {**answer, "where": FORGOTTEN, "floor": sequence.floor}
     return {**answer, "where": PASSED}
 
 

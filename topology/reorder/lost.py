@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from topology.model.kept import INT, Shape, Table, list_of, record
+from topology.model.kept import INT, Kept, Table, list_of, record
 
 LOST: Final = "lost/"
 PAGE_BITS: Final = 10
@@ -42,7 +42,6 @@ def first_of(lost: Lost) -> int:
 
 
 RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
-LEDGER: Final = Shape("reorder.ledger", 1, floor=INT)
 NO_RANGES: Final[list[Lost]] = []
 """The ranges of a source that has lost nothing, so of most: an empty list takes 56 bytes."""
 
@@ -58,8 +57,11 @@ class LostPages(Table[Page, list[Lost]]):
 
     def all_keys(self) -> Iterable[Page]:
         for (source, epoch), ranges in self.ledgers.items():
-            for page in dict.fromkeys([lost.first >> PAGE_BITS for lost in ranges]):
+            at = 0
+            while at < len(ranges):
+                page = ranges[at].first >> PAGE_BITS
                 yield source, epoch, page
+                at = bisect_left(ranges, (page + 1) << PAGE_BITS, at, key=first_of)
 
     def find(self, key: Page) -> list[Lost] | None:
         source, epoch, page = key
@@ -82,8 +84,9 @@ class LostPages(Table[Page, list[Lost]]):
         return source, int(epoch), int(page)
 
 
-class LostRanges:
-    """The ledger of one (source, epoch). Ranges are added in rising order of number and of time."""
+class Ledger(Kept):
+    """The lost numbers of one source in one epoch. Ranges are added in rising order of number and
+    of time; below `floor` none is remembered."""
 
     __slots__ = ("_pages", "_ranges", "_source", "epoch", "floor")
 
@@ -94,17 +97,17 @@ class LostRanges:
         self.floor = 0
         self._ranges = NO_RANGES
 
-    def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
+    def lose(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         if self._ranges is NO_RANGES:
             self._ranges = self._pages.ledgers[self._source, self.epoch] = []
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
         self._note(first)
         self._evict(now_ns)
 
-    def take(self, number: int, now_ns: int) -> Lost | None:
+    def take_lost(self, number: int, now_ns: int) -> Lost | None:
         """Return the range that `number` was in, and take the number out of it; None: in none."""
         self._evict(now_ns)
-        found = self.find(number)
+        found = self.find_lost(number)
         if found is None:
             return None
         parts = []
@@ -119,7 +122,7 @@ class LostRanges:
         self._evict(now_ns)
         return found
 
-    def find(self, number: int) -> Lost | None:
+    def find_lost(self, number: int) -> Lost | None:
         """Return the range that `number` is in."""
         i = bisect_right(self._ranges, number, key=first_of) - 1
         return self._ranges[i] if i >= 0 and number <= self._ranges[i].last else None
@@ -139,12 +142,11 @@ class LostRanges:
     def _note(self, number: int) -> None:
         self._pages.note((self._source, self.epoch, number >> PAGE_BITS))
 
-    def forget(self) -> None:
+    def forget_lost(self) -> None:
         """Forget all ranges: the ledger is used no more."""
         for lost in self._pages.ledgers.pop((self._source, self.epoch), NO_RANGES):
             self._note(lost.first)
 
-    def restored(self, epoch: int) -> None:
-        """Take the ranges that a state names; for a fresh ledger, which is that of this epoch."""
-        self.epoch = epoch
-        self._ranges = self._pages.ledgers.get((self._source, epoch), NO_RANGES)
+    def find_ledger(self) -> None:
+        """Take the ranges that a state names."""
+        self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -22,9 +22,9 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
-from topology.model.kept import FLAG, INT, TEXT, Kept, Shape, list_of, record
+from topology.model.kept import FLAG, INT, TEXT, Shape, list_of, record
 from topology.model.outcome import TIMEOUT
-from topology.reorder.lost import LEDGER, LostRanges
+from topology.reorder.lost import Ledger, LostPages
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
@@ -71,24 +71,35 @@ SEQUENCE: Final = Shape(
     hi=INT,
     last_ts_ns=INT,
     newest_ts_ns=INT,
-    lost=LEDGER,
+    floor=INT,
     holes=list_of(record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, reason=TEXT)),
 )
 
 
-class Sequence(Kept):
+class Sequence(Ledger):
     """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
     of the last event released in order, `newest_ts_ns` the newest of all that were released or
     wait, NO_STAMP if there is none.
     """
 
     SHAPE = SEQUENCE
-    __slots__ = (*SEQUENCE.fields, "front", "suspects")
+    __slots__ = (
+        "active",
+        "front",
+        "hi",
+        "holes",
+        "last_ts_ns",
+        "low",
+        "newest_ts_ns",
+        "next",
+        "start",
+        "start_deadline_ns",
+        "suspects",
+    )
 
-    def __init__(self, epoch: int, active: bool, lost: LostRanges) -> None:
-        self.epoch = epoch
+    def __init__(self, pages: LostPages, source: str, epoch: int, active: bool) -> None:
+        super().__init__(pages, source, epoch)
         self.active = active
-        self.lost = lost
         self.next = UNSTARTED
         self.start = 0
         self.start_deadline_ns = 0
@@ -104,7 +115,7 @@ class Sequence(Kept):
         """The sequence starts at `number`; smaller ones are before the start."""
         self.next = number
         self.start = number
-        self.lost.floor = number
+        self.floor = number
 
     def raise_by(self, amount: int) -> None:
         """Before the start: what was seen so far goes by numbers that much higher."""
@@ -273,7 +284,7 @@ class Sequence(Kept):
             return self.waiting_as(number) is not None
         if self.next == UNSTARTED:  # so soon what is below all may be missing, too
             return self.hi - self.low >= SEVERAL
-        return self.lost.find(number) is None
+        return self.find_lost(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """A late number has an older stamp than its followers, so one that is behind and

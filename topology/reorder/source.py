@@ -216,7 +216,7 @@ class NumberedBuffer(Epochs):
         if sequence is None or event.epoch != sequence.epoch:
             self._late(event, OLD_EPOCH, 0, step)
             return
-        found = sequence.lost.take(event.seq, now_ns)
+        found = sequence.take_lost(event.seq, now_ns)
         if found is not None:
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
@@ -225,7 +225,7 @@ class NumberedBuffer(Epochs):
             self._late(event, OLD_EPOCH, 0, step)
         elif event.seq < sequence.start:
             self._late(event, BEFORE_START, 0, step)
-        elif event.seq < sequence.lost.floor:
+        elif event.seq < sequence.floor:
             self._late(event, BEYOND_MEMORY, 0, step)
         else:
             self.duplicated(event, step, None)
@@ -508,7 +508,7 @@ class NumberedBuffer(Epochs):
                 after.ts_ns if after.kind != DEAD else None,
             )
         )
-        sequence.lost.add(hole.first, hole.last, hole.known_at_ns, now_ns)
+        sequence.lose(hole.first, hole.last, hole.known_at_ns, now_ns)
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
@@ -519,7 +519,7 @@ class NumberedBuffer(Epochs):
             if self.current.has_waiting():
                 return
             if self.retired is not None:
-                self.retired.lost.forget()
+                self.retired.forget_lost()
             self.retired = self.current
             sequence = self.current = self.later[0]
             self.later = self.later[1:]
@@ -565,16 +565,19 @@ class NumberedBuffer(Epochs):
             return self.estimator().measured() or FillTimes(0)
         return self.new_sequence(0, active=True)
 
-    def hold_again(self, held: Iterable[Event]) -> None:
+    def hold_again(self, held: list[Event]) -> None:
         """Take back the events that waited, behind all that the state says.
 
         One that is not named waits in the current sequence, in which each number that waits occurs
         once. What the numbers do not call waiting is not taken; numbers that wait, whose event is
         absent from the log, are missing again.
         """
+        current = self.current
         for each in self.sequences():
-            each.lost.restored(each.epoch)
-        sequences = [self.current, *self.later]
+            each.find_ledger()
+        if not (held or self._named or self.later) and current.hi < current.base:
+            return  # Nothing waits, as in most sources.
+        sequences = [current, *self.later]
         found: list[dict[int, Event]] = [{} for _ in sequences]
         others = {event.offset: event for event in held}
         for at, offset, number, is_aside in self._named:
@@ -588,7 +591,7 @@ class NumberedBuffer(Epochs):
             else:
                 self._hold_again(sequences[at], event, number, found[at])
         self._named = NONE_NAMED
-        modulus, current = self.shared.modulus, self.current
+        modulus = self.shared.modulus
         for event in others.values():
             number = extended(event.seq, modulus, current.next) if modulus else event.seq
             self._hold_again(current, event, number, found[0])
@@ -605,7 +608,7 @@ class NumberedBuffer(Epochs):
 
     def forget(self) -> None:
         for sequence in self.sequences():
-            sequence.lost.forget()
+            sequence.forget_lost()
 
     # -- for people --------------------------------------------------------------------------------
 
