@@ -16,7 +16,6 @@ from typing import Final
 
 from topology.model.event import BLOCKED, UNBLOCKED, Event
 from topology.model.kept import INT, Shape, tuple_of
-from topology.model.operator import Figures
 from topology.model.outcome import Step
 from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
@@ -93,13 +92,12 @@ class PacedBuffer(NumberedBuffer):
     as well, if by its own arrival."""
 
     SHAPE = PACED_SOURCE
-    __slots__ = ("_arriving", "_by_event_clock", "_is_rfc", "_thesis")
+    __slots__ = ("_arriving", "_by_event_clock", "_is_rfc")
 
     def __init__(self, source: str, shared: Shared, is_rfc: bool, by_event_clock: bool) -> None:
         super().__init__(source, shared)
         self._is_rfc = is_rfc
         self._by_event_clock = by_event_clock
-        self._thesis: Thesis | None = None
         self._arriving: Event | None = None
 
     def take(self, event: Event, step: Step) -> None:
@@ -108,13 +106,12 @@ class PacedBuffer(NumberedBuffer):
         self._arriving = None
 
     def new_timeout(self) -> Timeout:
-        self._thesis = Thesis(self.shared.max_wait_ns, self._is_rfc)
-        return self._thesis
+        return Thesis(self.shared.max_wait_ns, self._is_rfc)
 
     def _paced(self) -> Thesis:
-        self.estimator()
-        assert self._thesis is not None
-        return self._thesis
+        thesis = self.estimator()
+        assert isinstance(thesis, Thesis)
+        return thesis
 
     def _leaves_unheld(self, event: Event, now_ns: int) -> None:
         at_ns = event.ts_ns if self._by_event_clock else now_ns
@@ -150,9 +147,5 @@ class PacedReorder(Reorder):
         by_event_clock: bool = False,
     ) -> None:
         make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
+        config = config.model_copy(update={"rule": "fixed"})  # of `miss` there are figures
         super().__init__(stream, config, position, make, PACED_SOURCE)
-
-    def figures(self) -> Figures:
-        figures = super().figures()
-        del figures["target_ppm"]
-        return figures

@@ -35,13 +35,7 @@ class SourceBuffer(KnownSource):
     """The waiting events of one source: `held` of them, `held_bytes` of payload. `blocked`: MERGE
     knows that events wait here. The rest is the operator's book-keeping."""
 
-    __slots__ = (
-        "armed_ns",
-        "blocked",
-        "held",
-        "held_bytes",
-        "is_open",
-    )
+    __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
 
     def __init__(self, source: str) -> None:
         super().__init__(source, 0)

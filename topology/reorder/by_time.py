@@ -172,24 +172,15 @@ class ReorderByTime(Shell[TimedBuffer]):
         self._policy: Callable[[], SlackPolicy] = policy or own
         self._position = position
         self._max_ahead_ns = max_ahead_ns
-        self._max_held_total = config.max_held_total
-        self._max_held_bytes = config.max_held_bytes
         super().__init__(Buffers(BUFFER, TIMED, config, self._empty), Totals(), BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
         for event in events:
-            at_ns = event.at_ns
-            if at_ns > self._now_ns:
-                if self._due_ns < at_ns:
-                    self._fire(at_ns - 1, step)
-                self._now_ns = at_ns
+            self._pass_time(event.at_ns, step)
             if event.kind in (DATA, HEARTBEAT, BYE):
                 self._take(event, step)
-        if self._due_ns < now_ns:
-            self._fire(now_ns - 1, step)
-        if now_ns > self._now_ns:
-            self._now_ns = now_ns
+        self._pass_time(now_ns, step)
         return step
 
     def on_end(self, now_ns: int) -> Step:
@@ -223,9 +214,9 @@ class ReorderByTime(Shell[TimedBuffer]):
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
         """By what all together hold too much; None: there is room."""
-        if self._totals.held > self._max_held_total:
+        if self._totals.held > self._config.max_held_total:
             return count_held
-        return bytes_held if self._totals.held_bytes > self._max_held_bytes else None
+        return bytes_held if self._totals.held_bytes > self._config.max_held_bytes else None
 
     def _begin(self, buffer: TimedBuffer, event: Event) -> None:
         buffer.next_number = event.seq

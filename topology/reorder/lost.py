@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from topology.model.kept import INT, Kept, Table, list_of, record
 
@@ -25,22 +26,16 @@ Page = tuple[str, int, int]
 """Source, epoch, and the page of a number."""
 
 
-class Lost:
-    """Numbers `first`..`last`, missing since `known_at_ns`, given up at `lost_at_ns`."""
+class Lost(NamedTuple):
+    """A range of lost numbers, missing since `known_at_ns` and given up at `lost_at_ns`."""
 
-    __slots__ = ("first", "known_at_ns", "last", "lost_at_ns")
-
-    def __init__(self, first: int, last: int, known_at_ns: int, lost_at_ns: int) -> None:
-        self.first = first
-        self.last = last
-        self.known_at_ns = known_at_ns
-        self.lost_at_ns = lost_at_ns
+    first: int
+    last: int
+    known_at_ns: int
+    lost_at_ns: int
 
 
-def first_of(lost: Lost) -> int:
-    return lost.first
-
-
+first_of: Final = attrgetter("first")
 RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
 NO_RANGES: Final[list[Lost]] = []
 """The ranges of a source that has lost nothing, so of most: an empty list takes 56 bytes."""
@@ -112,9 +107,9 @@ class Ledger(Kept):
             return None
         parts = []
         if found.first < number:
-            parts.append(Lost(found.first, number - 1, found.known_at_ns, found.lost_at_ns))
+            parts.append(found._replace(last=number - 1))
         if number < found.last:
-            parts.append(Lost(number + 1, found.last, found.known_at_ns, found.lost_at_ns))
+            parts.append(found._replace(first=number + 1))
         at = bisect_left(self._ranges, found.first, key=first_of)
         self._ranges[at : at + 1] = parts
         for each in (found, *parts):

@@ -30,7 +30,7 @@ from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
 from topology.model.kept import INT, Shape
 from topology.model.operator import Figure, Figures, Plain, total
-from topology.model.outcome import OVERFLOW, TIMEOUT, Step, dead_letter
+from topology.model.outcome import OVERFLOW, Step, dead_letter
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
@@ -90,7 +90,6 @@ class Reorder(Shell[NumberedBuffer]):
         released = step.released
         buffers = self._table
         shared = self._shared
-        fullest = self._fullest
         takes_plain = self.takes_plain and not self._finds_numbers
         position = shared.position
         max_jump = shared.max_jump
@@ -143,7 +142,7 @@ class Reorder(Shell[NumberedBuffer]):
                 current.hi = number
             elif 1 < ahead <= max_jump:  # and behind one more
                 deadline_ns = at_ns + buffer.estimator().open()
-                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, TIMEOUT, [event])
+                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
                 current.holes.append(hole)
                 current.hi = number
             elif number == current.next:  # it fills the first
@@ -168,18 +167,10 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (
-                buffer.held > self._max_held
-                or shared.held > self._max_held_total
-                or shared.held_bytes > self._max_held_bytes
-                or fullest.heap is not None
-            ):
+            if self._is_at_bound(buffer):
                 self._bound(buffer, at_ns, step)
                 self._arm(buffer)
-        if self._due_ns < now_ns:
-            self._fire(now_ns - 1, step)
-        if now_ns > self._now_ns:
-            self._now_ns = now_ns
+        self._pass_time(now_ns, step)
         return step
 
     # -- one event that is not the plain next one --------------------------------------------------
@@ -193,12 +184,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before and (
-            buffer.held > self._max_held
-            or shared.held > self._max_held_total
-            or shared.held_bytes > self._max_held_bytes
-            or self._fullest.heap is not None
-        ):
+        if buffer.held > before and self._is_at_bound(buffer):
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 
@@ -221,6 +207,15 @@ class Reorder(Shell[NumberedBuffer]):
             buffer.current = buffer.new_sequence(event.epoch, active=True)
 
     # -- bounds ------------------------------------------------------------------------------------
+
+    def _is_at_bound(self, buffer: NumberedBuffer) -> bool:
+        shared = self._shared
+        return (
+            buffer.held > self._max_held
+            or shared.held > self._max_held_total
+            or shared.held_bytes > self._max_held_bytes
+            or self._fullest.heap is not None
+        )
 
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:

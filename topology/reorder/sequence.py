@@ -22,8 +22,7 @@ from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
-from topology.model.kept import FLAG, INT, TEXT, Shape, list_of, record
-from topology.model.outcome import TIMEOUT
+from topology.model.kept import FLAG, INT, Shape, list_of, record
 from topology.reorder.lost import Ledger, LostPages
 
 UNSTARTED: Final = -1
@@ -34,10 +33,14 @@ SEVERAL: Final = 3
 
 
 class Hole:
-    """Numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`. `behind`: the
-    events from `last` + 1 on, up to the next hole; there is one at least."""
+    """A hole: numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`.
 
-    __slots__ = ("behind", "deadline_ns", "first", "known_at_ns", "last", "reason")
+    Attributes:
+        behind: The events from `last` + 1 on, up to the next hole; there is one at least.
+        is_jump: The source has skipped these numbers, as a second event confirmed.
+    """
+
+    __slots__ = ("behind", "deadline_ns", "first", "is_jump", "known_at_ns", "last")
 
     def __init__(
         self,
@@ -45,14 +48,14 @@ class Hole:
         last: int,
         known_at_ns: int,
         deadline_ns: int,
-        reason: str,
+        is_jump: bool = False,
         behind: list[Event] | None = None,
     ) -> None:
         self.first = first
         self.last = last
         self.known_at_ns = known_at_ns
         self.deadline_ns = deadline_ns
-        self.reason = reason
+        self.is_jump = is_jump
         self.behind = [] if behind is None else behind
 
 
@@ -63,6 +66,7 @@ SEQUENCE: Final = Shape(
     "reorder.sequence",
     1,
     epoch=INT,
+    floor=INT,
     active=FLAG,
     next=INT,
     start=INT,
@@ -71,8 +75,9 @@ SEQUENCE: Final = Shape(
     hi=INT,
     last_ts_ns=INT,
     newest_ts_ns=INT,
-    floor=INT,
-    holes=list_of(record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, reason=TEXT)),
+    holes=list_of(
+        record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, is_jump=FLAG)
+    ),
 )
 
 
@@ -83,19 +88,7 @@ class Sequence(Ledger):
     """
 
     SHAPE = SEQUENCE
-    __slots__ = (
-        "active",
-        "front",
-        "hi",
-        "holes",
-        "last_ts_ns",
-        "low",
-        "newest_ts_ns",
-        "next",
-        "start",
-        "start_deadline_ns",
-        "suspects",
-    )
+    __slots__ = (*SEQUENCE.fields[2:], "front", "suspects")  # the first two are the ledger's
 
     def __init__(self, pages: LostPages, source: str, epoch: int, active: bool) -> None:
         super().__init__(pages, source, epoch)
@@ -189,7 +182,7 @@ class Sequence(Ledger):
             hole.behind.insert(0, event)
         else:
             lower = Hole(
-                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.reason, [event]
+                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.is_jump, [event]
             )
             hole.first = number + 1
             holes.insert(i, lower)
@@ -255,18 +248,10 @@ class Sequence(Ledger):
         self.holes = []
         for number in numbers:
             if low < number:
-                due_ns = [h.deadline_ns for h in known if h.first < number and h.last >= low]
-                since_ns = [h.known_at_ns for h in known if h.first < number and h.last >= low]
-                self.holes.append(
-                    Hole(
-                        low,
-                        number - 1,
-                        min(since_ns, default=now_ns),
-                        min(due_ns, default=now_ns),
-                        TIMEOUT,
-                        [],
-                    )
-                )
+                parts = [hole for hole in known if hole.first < number and hole.last >= low]
+                since_ns = min([hole.known_at_ns for hole in parts], default=now_ns)
+                due_ns = min([hole.deadline_ns for hole in parts], default=now_ns)
+                self.holes.append(Hole(low, number - 1, since_ns, due_ns))
             low = number + 1
 
     def note_stamp(self, event: Event) -> None:

@@ -129,6 +129,13 @@ class Shell(StepByStep, Generic[Buffer]):
             self._open.append(buffer)
             self._due_ns = min(self._due_ns, self._now_ns)
 
+    def _pass_time(self, now_ns: int, step: Step) -> None:
+        """Fire what is due before `now_ns`, which is the time from here on."""
+        if self._due_ns < now_ns:
+            self._fire(now_ns - 1, step)
+        if now_ns > self._now_ns:
+            self._now_ns = now_ns
+
     def _fire(self, until_ns: int, step: Step) -> None:
         """End the open instant, then fire what is due up to `until_ns`."""
         if self._open:
