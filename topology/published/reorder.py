@@ -34,8 +34,7 @@ THESIS: Final = Shape(
     1,
     _filled=INT,
     _opened=INT,
-    _direct=tuple_of(INT, INT),
-    _direct_ns=INT,
+    _direct=tuple_of(INT, INT, INT),
     _inter=SMOOTHED,
     _buffered=SMOOTHED,
 )
@@ -55,8 +54,7 @@ class Thesis(Timeout):
         self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
         self._filled = 0
         self._opened = 0
-        self._direct = (0, -2)  # epoch and number
-        self._direct_ns = 0
+        self._direct = (0, -2, 0)  # epoch, number and time
 
     def opened(self) -> None:
         self._opened += 1
@@ -66,10 +64,9 @@ class Thesis(Timeout):
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
         """That number came unheld. Only two consecutive ones show the source's pace."""
-        if (epoch, seq - 1) == self._direct:
-            self._inter.add(at_ns - self._direct_ns)
-        self._direct = (epoch, seq)
-        self._direct_ns = at_ns
+        if (epoch, seq - 1) == self._direct[:2]:
+            self._inter.add(at_ns - self._direct[2])
+        self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
         """An early event left after `held_ns`."""
@@ -78,10 +75,9 @@ class Thesis(Timeout):
     def wait_ns(self) -> int:
         if self._filled < WARM_FILLED and self._opened < WARM_OPENED:
             return self.max_wait_ns
-        inter, buffered = self._inter, self._buffered
-        inter_ns = inter.average_ns + self._deviations * inter.deviation_ns
-        buffer_ns = buffered.average_ns + self._deviations * buffered.deviation_ns
-        return min(self.max_wait_ns, max(inter_ns, buffer_ns))
+        times = self._inter, self._buffered
+        wait_ns = max([t.average_ns + self._deviations * t.deviation_ns for t in times])
+        return min(self.max_wait_ns, wait_ns)
 
     def measured(self) -> Thesis:
         return self

@@ -26,10 +26,7 @@ def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
     """`epoch`: NO_EPOCH asks for the epoch in force."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
-    known = [current, *buffer.later]
-    if buffer.retired is not None:
-        known.append(buffer.retired)
-    for sequence in known:
+    for sequence in buffer.sequences():
         if sequence.epoch == wanted:
             answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)
             if answer["where"] == HELD and not sequence.active:

@@ -72,7 +72,6 @@ class Reorder(Shell[NumberedBuffer]):
         self._shared = Shared(stream, position, config)
         sources = Buffers(BUFFER, shape, config, partial(make, shared=self._shared))
         super().__init__(sources, self._shared, REORDER, [self._shared.lost])
-        self._finds_numbers = bool(self._shared.modulus) or self._shared.ignores_epoch
         self._max_held = config.max_held
         self._max_held_total = config.max_held_total
         self._max_held_bytes = config.max_held_bytes
@@ -90,7 +89,7 @@ class Reorder(Shell[NumberedBuffer]):
         released = step.released
         buffers = self._table
         shared = self._shared
-        takes_plain = self.takes_plain and not self._finds_numbers
+        takes_plain = self.takes_plain and not shared.modulus and not shared.ignores_epoch
         position = shared.position
         max_jump = shared.max_jump
         for event in batch:

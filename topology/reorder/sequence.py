@@ -17,13 +17,13 @@ is moved of the events around it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
 from topology.model.kept import FLAG, INT, Shape, list_of, record
-from topology.reorder.lost import Ledger, LostPages
+from topology.reorder.lost import Ledger, LostPages, first_of
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
@@ -57,9 +57,6 @@ class Hole:
         self.deadline_ns = deadline_ns
         self.is_jump = is_jump
         self.behind = [] if behind is None else behind
-
-
-first_of = attrgetter("first")
 
 
 SEQUENCE: Final = Shape(
@@ -206,13 +203,12 @@ class Sequence(Ledger):
         self.next = hole.last + 1
         return hole
 
-    def take_from(self, hole: Hole) -> list[Event]:
-        """What waits behind that hole and all after it, in the order of arrival: it is as if none
-        of it had come."""
-        at = self.holes.index(hole)
-        taken = [event for each in self.holes[at:] for event in each.behind]
+    def take_from(self, at: int) -> list[Event]:
+        """Take out the hole of that place, all holes after it and what waits behind them, as if
+        none of it had come. Return the events in the order of arrival."""
+        taken = [event for hole in self.holes[at:] for event in hole.behind]
+        self.hi = self.holes[at].first - 1
         del self.holes[at:]
-        self.hi = hole.first - 1
         taken.sort(key=arrival)
         return taken
 
@@ -226,33 +222,24 @@ class Sequence(Ledger):
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """After a restore: these are the events that wait, by number. Numbers whose events are
-        absent are holes that are due at once."""
-        numbers = sorted(found)
-        missing = sum(hole.last - hole.first + 1 for hole in self.holes)
-        if self.hi >= 0 and len(found) + missing != self.hi - self.base + 1:
-            self._mend(numbers, now_ns)
-        piece, ahead = self.front, list(reversed(self.holes))
-        for number in numbers:
-            while ahead and number > ahead[-1].last:
-                piece = ahead.pop().behind
-            piece.append(found[number])
-
-    def _mend(self, numbers: list[int], now_ns: int) -> None:
+        """Put the events that wait between the holes, by number, after a restore. Numbers whose
+        events are absent are in holes, too; where there was none, the hole is due at once."""
+        holes, self.holes = deque(self.holes), []
         low = self.base
         if self.next == UNSTARTED:
-            low = self.low = numbers[0] if numbers else 0
-            self.hi = -1
-        self.hi = numbers[-1] if numbers else low - 1
-        known = self.holes
-        self.holes = []
-        for number in numbers:
+            low = self.low = min(found, default=0)
+        for number in sorted(found):
             if low < number:
-                parts = [hole for hole in known if hole.first < number and hole.last >= low]
+                parts = []
+                while holes and holes[0].first < number:
+                    parts.append(holes.popleft())
                 since_ns = min([hole.known_at_ns for hole in parts], default=now_ns)
                 due_ns = min([hole.deadline_ns for hole in parts], default=now_ns)
-                self.holes.append(Hole(low, number - 1, since_ns, due_ns))
+                is_jump = any(hole.is_jump for hole in parts)
+                self.holes.append(Hole(low, number - 1, since_ns, due_ns, is_jump))
+            self.last_piece().append(found[number])
             low = number + 1
+        self.hi = low - 1
 
     def note_stamp(self, event: Event) -> None:
         """The event is released or waits."""

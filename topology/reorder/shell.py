@@ -92,19 +92,23 @@ class Shell(StepByStep, Generic[Buffer]):
     def next_deadline_ns(self) -> int | None:
         if self._open:
             return self._now_ns
+        due_ns = self._due_ns = self._first_due_ns()
+        return due_ns if due_ns < NEVER else None
+
+    def _first_due_ns(self) -> int:
+        """Return the earliest deadline, which is that of the first entry; NEVER: there is none."""
         while self._due:
             due_ns, source = self._due[0]
             buffer = self._table.get(source)
-            if buffer is not None and buffer.armed_ns == due_ns:
-                if buffer.deadline_ns() == due_ns:
-                    return due_ns
-                buffer.armed_ns = NEVER
+            if buffer is None or buffer.armed_ns != due_ns:
                 heappop(self._due)
-                self._arm(buffer)
+            elif buffer.deadline_ns() == due_ns:
+                return due_ns
             else:
                 heappop(self._due)
-        self._due_ns = NEVER
-        return None
+                buffer.armed_ns = NEVER
+                self._arm(buffer)
+        return NEVER
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_batch((), now_ns)
@@ -145,19 +149,14 @@ class Shell(StepByStep, Generic[Buffer]):
                 buffer.fire(self._now_ns, step)
                 self._arm(buffer)
             self._open.clear()
-        due = self._due
-        while due and due[0][0] <= until_ns:
-            due_ns, source = heappop(due)
-            waiting = self._table.get(source)
-            if waiting is None or waiting.armed_ns != due_ns:
-                continue
-            waiting.armed_ns = NEVER
-            if waiting.deadline_ns() <= due_ns:
-                self._now_ns = max(self._now_ns, due_ns)
-                self._sources.mark(waiting)
-                waiting.fire(self._now_ns, step)
-            self._arm(waiting)
-        self._due_ns = due[0][0] if due else NEVER
+        while (due_ns := self._first_due_ns()) <= until_ns:
+            due = self._table[heappop(self._due)[1]]
+            due.armed_ns = NEVER
+            self._now_ns = max(self._now_ns, due_ns)
+            self._sources.mark(due)
+            due.fire(self._now_ns, step)
+            self._arm(due)
+        self._due_ns = due_ns
 
     # -- sources -----------------------------------------------------------------------------------
 

@@ -90,16 +90,7 @@ class NumberedBuffer(Epochs):
     """See the module's docstring."""
 
     SHAPE = SOURCE
-    __slots__ = (
-        "_named",
-        "dead",
-        "duplicate",
-        "late",
-        "received",
-        "released",
-        "timeout",
-        "words",
-    )
+    __slots__ = ("_named", "dead", "duplicate", "late", "received", "released", "timeout", "words")
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source, shared)
@@ -291,14 +282,14 @@ class NumberedBuffer(Epochs):
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """A start hold takes any number; what jumps is questioned when it ends."""
         max_jump = self.shared.max_jump
-        wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
-        if not wide:
-            return
-        beyond = sequence.take_from(wide[0])
-        for event in beyond:
-            self.count_unheld(event)
-        for event in beyond:
-            self._take_again(sequence, event, now_ns, step)
+        for at, hole in enumerate(sequence.holes):
+            if hole.last - hole.first + 1 >= max_jump:
+                beyond = sequence.take_from(at)
+                for event in beyond:
+                    self.count_unheld(event)
+                for event in beyond:
+                    self._take_again(sequence, event, now_ns, step)
+                return
 
     # -- holes, holding, letting go ----------------------------------------------------------------
 
