@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -76,10 +77,7 @@ class SourceBuffer(KnownSource):
         raise NotImplementedError
 
 
-def name_of(buffer: SourceBuffer) -> str:
-    return buffer.source
-
-
+name_of: Final = attrgetter("source")
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
@@ -92,16 +90,35 @@ class Fullest(Generic[Buffer]):
     of date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
     `table`: the operator's, whose sources keep count in `totals`."""
 
-    __slots__ = ("_by_bytes", "_max_bytes", "_max_held", "_table", "_totals", "heap")
+    __slots__ = (
+        "_by_bytes",
+        "_max_bytes",
+        "_max_held",
+        "_max_held_each",
+        "_table",
+        "_totals",
+        "heap",
+    )
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
         self._max_held = config.max_held_total
+        self._max_held_each = config.max_held
         self._max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
         """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
+
+    def may_be(self, grown: Buffer) -> bool:
+        """Return whether a bound may ask for room now: that of the source, or one of all."""
+        totals = self._totals
+        return (
+            grown.held > self._max_held_each
+            or totals.held > self._max_held
+            or totals.held_bytes > self._max_bytes
+            or self.heap is not None
+        )
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:

@@ -185,8 +185,7 @@ class ReorderByTime(Shell[TimedBuffer]):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        last = super().on_end(max(now_ns, self._now_ns))
-        step.add(last)
+        step.add(super().on_end(max(now_ns, self._now_ns)))
         return step
 
     def _take(self, event: Event, step: Step) -> None:

@@ -73,8 +73,6 @@ class Reorder(Shell[NumberedBuffer]):
         sources = Buffers(BUFFER, shape, config, partial(make, shared=self._shared))
         super().__init__(sources, self._shared, REORDER, [self._shared.lost])
         self._max_held = config.max_held
-        self._max_held_total = config.max_held_total
-        self._max_held_bytes = config.max_held_bytes
         self._fullest = Fullest(self._table, self._shared, config)
 
     def begin_amid(self) -> None:
@@ -166,7 +164,7 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if self._is_at_bound(buffer):
+            if self._fullest.may_be(buffer):
                 self._bound(buffer, at_ns, step)
                 self._arm(buffer)
         self._pass_time(now_ns, step)
@@ -183,7 +181,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before and self._is_at_bound(buffer):
+        if buffer.held > before and self._fullest.may_be(buffer):
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 
@@ -206,15 +204,6 @@ class Reorder(Shell[NumberedBuffer]):
             buffer.current = buffer.new_sequence(event.epoch, active=True)
 
     # -- bounds ------------------------------------------------------------------------------------
-
-    def _is_at_bound(self, buffer: NumberedBuffer) -> bool:
-        shared = self._shared
-        return (
-            buffer.held > self._max_held
-            or shared.held > self._max_held_total
-            or shared.held_bytes > self._max_held_bytes
-            or self._fullest.heap is not None
-        )
 
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:

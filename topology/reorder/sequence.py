@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
 
 from topology.model.event import DEAD, Event
@@ -269,5 +270,4 @@ class Sequence(Ledger):
         return max([last_ns + margin_ns, *older])
 
 
-def arrival(event: Event) -> tuple[int, int]:
-    return event.at_ns, event.offset
+arrival: Final = attrgetter("at_ns", "offset")

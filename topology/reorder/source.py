@@ -110,9 +110,13 @@ class NumberedBuffer(Epochs):
         now_ns = event.at_ns
         current, number = self.current, event.seq
         if (
-            current.hi < number <= current.hi + self.shared.max_jump or number == current.next
-        ) and self._is_only(current, event):
-            self.accept(current, event, step)  # as `place` would find out
+            event.epoch == current.epoch
+            and not self.later
+            and current.next >= 0
+            and not self.shared.modulus
+            and (current.hi < number <= current.hi + self.shared.max_jump or number == current.next)
+        ):  # No other epoch is in question, and the number is known: as `place` would find out.
+            self.accept(current, event, step)
             return
         target = self.settle(event)
         if target is None:
@@ -121,15 +125,6 @@ class NumberedBuffer(Epochs):
         self.place(target, event, step)
         if self.later:
             self._advance(now_ns, step)
-
-    def _is_only(self, current: Sequence, event: Event) -> bool:
-        """No other epoch is in question, and no number has to be found out."""
-        return (
-            event.epoch == current.epoch
-            and not self.later
-            and current.next >= 0
-            and not self.shared.modulus
-        )
 
     def place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
