@@ -44,7 +44,7 @@ class OperatorRow(NamedTuple):
 
 
 ROWS: tuple[OperatorRow, ...] = (
-    OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=2),
+    OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=3),
     OperatorRow(CLOCK, "topology.clock.operator", build.clock),
     OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=2),
     OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=2),

@@ -24,7 +24,7 @@ from topology.join.marks import ABSENT, WIDE
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
 from topology.model.operator import Plain, State
-from topology.reorder.operator import LOST
+from topology.reorder.lost import LOST
 
 Lies = Callable[[str, str], bool]
 """Whether a source (stream, source) lies in the partition."""

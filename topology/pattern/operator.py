@@ -60,9 +60,6 @@ from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS, QualityTargets
-from topology.pattern.settings import PatternSettings
-from topology.pattern.store.entry import Entry
-from topology.pattern.targets import SAVED_TARGETS, QualityTargets
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.fields import Decode
 

@@ -11,35 +11,41 @@ every event: none takes the short way. Cold, as in `topology.reorder.timeout`, t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from topology.model.event import BLOCKED, UNBLOCKED, Event
-from topology.model.operator import Figures
+from topology.model.kept import INT, Shape, tuple_of
 from topology.model.outcome import Step
-from topology.published.smoothed import Smoothed
+from topology.published.smoothed import SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import Shared
-from topology.reorder.source import NumberedBuffer
+from topology.reorder.source import NumberedBuffer, source_shape
 from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
 
 OLD_WEIGHT_PPM: Final = 600_000
 """What the past weighs in both averages, as printed."""
 
 
+THESIS: Final = Shape(
+    "published.thesis",
+    1,
+    _filled=INT,
+    _opened=INT,
+    _direct=tuple_of(INT, INT, INT),
+    _inter=SMOOTHED,
+    _buffered=SMOOTHED,
+)
+PACED_SOURCE: Final = source_shape("published.reorder_source", THESIS)
+
+
 class Thesis(Timeout):
     """(3.11) = min(cap, max(t_inter, t_buffer))."""
 
-    __slots__ = (
-        "_buffered",
-        "_deviations",
-        "_direct",
-        "_direct_ns",
-        "_filled",
-        "_inter",
-        "_opened",
-    )
+    SHAPE = THESIS
+    __slots__ = (*THESIS.fields, "_deviations")
 
     def __init__(self, max_wait_ns: int, rfc: bool = False) -> None:
         super().__init__(max_wait_ns)
@@ -48,8 +54,7 @@ class Thesis(Timeout):
         self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
         self._filled = 0
         self._opened = 0
-        self._direct = (0, -2)  # epoch and number
-        self._direct_ns = 0
+        self._direct = (0, -2, 0)  # epoch, number and time
 
     def opened(self) -> None:
         self._opened += 1
@@ -59,10 +64,9 @@ class Thesis(Timeout):
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
         """That number came unheld. Only two consecutive ones show the source's pace."""
-        if (epoch, seq - 1) == self._direct:
-            self._inter.add(at_ns - self._direct_ns)
-        self._direct = (epoch, seq)
-        self._direct_ns = at_ns
+        if (epoch, seq - 1) == self._direct[:2]:
+            self._inter.add(at_ns - self._direct[2])
+        self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
         """An early event left after `held_ns`."""
@@ -71,34 +75,25 @@ class Thesis(Timeout):
     def wait_ns(self) -> int:
         if self._filled < WARM_FILLED and self._opened < WARM_OPENED:
             return self.max_wait_ns
-        inter, buffered = self._inter, self._buffered
-        inter_ns = inter.average_ns + self._deviations * inter.deviation_ns
-        buffer_ns = buffered.average_ns + self._deviations * buffered.deviation_ns
-        return min(self.max_wait_ns, max(inter_ns, buffer_ns))
+        times = self._inter, self._buffered
+        wait_ns = max([t.average_ns + self._deviations * t.deviation_ns for t in times])
+        return min(self.max_wait_ns, wait_ns)
 
-    def snapshot(self) -> Any:
-        own = [self._filled, self._opened, *self._direct, self._direct_ns]
-        return [own, self._inter.dump(), self._buffered.dump()]
-
-    def restore(self, state: Any) -> None:
-        own, inter, buffered = state
-        self._filled, self._opened, epoch, seq, self._direct_ns = own
-        self._direct = (epoch, seq)
-        self._inter.load(inter)
-        self._buffered.load(buffered)
+    def measured(self) -> Thesis:
+        return self
 
 
 class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured. An event that begins a sequence or an epoch leaves unheld
     as well, if by its own arrival."""
 
-    __slots__ = ("_arriving", "_by_event_clock", "_is_rfc", "_thesis")
+    SHAPE = PACED_SOURCE
+    __slots__ = ("_arriving", "_by_event_clock", "_is_rfc")
 
     def __init__(self, source: str, shared: Shared, is_rfc: bool, by_event_clock: bool) -> None:
         super().__init__(source, shared)
         self._is_rfc = is_rfc
         self._by_event_clock = by_event_clock
-        self._thesis: Thesis | None = None
         self._arriving: Event | None = None
 
     def take(self, event: Event, step: Step) -> None:
@@ -107,13 +102,12 @@ class PacedBuffer(NumberedBuffer):
         self._arriving = None
 
     def new_timeout(self) -> Timeout:
-        self._thesis = Thesis(self.shared.max_wait_ns, self._is_rfc)
-        return self._thesis
+        return Thesis(self.shared.max_wait_ns, self._is_rfc)
 
     def _paced(self) -> Thesis:
-        self.estimator()
-        assert self._thesis is not None
-        return self._thesis
+        thesis = self.estimator()
+        assert isinstance(thesis, Thesis)
+        return thesis
 
     def _leaves_unheld(self, event: Event, now_ns: int) -> None:
         at_ns = event.ts_ns if self._by_event_clock else now_ns
@@ -148,14 +142,6 @@ class PacedReorder(Reorder):
         is_rfc: bool = False,
         by_event_clock: bool = False,
     ) -> None:
-        super().__init__(stream, config, position)
-        self._is_rfc = is_rfc
-        self._by_event_clock = by_event_clock
-
-    def _buffer_of(self, source: str) -> NumberedBuffer:
-        return PacedBuffer(source, self._shared, self._is_rfc, self._by_event_clock)
-
-    def figures(self) -> Figures:
-        figures = super().figures()
-        del figures["target_ppm"]
-        return figures
+        make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
+        config = config.model_copy(update={"rule": "fixed"})  # of `miss` there are figures
+        super().__init__(stream, config, position, make, PACED_SOURCE)

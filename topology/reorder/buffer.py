@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -35,13 +36,7 @@ class SourceBuffer(KnownSource):
     """The waiting events of one source: `held` of them, `held_bytes` of payload. `blocked`: MERGE
     knows that events wait here. The rest is the operator's book-keeping."""
 
-    __slots__ = (
-        "armed_ns",
-        "blocked",
-        "held",
-        "held_bytes",
-        "is_open",
-    )
+    __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
 
     def __init__(self, source: str) -> None:
         super().__init__(source, 0)
@@ -70,15 +65,19 @@ class SourceBuffer(KnownSource):
     def waiting(self) -> Iterable[Event]:
         raise NotImplementedError
 
+    def hold_again(self, held: list[Event]) -> None:
+        """Take back the events that waited, in log order, once its state is read."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """The source is forgotten, with what the state has of it elsewhere."""
+
     def explained(self) -> dict[str, Any]:
         """For people: what it waits for, since when and until when."""
         raise NotImplementedError
 
 
-def name_of(buffer: SourceBuffer) -> str:
-    return buffer.source
-
-
+name_of: Final = attrgetter("source")
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
@@ -91,16 +90,35 @@ class Fullest(Generic[Buffer]):
     of date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
     `table`: the operator's, whose sources keep count in `totals`."""
 
-    __slots__ = ("_by_bytes", "_max_bytes", "_max_held", "_table", "_totals", "heap")
+    __slots__ = (
+        "_by_bytes",
+        "_max_bytes",
+        "_max_held",
+        "_max_held_each",
+        "_table",
+        "_totals",
+        "heap",
+    )
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
         self._max_held = config.max_held_total
+        self._max_held_each = config.max_held
         self._max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
         """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
+
+    def may_be(self, grown: Buffer) -> bool:
+        """Return whether a bound may ask for room now: that of the source, or one of all."""
+        totals = self._totals
+        return (
+            grown.held > self._max_held_each
+            or totals.held > self._max_held
+            or totals.held_bytes > self._max_bytes
+            or self.heap is not None
+        )
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:

@@ -39,20 +39,24 @@ from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.model.kept import FLAG, INT, Shape
 from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shell import Shell
-from topology.reorder.time_buffer import TimeBuffer
+from topology.reorder.shell import SOURCES, Buffers, Shell
+from topology.reorder.time_buffer import ORDER, TimeBuffer
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
 
 BUFFER: Final = "line/"
+TIMED: Final = Shape(
+    "reorder.timed_source", 1, next_number=INT, blocked=FLAG, last_arrival_ns=INT, _order=ORDER
+)
+BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
-"""Key of a source in the state."""
 PUSHED_OUT: Final = 8
 """At the bound one of so many leaves."""
 
@@ -60,6 +64,7 @@ PUSHED_OUT: Final = 8
 class TimedBuffer(SourceBuffer):
     """One source: its order, and the number that the next of its events bears."""
 
+    SHAPE = TIMED
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
     def __init__(
@@ -140,12 +145,11 @@ class TimedBuffer(SourceBuffer):
             "strategy": self._order.explain(),
         }
 
-    def snapshot(self) -> Plain:
-        return [self.next_number, self.blocked, self.last_arrival_ns, self._order.snapshot()]
+    def dump(self) -> Plain:
+        return [self.next_number, self.blocked, self.last_arrival_ns, ORDER.row(self._order)]
 
-    def restore(self, state: Plain, held: Iterable[Event]) -> None:
-        self.next_number, self.blocked, self.last_arrival_ns, order = state
-        self._order.restore(order, held)
+    def hold_again(self, held: list[Event]) -> None:
+        self._order.hold_again(held)
         self.is_open = self._order.instant_open
         self._count()
 
@@ -162,36 +166,26 @@ class ReorderByTime(Shell[TimedBuffer]):
         position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
-        super().__init__(BUFFER, Totals(), config)
         self._stream = stream
-        self._config = config
         own = partial(OwnTail, config.miss_target_ppm, max_wait_ns=config.max_wait_ns)
+        self._config = config
         self._policy: Callable[[], SlackPolicy] = policy or own
         self._position = position
         self._max_ahead_ns = max_ahead_ns
-        self._max_held_total = config.max_held_total
-        self._max_held_bytes = config.max_held_bytes
+        super().__init__(Buffers(BUFFER, TIMED, config, self._empty), Totals(), BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
         for event in events:
-            at_ns = event.at_ns
-            if at_ns > self._now_ns:
-                if self._due_ns < at_ns:
-                    self._fire(at_ns - 1, step)
-                self._now_ns = at_ns
+            self._pass_time(event.at_ns, step)
             if event.kind in (DATA, HEARTBEAT, BYE):
                 self._take(event, step)
-        if self._due_ns < now_ns:
-            self._fire(now_ns - 1, step)
-        if now_ns > self._now_ns:
-            self._now_ns = now_ns
+        self._pass_time(now_ns, step)
         return step
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        last = super().on_end(max(now_ns, self._now_ns))
-        step.add(last)
+        step.add(super().on_end(max(now_ns, self._now_ns)))
         return step
 
     def _take(self, event: Event, step: Step) -> None:
@@ -199,14 +193,14 @@ class ReorderByTime(Shell[TimedBuffer]):
         if buffer is None:
             buffer = self._add(event)
         buffer.last_arrival_ns = event.at_ns
-        self._journal.mark(buffer)
+        self._sources.mark(buffer)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
         while (by := self._over()) is not None:
             fullest = max(self._table.values(), key=by)
             if not fullest.held:
                 return
-            self._journal.mark(fullest)
+            self._sources.mark(fullest)
             fullest.push_out(self._now_ns, step)
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
@@ -219,14 +213,12 @@ class ReorderByTime(Shell[TimedBuffer]):
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
         """By what all together hold too much; None: there is room."""
-        if self._totals.held > self._max_held_total:
+        if self._totals.held > self._config.max_held_total:
             return count_held
-        return bytes_held if self._totals.held_bytes > self._max_held_bytes else None
+        return bytes_held if self._totals.held_bytes > self._config.max_held_bytes else None
 
-    def _new(self, event: Event) -> TimedBuffer:
-        buffer = self._empty(event.source)
+    def _begin(self, buffer: TimedBuffer, event: Event) -> None:
         buffer.next_number = event.seq
-        return buffer
 
     def _empty(self, source: str) -> TimedBuffer:
         config = self._config
@@ -241,11 +233,3 @@ class ReorderByTime(Shell[TimedBuffer]):
             keeps_control=True,
         )
         return TimedBuffer(source, order, self._stream, config.max_wait_ns, self._totals)
-
-    def _state_of(self, buffer: TimedBuffer) -> Plain:
-        return buffer.snapshot()
-
-    def _restored(self, source: str, state: Plain, held: list[Event]) -> TimedBuffer:
-        buffer = self._empty(source)
-        buffer.restore(state, held)
-        return buffer

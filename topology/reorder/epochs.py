@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from topology.model.event import DEAD, Event
 from topology.reorder.buffer import SourceBuffer
-from topology.reorder.lost import LostRanges
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.shared import Shared, extended
 
@@ -49,13 +48,17 @@ class Epochs(SourceBuffer):
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
-        config, start = self.shared.config, self.shared.start
-        lost = LostRanges(0, config.gap_ranges, config.gap_memory_ns)
-        sequence = Sequence(epoch, active, lost)
+        start = self.shared.start
+        sequence = Sequence(self.shared.lost, self.source, epoch, active)
         if start != UNSTARTED:
             sequence.begin(start)
             sequence.hi = start - 1
         return sequence
+
+    def sequences(self) -> list[Sequence]:
+        """Return all of them, in the order of their epochs."""
+        over = [self.retired] if self.retired is not None else []
+        return [*over, self.current, *self.later]
 
     def newest_epoch(self) -> int:
         return self.later[-1].epoch if self.later else self.current.epoch
@@ -114,13 +117,9 @@ class Epochs(SourceBuffer):
         return number > max(before.hi, newest.hi + 1)
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
-        if epoch == self.current.epoch:
-            return self.current
-        if epoch < self.current.epoch:
-            return None
-        for later in self.later:
-            if later.epoch == epoch:
-                return later
+        for sequence in (self.current, *self.later):
+            if sequence.epoch == epoch:
+                return sequence
         if epoch < self.newest_epoch():
             return None
         self.later = (*self.later, self.new_sequence(epoch, active=False))

@@ -26,10 +26,7 @@ def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
     """`epoch`: NO_EPOCH asks for the epoch in force."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
-    known = [current, *buffer.later]
-    if buffer.retired is not None:
-        known.append(buffer.retired)
-    for sequence in known:
+    for sequence in buffer.sequences():
         if sequence.epoch == wanted:
             answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)
             if answer["where"] == HELD and not sequence.active:
@@ -55,14 +52,14 @@ def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str,
             return {**answer, "where": AWAITED, **_of(hole)}
     if number > sequence.hi:
         return {**answer, "where": NOT_COME}
-    lost = sequence.lost.find(number)
+    lost = sequence.find_lost(number)
     if lost is not None:
         since = {"since": lost.known_at_ns, "given_up": lost.lost_at_ns}
         return {**answer, "where": LOST, "missing": [lost.first, lost.last], **since}
     if number < sequence.start:
         return {**answer, "where": BEFORE_START, "start": sequence.start}
-    if number < sequence.lost.floor:
-        return {**answer, "where": FORGOTTEN, "floor": sequence.lost.floor}
+    if number < sequence.floor:
+        return {**answer, "where": FORGOTTEN, "floor": sequence.floor}
     return {**answer, "where": PASSED}
 
 

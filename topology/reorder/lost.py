@@ -12,132 +12,136 @@ source that loses much and remembers it for an hour must not write it all ten ti
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final, NamedTuple
 
+from topology.model.kept import INT, Kept, Table, list_of, record
+
+LOST: Final = "lost/"
 PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
 
-
-class Lost:
-    """Numbers `first`..`last`, missing since `known_at_ns`, given up at `lost_at_ns`."""
-
-    __slots__ = ("first", "known_at_ns", "last", "lost_at_ns")
-
-    def __init__(self, first: int, last: int, known_at_ns: int, lost_at_ns: int) -> None:
-        self.first = first
-        self.last = last
-        self.known_at_ns = known_at_ns
-        self.lost_at_ns = lost_at_ns
+Page = tuple[str, int, int]
+"""Source, epoch, and the page of a number."""
 
 
-def first_of(lost: Lost) -> int:
-    return lost.first
+class Lost(NamedTuple):
+    """A range of lost numbers, missing since `known_at_ns` and given up at `lost_at_ns`."""
+
+    first: int
+    last: int
+    known_at_ns: int
+    lost_at_ns: int
 
 
+first_of: Final = attrgetter("first")
+RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
 NO_RANGES: Final[list[Lost]] = []
-NO_PAGES: Final[dict[int, None]] = {}
-"""Those of a source that has lost nothing, so of most: empty ones of its own take 184 bytes."""
+"""The ranges of a source that has lost nothing, so of most: an empty list takes 56 bytes."""
 
 
-class LostRanges:
-    """Ranges are added in rising order of number and of time."""
+class LostPages(Table[Page, list[Lost]]):
+    """The ranges of all ledgers that hold some, as pages; and the bounds of each ledger."""
 
-    __slots__ = ("_changed", "_max_ranges", "_memory_ns", "_ranges", "_written", "floor")
+    def __init__(self, max_ranges: int, memory_ns: int) -> None:
+        super().__init__(LOST, RANGES)
+        self.max_ranges = max_ranges
+        self.memory_ns = memory_ns
+        self.ledgers: dict[tuple[str, int], list[Lost]] = {}
 
-    def __init__(self, floor: int, max_ranges: int, memory_ns: int) -> None:
-        self.floor = floor
-        self._max_ranges = max_ranges
-        self._memory_ns = memory_ns
+    def all_keys(self) -> Iterable[Page]:
+        for (source, epoch), ranges in self.ledgers.items():
+            at = 0
+            while at < len(ranges):
+                page = ranges[at].first >> PAGE_BITS
+                yield source, epoch, page
+                at = bisect_left(ranges, (page + 1) << PAGE_BITS, at, key=first_of)
+
+    def find(self, key: Page) -> list[Lost] | None:
+        source, epoch, page = key
+        ranges = self.ledgers.get((source, epoch), NO_RANGES)
+        begin = bisect_left(ranges, page << PAGE_BITS, key=first_of)
+        end = bisect_left(ranges, (page + 1) << PAGE_BITS, begin, key=first_of)
+        return ranges[begin:end] or None
+
+    def put(self, key: Page, row: list[Lost]) -> None:
+        """Take in a page that a state names, in any order."""
+        ranges = self.ledgers.setdefault(key[:2], [])
+        at = bisect_left(ranges, key[2] << PAGE_BITS, key=first_of)
+        ranges[at:at] = row
+
+    def name_of(self, key: Page) -> str:
+        return f"{key[1]:d}/{key[2]}/{key[0]}"
+
+    def key_of(self, name: str) -> Page:
+        epoch, page, source = name.split("/", 2)
+        return source, int(epoch), int(page)
+
+
+class Ledger(Kept):
+    """The lost numbers of one source in one epoch. Ranges are added in rising order of number and
+    of time; below `floor` none is remembered."""
+
+    __slots__ = ("_pages", "_ranges", "_source", "epoch", "floor")
+
+    def __init__(self, pages: LostPages, source: str, epoch: int) -> None:
+        self._pages = pages
+        self._source = source
+        self.epoch = epoch
+        self.floor = 0
         self._ranges = NO_RANGES
-        self._changed = NO_PAGES  # as sets, of which an empty one takes 216 bytes
-        self._written = NO_PAGES
 
-    def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
+    def lose(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         if self._ranges is NO_RANGES:
-            self._ranges, self._changed, self._written = [], {}, {}
+            self._ranges = self._pages.ledgers[self._source, self.epoch] = []
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
-        self._changed[first >> PAGE_BITS] = None
+        self._note(first)
         self._evict(now_ns)
 
-    def take(self, number: int, now_ns: int) -> Lost | None:
-        """The range `number` was in, and the number leaves it; None if it is in none."""
+    def take_lost(self, number: int, now_ns: int) -> Lost | None:
+        """Return the range that `number` was in, and take the number out of it; None: in none."""
         self._evict(now_ns)
-        ranges = self._ranges
-        i = bisect_right(ranges, number, key=first_of) - 1
-        if i < 0 or ranges[i].last < number:
+        found = self.find_lost(number)
+        if found is None:
             return None
-        found = ranges[i]
         parts = []
         if found.first < number:
-            parts.append(Lost(found.first, number - 1, found.known_at_ns, found.lost_at_ns))
+            parts.append(found._replace(last=number - 1))
         if number < found.last:
-            parts.append(Lost(number + 1, found.last, found.known_at_ns, found.lost_at_ns))
-        ranges[i : i + 1] = parts
-        self._changed[found.first >> PAGE_BITS] = None
-        self._changed.update(dict.fromkeys(part.first >> PAGE_BITS for part in parts))
+            parts.append(found._replace(first=number + 1))
+        at = bisect_left(self._ranges, found.first, key=first_of)
+        self._ranges[at : at + 1] = parts
+        for each in (found, *parts):
+            self._note(each.first)
         self._evict(now_ns)
         return found
 
-    def find(self, number: int) -> Lost | None:
-        """The range `number` is in; nothing is changed."""
+    def find_lost(self, number: int) -> Lost | None:
+        """Return the range that `number` is in."""
         i = bisect_right(self._ranges, number, key=first_of) - 1
         return self._ranges[i] if i >= 0 and number <= self._ranges[i].last else None
 
     def _evict(self, now_ns: int) -> None:
-        ranges = self._ranges
+        ranges, pages = self._ranges, self._pages
         n = 0
         while n < len(ranges) and (
-            len(ranges) - n > self._max_ranges or ranges[n].lost_at_ns + self._memory_ns < now_ns
+            len(ranges) - n > pages.max_ranges or ranges[n].lost_at_ns + pages.memory_ns < now_ns
         ):
+            self._note(ranges[n].first)
             n += 1
         if n:
             self.floor = max(self.floor, ranges[n - 1].last + 1)
-            self._changed.update(dict.fromkeys(lost.first >> PAGE_BITS for lost in ranges[:n]))
             del ranges[:n]
 
-    # -- state: the floor, and the ranges by page --------------------------------------------------
+    def _note(self, number: int) -> None:
+        self._pages.note((self._source, self.epoch, number >> PAGE_BITS))
 
-    def pages(self) -> dict[int, Any]:
-        """All pages that hold a range."""
-        pages: dict[int, Any] = {}
-        for lost in self._ranges:
-            pages.setdefault(lost.first >> PAGE_BITS, []).append(_plain(lost))
-        return pages
+    def forget_lost(self) -> None:
+        """Forget all ranges: the ledger is used no more."""
+        for lost in self._pages.ledgers.pop((self._source, self.epoch), NO_RANGES):
+            self._note(lost.first)
 
-    def changed_pages(self) -> dict[int, Any]:
-        """What changed since the last call; None: the page was removed."""
-        changed: dict[int, Any] = {}
-        for page in sorted(self._changed):
-            ranges = self._ranges[self._at(page << PAGE_BITS) : self._at((page + 1) << PAGE_BITS)]
-            if ranges:
-                changed[page] = [_plain(lost) for lost in ranges]
-                self._written[page] = None
-            elif page in self._written:
-                changed[page] = None
-                del self._written[page]
-        self._changed.clear()
-        return changed
-
-    def written_pages(self) -> set[int]:
-        """Those that must go when the ledger goes."""
-        return set(self._written)
-
-    def _at(self, number: int) -> int:
-        return bisect_left(self._ranges, number, key=first_of)
-
-    def restore(self, pages: Mapping[int, Any]) -> None:
-        """All pages; the floor is set by the caller."""
-        if not pages:
-            return
-        self._changed = {}
-        self._written = dict.fromkeys(pages)
-        self._ranges = [
-            Lost(first, last, known_ns, lost_ns)
-            for page in sorted(pages)
-            for first, last, known_ns, lost_ns in pages[page]
-        ]
-
-
-def _plain(lost: Lost) -> Any:
-    return [lost.first, lost.last, lost.known_at_ns, lost.lost_at_ns]
+    def find_ledger(self) -> None:
+        """Take the ranges that a state names."""
+        self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -22,26 +22,25 @@ O(log sources). Memory: held events, about 1 kB per source, holes and lost range
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.operator import Changes, Figure, Figures, Plain, State, total
-from topology.model.outcome import OVERFLOW, TIMEOUT, Step, dead_letter
-from topology.reorder import source_state
+from topology.model.kept import INT, Shape
+from topology.model.operator import Figure, Figures, Plain, total
+from topology.model.outcome import OVERFLOW, Step, dead_letter
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shared import Shared
-from topology.reorder.shell import Shell
-from topology.reorder.source import NumberedBuffer
+from topology.reorder.shared import SHARED, Shared
+from topology.reorder.shell import SOURCES, Buffers, Shell
+from topology.reorder.source import SOURCE, NumberedBuffer
 
-POOL: Final = "pool"
 BUFFER: Final = "lane/"
-LOST: Final = "lost/"
-"""Keys of the state, beside that of the time."""
+REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES, _shared=SHARED)
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -60,18 +59,21 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Reorder(Shell[NumberedBuffer]):
-    """`position` is the place in the chain, from 1."""
+    """`position` is the place in the chain, from 1. `make` makes buffers of that `shape`."""
 
-    def __init__(self, stream: str, config: ReorderConfig, position: int = 1) -> None:
+    def __init__(
+        self,
+        stream: str,
+        config: ReorderConfig,
+        position: int = 1,
+        make: Callable[..., NumberedBuffer] = NumberedBuffer,
+        shape: Shape = SOURCE,
+    ) -> None:
         self._shared = Shared(stream, position, config)
-        super().__init__(BUFFER, self._shared, config)
-        self._finds_numbers = bool(self._shared.modulus) or self._shared.ignores_epoch
+        sources = Buffers(BUFFER, shape, config, partial(make, shared=self._shared))
+        super().__init__(sources, self._shared, REORDER, [self._shared.lost])
         self._max_held = config.max_held
-        self._max_held_total = config.max_held_total
-        self._max_held_bytes = config.max_held_bytes
         self._fullest = Fullest(self._table, self._shared, config)
-        self._lost: dict[str, dict[int, dict[int, Any]]] = {}
-        """While a state is restored: pages of ledgers by source, epoch and page."""
 
     def begin_amid(self) -> None:
         """Let no source that is new here lack the numbers before its first one: others saw them."""
@@ -85,8 +87,7 @@ class Reorder(Shell[NumberedBuffer]):
         released = step.released
         buffers = self._table
         shared = self._shared
-        fullest = self._fullest
-        takes_plain = self.takes_plain and not self._finds_numbers
+        takes_plain = self.takes_plain and not shared.modulus and not shared.ignores_epoch
         position = shared.position
         max_jump = shared.max_jump
         for event in batch:
@@ -101,7 +102,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.source = buffer.source  # one text for all events of a source
             buffer.last_arrival_ns = at_ns
             if not buffer.dirty:
-                self._journal.mark(buffer)
+                self._sources.mark(buffer)
             kind = event.kind
             if kind == DATA:
                 buffer.received += 1
@@ -138,7 +139,7 @@ class Reorder(Shell[NumberedBuffer]):
                 current.hi = number
             elif 1 < ahead <= max_jump:  # and behind one more
                 deadline_ns = at_ns + buffer.estimator().open()
-                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, TIMEOUT, [event])
+                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
                 current.holes.append(hole)
                 current.hi = number
             elif number == current.next:  # it fills the first
@@ -163,18 +164,10 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (
-                buffer.held > self._max_held
-                or shared.held > self._max_held_total
-                or shared.held_bytes > self._max_held_bytes
-                or fullest.heap is not None
-            ):
+            if self._fullest.may_be(buffer):
                 self._bound(buffer, at_ns, step)
                 self._arm(buffer)
-        if self._due_ns < now_ns:
-            self._fire(now_ns - 1, step)
-        if now_ns > self._now_ns:
-            self._now_ns = now_ns
+        self._pass_time(now_ns, step)
         return step
 
     # -- one event that is not the plain next one --------------------------------------------------
@@ -188,12 +181,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before and (
-            buffer.held > self._max_held
-            or shared.held > self._max_held_total
-            or shared.held_bytes > self._max_held_bytes
-            or self._fullest.heap is not None
-        ):
+        if buffer.held > before and self._fullest.may_be(buffer):
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 
@@ -207,19 +195,13 @@ class Reorder(Shell[NumberedBuffer]):
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
-    def _buffer_of(self, source: str) -> NumberedBuffer:
-        """An empty one."""
-        return NumberedBuffer(source, self._shared)
-
-    def _new(self, event: Event) -> NumberedBuffer:
+    def _begin(self, buffer: NumberedBuffer, event: Event) -> None:
         if not self._table:
             self._shared.blocking_until_ns = max(
                 self._shared.blocking_until_ns, event.at_ns + self._shared.max_wait_ns
             )
-        buffer = self._buffer_of(event.source)
         if event.epoch > 0 and not self._shared.ignores_epoch:
-            buffer.current.epoch = event.epoch
-        return buffer
+            buffer.current = buffer.new_sequence(event.epoch, active=True)
 
     # -- bounds ------------------------------------------------------------------------------------
 
@@ -229,7 +211,7 @@ class Reorder(Shell[NumberedBuffer]):
             buffer.give_up_oldest(OVERFLOW, now_ns, step)
         self._fullest.note(buffer)
         while (most := self._fullest.over()) is not None:
-            self._journal.mark(most)
+            self._sources.mark(most)
             self._shared.overflows += 1
             most.give_up_oldest(OVERFLOW, now_ns, step)
             self._arm(most)
@@ -259,58 +241,3 @@ class Reorder(Shell[NumberedBuffer]):
             "duplicate": buffer.duplicate,
             "dead": buffer.dead,
         }
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def _state_of(self, buffer: NumberedBuffer) -> Plain:
-        return source_state.snapshot(buffer)
-
-    def _note_changes(self, buffer: NumberedBuffer, changes: Changes) -> None:
-        super()._note_changes(buffer, changes)
-        for page, ranges in source_state.changed_pages(buffer).items():
-            changes[lost_key(page, buffer.source)] = ranges
-
-    def _keys_of(self, buffer: NumberedBuffer) -> list[str]:
-        pages = source_state.written_pages(buffer)
-        return [*super()._keys_of(buffer), *(lost_key(page, buffer.source) for page in pages)]
-
-    def _restored(self, source: str, state: Plain, held: list[Event]) -> NumberedBuffer:
-        buffer = self._buffer_of(source)
-        by_offset = {event.offset: event for event in held}
-        source_state.restore(buffer, state, self._lost.pop(source, {}), by_offset)
-        return buffer
-
-    def snapshot(self) -> State:
-        state = super().snapshot()
-        for source, buffer in self._table.items():
-            for page, ranges in source_state.lost_pages(buffer).items():
-                state[lost_key(page, source)] = ranges
-        if self._table or self.forgotten:
-            state[POOL] = self._pool()
-        return state
-
-    def changes(self) -> Changes:
-        has_changes = self._journal.has_changes
-        changes = super().changes()
-        if has_changes:
-            changes[POOL] = self._pool()
-        return changes
-
-    def _pool(self) -> Plain:
-        shared = self._shared
-        return [shared.blocking_until_ns, self.forgotten, shared.times.snapshot()]
-
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
-        if POOL in state:
-            self._shared.blocking_until_ns, self.forgotten, times = state[POOL]
-            self._shared.times.restore(times)
-        for key, value in state.items():
-            if key.startswith(LOST):
-                epoch, page, source = key[len(LOST) :].split("/", 2)
-                self._lost.setdefault(source, {}).setdefault(int(epoch), {})[int(page)] = value
-        yield from super().restoring(state, held)
-
-
-def lost_key(page: source_state.Page, source: str) -> str:
-    return f"{LOST}{page[0]:d}/{page[1]}/{source}"

@@ -17,14 +17,14 @@ is moved of the events around it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from topology.model.event import DEAD, Event
-from topology.model.outcome import TIMEOUT
-from topology.model.saved import assign
-from topology.reorder.lost import LostRanges
+from topology.model.kept import FLAG, INT, Shape, list_of, record
+from topology.reorder.lost import Ledger, LostPages, first_of
 
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
@@ -34,10 +34,14 @@ SEVERAL: Final = 3
 
 
 class Hole:
-    """Numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`. `behind`: the
-    events from `last` + 1 on, up to the next hole; there is one at least."""
+    """A hole: numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`.
 
-    __slots__ = ("behind", "deadline_ns", "first", "known_at_ns", "last", "reason")
+    Attributes:
+        behind: The events from `last` + 1 on, up to the next hole; there is one at least.
+        is_jump: The source has skipped these numbers, as a second event confirmed.
+    """
+
+    __slots__ = ("behind", "deadline_ns", "first", "is_jump", "known_at_ns", "last")
 
     def __init__(
         self,
@@ -45,46 +49,48 @@ class Hole:
         last: int,
         known_at_ns: int,
         deadline_ns: int,
-        reason: str,
-        behind: list[Event],
+        is_jump: bool = False,
+        behind: list[Event] | None = None,
     ) -> None:
         self.first = first
         self.last = last
         self.known_at_ns = known_at_ns
         self.deadline_ns = deadline_ns
-        self.reason = reason
-        self.behind = behind
+        self.is_jump = is_jump
+        self.behind = [] if behind is None else behind
 
 
-first_of = attrgetter("first")
+SEQUENCE: Final = Shape(
+    "reorder.sequence",
+    1,
+    epoch=INT,
+    floor=INT,
+    active=FLAG,
+    next=INT,
+    start=INT,
+    start_deadline_ns=INT,
+    low=INT,
+    hi=INT,
+    last_ts_ns=INT,
+    newest_ts_ns=INT,
+    holes=list_of(
+        record(Hole, first=INT, last=INT, known_at_ns=INT, deadline_ns=INT, is_jump=FLAG)
+    ),
+)
 
 
-class Sequence:
+class Sequence(Ledger):
     """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
     of the last event released in order, `newest_ts_ns` the newest of all that were released or
     wait, NO_STAMP if there is none.
     """
 
-    __slots__ = (
-        "active",
-        "epoch",
-        "front",
-        "hi",
-        "holes",
-        "last_ts_ns",
-        "lost",
-        "low",
-        "newest_ts_ns",
-        "next",
-        "start",
-        "start_deadline_ns",
-        "suspects",
-    )
+    SHAPE = SEQUENCE
+    __slots__ = (*SEQUENCE.fields[2:], "front", "suspects")  # the first two are the ledger's
 
-    def __init__(self, epoch: int, active: bool, lost: LostRanges) -> None:
-        self.epoch = epoch
+    def __init__(self, pages: LostPages, source: str, epoch: int, active: bool) -> None:
+        super().__init__(pages, source, epoch)
         self.active = active
-        self.lost = lost
         self.next = UNSTARTED
         self.start = 0
         self.start_deadline_ns = 0
@@ -100,7 +106,7 @@ class Sequence:
         """The sequence starts at `number`; smaller ones are before the start."""
         self.next = number
         self.start = number
-        self.lost.floor = number
+        self.floor = number
 
     def raise_by(self, amount: int) -> None:
         """Before the start: what was seen so far goes by numbers that much higher."""
@@ -174,7 +180,7 @@ class Sequence:
             hole.behind.insert(0, event)
         else:
             lower = Hole(
-                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.reason, [event]
+                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.is_jump, [event]
             )
             hole.first = number + 1
             holes.insert(i, lower)
@@ -198,13 +204,12 @@ class Sequence:
         self.next = hole.last + 1
         return hole
 
-    def take_from(self, hole: Hole) -> list[Event]:
-        """What waits behind that hole and all after it, in the order of arrival: it is as if none
-        of it had come."""
-        at = self.holes.index(hole)
-        taken = [event for each in self.holes[at:] for event in each.behind]
+    def take_from(self, at: int) -> list[Event]:
+        """Take out the hole of that place, all holes after it and what waits behind them, as if
+        none of it had come. Return the events in the order of arrival."""
+        taken = [event for hole in self.holes[at:] for event in hole.behind]
+        self.hi = self.holes[at].first - 1
         del self.holes[at:]
-        self.hi = hole.first - 1
         taken.sort(key=arrival)
         return taken
 
@@ -218,41 +223,24 @@ class Sequence:
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """After a restore: these are the events that wait, by number. Numbers whose events are
-        absent are holes that are due at once."""
-        numbers = sorted(found)
-        missing = sum(hole.last - hole.first + 1 for hole in self.holes)
-        if self.hi >= 0 and len(found) + missing != self.hi - self.base + 1:
-            self._mend(numbers, now_ns)
-        piece, ahead = self.front, list(reversed(self.holes))
-        for number in numbers:
-            while ahead and number > ahead[-1].last:
-                piece = ahead.pop().behind
-            piece.append(found[number])
-
-    def _mend(self, numbers: list[int], now_ns: int) -> None:
+        """Put the events that wait between the holes, by number, after a restore. Numbers whose
+        events are absent are in holes, too; where there was none, the hole is due at once."""
+        holes, self.holes = deque(self.holes), []
         low = self.base
         if self.next == UNSTARTED:
-            low = self.low = numbers[0] if numbers else 0
-            self.hi = -1
-        self.hi = numbers[-1] if numbers else low - 1
-        known = self.holes
-        self.holes = []
-        for number in numbers:
+            low = self.low = min(found, default=0)
+        for number in sorted(found):
             if low < number:
-                due_ns = [h.deadline_ns for h in known if h.first < number and h.last >= low]
-                since_ns = [h.known_at_ns for h in known if h.first < number and h.last >= low]
-                self.holes.append(
-                    Hole(
-                        low,
-                        number - 1,
-                        min(since_ns, default=now_ns),
-                        min(due_ns, default=now_ns),
-                        TIMEOUT,
-                        [],
-                    )
-                )
+                parts = []
+                while holes and holes[0].first < number:
+                    parts.append(holes.popleft())
+                since_ns = min([hole.known_at_ns for hole in parts], default=now_ns)
+                due_ns = min([hole.deadline_ns for hole in parts], default=now_ns)
+                is_jump = any(hole.is_jump for hole in parts)
+                self.holes.append(Hole(low, number - 1, since_ns, due_ns, is_jump))
+            self.last_piece().append(found[number])
             low = number + 1
+        self.hi = low - 1
 
     def note_stamp(self, event: Event) -> None:
         """The event is released or waits."""
@@ -269,7 +257,7 @@ class Sequence:
             return self.waiting_as(number) is not None
         if self.next == UNSTARTED:  # so soon what is below all may be missing, too
             return self.hi - self.low >= SEVERAL
-        return self.lost.find(number) is None
+        return self.find_lost(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """A late number has an older stamp than its followers, so one that is behind and
@@ -281,48 +269,5 @@ class Sequence:
         older = [e.ts_ns for e in self.waiting() if e.kind != DEAD and e.ts_ns < ts_ns]
         return max([last_ns + margin_ns, *older])
 
-    def written_pages(self) -> list[tuple[int, int]]:
-        """(epoch, page) of its ledger's pages that must go when it goes."""
-        return [(self.epoch, page) for page in sorted(self.lost.written_pages())]
 
-    def snapshot(self, list_held: bool) -> Any:
-        """`list_held`: name the held events by offset, where the numbers are ambiguous."""
-        return [
-            [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
-            self.lost.floor,
-            self._listed() if list_held else None,
-            [[event.offset, event.seq, event.at_ns] for event in self.suspects],
-            *_values(self),
-        ]
-
-    def _listed(self) -> list[list[int]]:
-        return [[event.offset, event.seq] for event in sorted(self.waiting(), key=arrival)]
-
-    def restore(self, state: Any) -> tuple[Any, Any]:
-        """All but the events and the lost ranges (`topology.reorder.source_state`), of which it
-        returns what names those that wait, and those kept aside."""
-        holes, self.lost.floor, listed, suspects, *values = state
-        assign(self, FIELDS, values)
-        self.holes = [
-            Hole(first, last, known, due, why, []) for first, last, known, due, why in holes
-        ]
-        return listed, suspects
-
-
-FIELDS: Final = (
-    "epoch",
-    "active",
-    "next",
-    "start",
-    "start_deadline_ns",
-    "low",
-    "hi",
-    "last_ts_ns",
-    "newest_ts_ns",
-)
-_values: Final = attrgetter(*FIELDS)
-"""What is state of a sequence besides."""
-
-
-def arrival(event: Event) -> tuple[int, int]:
-    return event.at_ns, event.offset
+arrival: Final = attrgetter("at_ns", "offset")

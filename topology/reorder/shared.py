@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.model.event import Event
+from topology.model.kept import INT, Shape
 from topology.reorder.buffer import Totals
+from topology.reorder.lost import LostPages
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.timeout import FillTimes
+from topology.reorder.timeout import FILL_TIMES, FillTimes
+
+SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIMES)
 
 
 class Shared(Totals):
@@ -24,6 +30,7 @@ class Shared(Totals):
         self.max_jump = config.max_jump
         self.ignores_epoch = config.infer_restart is True
         self.times = FillTimes(config.miss_target_ppm)
+        self.lost = LostPages(config.gap_ranges, config.gap_memory_ns)
         self.blocking_until_ns = -1
 
 

@@ -8,19 +8,17 @@ numbers, `topology.reorder.by_time` by the sources' own times (`topology.reorder
 A buffer that decides when the instant is over is *open* until then: at the end of the instant
 those fire first, in the order of their names, then what is due, in the order of time.
 
-Sources (`max_sources`, `forget_after`): the longest idle one that holds nothing is forgotten and
-would start anew. Where every source holds something, the table grows past `max_sources`.
+Sources (`max_sources`, `forget_after`): see `topology.model.sources`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.idle import LongestIdle
-from topology.model.journal import Journal
+from topology.model.kept import INT, KeptState, Shape, ShapeRefused, Table
 from topology.model.operator import (
     NEVER,
     TURN,
@@ -31,52 +29,56 @@ from topology.model.operator import (
     StepByStep,
 )
 from topology.model.outcome import Step
+from topology.model.sources import SourceTable
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 from topology.reorder.settings import ReorderConfig
 
-NOW: Final = "now"
+OWN: Final = "stream"
+"""Key of what the state has of all sources."""
+SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
-class Shell(StepByStep, Generic[Buffer]):
-    """`key` is the prefix of a source's name in the state; `totals` what all sources hold."""
+class Buffers(SourceTable[Buffer]):
+    """The buffers by source; `make` makes an empty one."""
 
-    def __init__(self, key: str, totals: Totals, config: ReorderConfig) -> None:
-        self._key = key
+    def __init__(
+        self, prefix: str, shape: Shape, config: ReorderConfig, make: Callable[[str], Buffer]
+    ) -> None:
+        super().__init__(prefix, shape, config.max_sources, config.forget_after_ns)
+        self._make = make
+
+    def fresh(self, key: str) -> Buffer:
+        return self._make(key)
+
+
+class Shell(StepByStep, Generic[Buffer]):
+    """The operator, but for how it takes events in.
+
+    `sources` are all of them, and `totals` what they hold together. `shape` is that of the
+    operator's own state, `tables` are what the state has of sources besides.
+    """
+
+    def __init__(
+        self,
+        sources: Buffers[Buffer],
+        totals: Totals,
+        shape: Shape,
+        tables: Sequence[Table[Any, Any]] = (),
+    ) -> None:
+        self._sources = sources
+        self._table = sources.rows
         self._totals = totals
-        self._max_sources = config.max_sources
-        self._forget_after_ns = config.forget_after_ns
-        self._table: dict[str, Buffer] = {}
+        self._kept = KeptState(OWN, shape, (sources, *tables))
         self._now_ns = 0
-        self._written_ns = -1  # the time that `changes` gave last
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed buffer
         self._due_ns = NEVER  # nothing is to be done before the time goes beyond this
         self._open: list[Buffer] = []
-        self._longest_idle = LongestIdle()
-        self._journal = Journal(self._table)
-        self.forgotten = 0
 
-    # -- what the two ways differ in ---------------------------------------------------------------
-
-    def _new(self, event: Event) -> Buffer:
-        """The buffer of a source whose first event this is."""
+    def _begin(self, buffer: Buffer, event: Event) -> None:
+        """The event is the first of this buffer's source."""
         raise NotImplementedError
-
-    def _state_of(self, buffer: Buffer) -> Plain:
-        """Its state, as saved under its name."""
-        raise NotImplementedError
-
-    def _restored(self, source: str, state: Plain, held: list[Event]) -> Buffer:
-        """The buffer whose state that was, with the events it held, in log order."""
-        raise NotImplementedError
-
-    def _note_changes(self, buffer: Buffer, changes: Changes) -> None:
-        changes[self._key + buffer.source] = self._state_of(buffer)
-
-    def _keys_of(self, buffer: Buffer) -> list[str]:
-        """Those of the state that go with it."""
-        return [self._key + buffer.source]
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -90,26 +92,30 @@ class Shell(StepByStep, Generic[Buffer]):
     def next_deadline_ns(self) -> int | None:
         if self._open:
             return self._now_ns
+        due_ns = self._due_ns = self._first_due_ns()
+        return due_ns if due_ns < NEVER else None
+
+    def _first_due_ns(self) -> int:
+        """Return the earliest deadline, which is that of the first entry; NEVER: there is none."""
         while self._due:
             due_ns, source = self._due[0]
             buffer = self._table.get(source)
-            if buffer is not None and buffer.armed_ns == due_ns:
-                if buffer.deadline_ns() == due_ns:
-                    return due_ns
-                buffer.armed_ns = NEVER
+            if buffer is None or buffer.armed_ns != due_ns:
                 heappop(self._due)
-                self._arm(buffer)
+            elif buffer.deadline_ns() == due_ns:
+                return due_ns
             else:
                 heappop(self._due)
-        self._due_ns = NEVER
-        return None
+                buffer.armed_ns = NEVER
+                self._arm(buffer)
+        return NEVER
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_batch((), now_ns)
         for source in sorted(self._table):
             buffer = self._table[source]
             if buffer.held:
-                self._journal.mark(buffer)
+                self._sources.mark(buffer)
                 buffer.end(now_ns, step)
         return step
 
@@ -127,28 +133,30 @@ class Shell(StepByStep, Generic[Buffer]):
             self._open.append(buffer)
             self._due_ns = min(self._due_ns, self._now_ns)
 
+    def _pass_time(self, now_ns: int, step: Step) -> None:
+        """Fire what is due before `now_ns`, which is the time from here on."""
+        if self._due_ns < now_ns:
+            self._fire(now_ns - 1, step)
+        if now_ns > self._now_ns:
+            self._now_ns = now_ns
+
     def _fire(self, until_ns: int, step: Step) -> None:
         """End the open instant, then fire what is due up to `until_ns`."""
         if self._open:
             for buffer in sorted(self._open, key=name_of):
                 buffer.is_open = False
-                self._journal.mark(buffer)
+                self._sources.mark(buffer)
                 buffer.fire(self._now_ns, step)
                 self._arm(buffer)
             self._open.clear()
-        due = self._due
-        while due and due[0][0] <= until_ns:
-            due_ns, source = heappop(due)
-            waiting = self._table.get(source)
-            if waiting is None or waiting.armed_ns != due_ns:
-                continue
-            waiting.armed_ns = NEVER
-            if waiting.deadline_ns() <= due_ns:
-                self._now_ns = max(self._now_ns, due_ns)
-                self._journal.mark(waiting)
-                waiting.fire(self._now_ns, step)
-            self._arm(waiting)
-        self._due_ns = due[0][0] if due else NEVER
+        while (due_ns := self._first_due_ns()) <= until_ns:
+            due = self._table[heappop(self._due)[1]]
+            due.armed_ns = NEVER
+            self._now_ns = max(self._now_ns, due_ns)
+            self._sources.mark(due)
+            due.fire(self._now_ns, step)
+            self._arm(due)
+        self._due_ns = due_ns
 
     # -- sources -----------------------------------------------------------------------------------
 
@@ -160,26 +168,14 @@ class Shell(StepByStep, Generic[Buffer]):
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
-        buffer = self._new(event)
-        self._table[event.source] = buffer
-        self._longest_idle.note(event.source, event.at_ns)
-        self._forget(event.source, event.at_ns - self._forget_after_ns)
-        while len(self._table) > self._max_sources and self._forget(event.source, NEVER):
-            pass
+        buffer = self._sources.fresh(event.source)
+        self._begin(buffer, event)
+        buffer.last_arrival_ns = event.at_ns
+        for forgotten in self._sources.add(buffer):
+            if forgotten.is_open:
+                self._open.remove(forgotten)
+            forgotten.forget()
         return buffer
-
-    def _forget(self, newcomer: str, before_ns: int) -> bool:
-        """Forget the longest idle source that holds nothing, if it last sent before
-        that time; several where some held events when their turn came."""
-        longest = self._longest_idle.longest(self._table, newcomer, before_ns)
-        if longest is None:
-            return False
-        buffer = self._table.pop(longest)
-        if buffer.is_open:
-            self._open.remove(buffer)
-        self._journal.forget(self._keys_of(buffer))
-        self.forgotten += 1
-        return True
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -189,7 +185,7 @@ class Shell(StepByStep, Generic[Buffer]):
             "held": self._totals.held,
             "held_bytes": self._totals.held_bytes,
             "overflows": self._totals.overflows,
-            "forgotten": self.forgotten,
+            "forgotten": self._sources.forgotten,
             "waited_ns": self._totals.waited_ns,
         }
 
@@ -201,44 +197,33 @@ class Shell(StepByStep, Generic[Buffer]):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {
-            self._key + source: self._state_of(buffer) for source, buffer in self._table.items()
-        }
-        state[NOW] = self._now_ns
-        return state
+        return self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        changes: Changes = {**self._journal.take_removed()}
-        for buffer in self._journal.take_changed():
-            self._note_changes(buffer, changes)
-        if self._now_ns > self._written_ns:
-            self._written_ns = self._now_ns
-            changes[NOW] = self._now_ns
-        return changes
+        return self._kept.changes(self)
 
     def held(self) -> Iterable[Event]:
         for buffer in self._table.values():
             yield from buffer.waiting()
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
+        """See `topology.model.operator`. ShapeRefused where the state is not one of these."""
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
             event.held_by = 0  # until its source takes it
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0
-        if NOW in state:
-            self._now_ns = self._written_ns = state[NOW]
-        for key, value in state.items():
-            if key.startswith(self._key):
-                source = key[len(self._key) :]
-                mine = by_source.get(source, [])
-                buffer = self._table[source] = self._restored(source, value, mine)
-                self._longest_idle.note(source, buffer.last_arrival_ns)
-                if buffer.is_open:
-                    buffer.is_open = False
-                    self._await_end_of_instant(buffer)
-                else:
-                    self._arm(buffer)
-                yield len(mine)
+        others: State = {}
+        yield from self._kept.restoring(self, state, others)
+        if others:
+            raise ShapeRefused(f"it has parts of another order: {min(others):.60}")
+        for source, buffer in self._table.items():
+            mine = by_source.get(source, [])
+            buffer.hold_again(mine)
+            if buffer.is_open:
+                buffer.is_open = False
+                self._await_end_of_instant(buffer)
+            else:
+                self._arm(buffer)
+            yield len(mine)

@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
 from topology.model.outcome import (
@@ -45,27 +46,51 @@ from topology.model.outcome import (
     dead_letter,
 )
 from topology.reorder.epochs import Epochs
-from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
-from topology.reorder.shared import Shared, size_of
-from topology.reorder.timeout import Miss, Timeout
+from topology.reorder.sequence import NO_STAMP, SEQUENCE, UNSTARTED, Hole, Sequence
+from topology.reorder.shared import Shared, extended, size_of
+from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""
 
 
+Named = tuple[int, int, int, bool]
+"""An event that waits: in the sequence of that place, its offset and number, whether kept aside."""
+
+NONE_NAMED: Final[list[Named]] = []
+
+
+def source_shape(name: str, measured: Shape) -> Shape:
+    """Return the shape of sources whose timeouts measure that."""
+    return Shape(
+        name,
+        1,
+        last_arrival_ns=INT,
+        boundary_ns=INT,
+        begun_ns=INT,
+        until_ns=INT,
+        blocked=FLAG,
+        received=INT,
+        released=INT,
+        late=INT,
+        duplicate=INT,
+        dead=INT,
+        measured=optional(measured),
+        retired=optional(SEQUENCE),
+        current=SEQUENCE,
+        later=list_of(SEQUENCE, tuple),
+        named=list_of(tuple_of(INT, INT, INT, FLAG)),
+    )
+
+
+SOURCE: Final = source_shape("reorder.source", FILL_TIMES)
+
+
 class NumberedBuffer(Epochs):
     """See the module's docstring."""
 
-    __slots__ = (
-        "dead",
-        "dropped",
-        "duplicate",
-        "late",
-        "received",
-        "released",
-        "timeout",
-        "words",
-    )
+    SHAPE = SOURCE
+    __slots__ = ("_named", "dead", "duplicate", "late", "received", "released", "timeout", "words")
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source, shared)
@@ -76,7 +101,7 @@ class NumberedBuffer(Epochs):
         self.duplicate = 0
         self.dead = 0
         self.words = 0  # so many of those that wait are no data
-        self.dropped: tuple[tuple[int, int], ...] = ()  # (epoch, page) of forgotten ledgers
+        self._named = NONE_NAMED  # while a state is restored
 
     # -- taking an event in ------------------------------------------------------------------------
 
@@ -85,9 +110,13 @@ class NumberedBuffer(Epochs):
         now_ns = event.at_ns
         current, number = self.current, event.seq
         if (
-            current.hi < number <= current.hi + self.shared.max_jump or number == current.next
-        ) and self._is_only(current, event):
-            self.accept(current, event, step)  # as `place` would find out
+            event.epoch == current.epoch
+            and not self.later
+            and current.next >= 0
+            and not self.shared.modulus
+            and (current.hi < number <= current.hi + self.shared.max_jump or number == current.next)
+        ):  # No other epoch is in question, and the number is known: as `place` would find out.
+            self.accept(current, event, step)
             return
         target = self.settle(event)
         if target is None:
@@ -97,15 +126,6 @@ class NumberedBuffer(Epochs):
         if self.later:
             self._advance(now_ns, step)
 
-    def _is_only(self, current: Sequence, event: Event) -> bool:
-        """No other epoch is in question, and no number has to be found out."""
-        return (
-            event.epoch == current.epoch
-            and not self.later
-            and current.next >= 0
-            and not self.shared.modulus
-        )
-
     def place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
         if number < sequence.next:
@@ -114,9 +134,7 @@ class NumberedBuffer(Epochs):
             self.duplicated(event, step, first)
         elif number > sequence.hi and sequence.epoch < self.newest_epoch():
             self._past(sequence, event, step)
-        elif sequence.next == UNSTARTED:
-            self._place_unstarted(sequence, event, step)
-        elif number - sequence.hi > self.shared.max_jump:
+        elif sequence.next != UNSTARTED and number - sequence.hi > self.shared.max_jump:
             self._suspect(sequence, event, step)
         else:
             self.accept(sequence, event, step)
@@ -133,34 +151,17 @@ class NumberedBuffer(Epochs):
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
             return
-        if number > sequence.hi:
-            self._hold_last(sequence, event)
-        else:
-            self._filled(now_ns - sequence.fill(event))
-        self.count_held(event)
-        if not self.blocked:
-            self._report(now_ns, step)
-
-    def _hold_last(self, sequence: Sequence, event: Event) -> None:
-        """Its number is the highest; those that it has overtaken are a hole."""
-        number = event.seq
-        if number > sequence.hi + 1:
-            hole = self._hole(sequence.hi + 1, number - 1, event.at_ns, [event])
-            sequence.holes.append(hole)
-        else:
-            sequence.last_piece().append(event)
-        sequence.hi = number
-
-    def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
-        number, now_ns = event.seq, event.at_ns
-        sequence.note_stamp(event)
-        if sequence.hi < 0:
+        is_unstarted = sequence.next == UNSTARTED
+        if is_unstarted and sequence.hi < 0:
             sequence.start_deadline_ns = now_ns + self.shared.max_wait_ns
-            sequence.low = sequence.hi = number
-            sequence.front.append(event)
+            sequence.low, sequence.hi = number, number - 1
+        if number == sequence.hi + 1:
+            sequence.last_piece().append(event)
+            sequence.hi = number
         elif number > sequence.hi:
-            self._hold_last(sequence, event)
-        elif number < sequence.low:
+            sequence.holes.append(self._hole(sequence.hi + 1, number - 1, now_ns, [event]))
+            sequence.hi = number
+        elif is_unstarted and number < sequence.low:
             if number < sequence.low - 1:
                 hole = self._hole(number + 1, sequence.low - 1, now_ns, sequence.front)
                 sequence.holes.insert(0, hole)
@@ -170,9 +171,9 @@ class NumberedBuffer(Epochs):
         else:
             self._filled(now_ns - sequence.fill(event))
         self.count_held(event)
-        if number == 0:
+        if is_unstarted and number == 0:
             self._start(sequence, now_ns, step)
-        else:
+        elif is_unstarted or not self.blocked:
             self._report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
@@ -182,7 +183,7 @@ class NumberedBuffer(Epochs):
         if sequence is None or event.epoch != sequence.epoch:
             self._late(event, OLD_EPOCH, 0, step)
             return
-        found = sequence.lost.take(event.seq, now_ns)
+        found = sequence.take_lost(event.seq, now_ns)
         if found is not None:
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
@@ -191,7 +192,7 @@ class NumberedBuffer(Epochs):
             self._late(event, OLD_EPOCH, 0, step)
         elif event.seq < sequence.start:
             self._late(event, BEFORE_START, 0, step)
-        elif event.seq < sequence.lost.floor:
+        elif event.seq < sequence.floor:
             self._late(event, BEYOND_MEMORY, 0, step)
         else:
             self.duplicated(event, step, None)
@@ -201,12 +202,11 @@ class NumberedBuffer(Epochs):
             return  # A control event that comes late has nothing left to say.
         if event.seq < 0:
             event.seq += self.shared.modulus  # before the counter wrapped to its start
+        self.late += 1
         if reason == GAP and self.shared.config.late == "pass":
-            self.late += 1
             event.late = reason
             step.released.append(event)
         else:
-            self.late += 1
             step.reports.append(Late(event.at_ns, event, reason, by_ns))
 
     def duplicated(self, event: Event, step: Step, first: Event | None) -> None:
@@ -241,28 +241,32 @@ class NumberedBuffer(Epochs):
     def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
         now_ns = second.at_ns
         sequence.suspects.remove(first)
-        self.count_unheld(first)
-        low = min(first.seq, second.seq)
-        sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP, []))
-        sequence.hi = low - 1
-        for event in (first, second) if first.seq == low else (second, first):
-            _begin_anew(event, now_ns, step)
-            self.accept(sequence, event, step)
+        low, high = (first, second) if first.seq < second.seq else (second, first)
+        sequence.holes.append(Hole(sequence.hi + 1, low.seq - 1, now_ns, now_ns, is_jump=True))
+        sequence.hi = low.seq - 1
+        self._take_again(sequence, low, now_ns, step)
+        self._take_again(sequence, high, now_ns, step)
         max_jump = self.shared.max_jump
         for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
             sequence.suspects.remove(event)
+            self._take_again(sequence, event, now_ns, step)
+
+    def _take_again(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
+        """Take the event as if it came now; who notes what is held notes it again."""
+        if event.held_by:
             self.count_unheld(event)
-            _begin_anew(event, now_ns, step)
-            self.place(sequence, event, step)
+        event.at_ns = now_ns
+        step.freed.append(event)
+        self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """The oldest one; the sequence may have come near it meanwhile."""
         event = sequence.suspects.pop(0)
-        self.count_unheld(event)
         if event.seq - sequence.hi <= self.shared.max_jump:
-            _begin_anew(event, now_ns, step)
-            self.place(sequence, event, step)
-        elif event.kind != DEAD:
+            self._take_again(sequence, event, now_ns, step)
+            return
+        self.count_unheld(event)
+        if event.kind != DEAD:
             self.dead += event.kind == DATA
             detail = (
                 f"number {event.seq:d} is more than max_jump above {sequence.hi:d} and no second"
@@ -273,15 +277,14 @@ class NumberedBuffer(Epochs):
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """A start hold takes any number; what jumps is questioned when it ends."""
         max_jump = self.shared.max_jump
-        wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
-        if not wide:
-            return
-        beyond = sequence.take_from(wide[0])
-        for event in beyond:
-            self.count_unheld(event)
-        for event in beyond:
-            _begin_anew(event, now_ns, step)
-            self.place(sequence, event, step)
+        for at, hole in enumerate(sequence.holes):
+            if hole.last - hole.first + 1 >= max_jump:
+                beyond = sequence.take_from(at)
+                for event in beyond:
+                    self.count_unheld(event)
+                for event in beyond:
+                    self._take_again(sequence, event, now_ns, step)
+                return
 
     # -- holes, holding, letting go ----------------------------------------------------------------
 
@@ -304,7 +307,7 @@ class NumberedBuffer(Epochs):
 
     def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
         deadline_ns = now_ns + self.estimator().open()
-        return Hole(first, last, now_ns, deadline_ns, TIMEOUT, behind)
+        return Hole(first, last, now_ns, deadline_ns, behind=behind)
 
     def count_held(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
@@ -346,22 +349,17 @@ class NumberedBuffer(Epochs):
             shared = self.shared
             shared.waited_ns += waited_ns
             if self.held_bytes:
-                size = 0
-                for event in events:
-                    value = event.value
-                    if isinstance(value, bytes):
-                        size += len(value)
+                values = [event.value for event in events]
+                size = sum([len(value) for value in values if isinstance(value, bytes)])
                 shared.held_bytes -= size
                 self.held_bytes -= size
             if self.words:
-                for event in events:
-                    if event.kind != DATA:
-                        data -= 1
-                        self.words -= 1
-                    if event.kind != DEAD:
-                        sequence.last_ts_ns = event.ts_ns
-            else:
-                sequence.last_ts_ns = events[-1].ts_ns
+                words = sum([event.kind != DATA for event in events])
+                data -= words
+                self.words -= words
+            stamped = next((event for event in reversed(events) if event.kind != DEAD), None)
+            if stamped is not None:
+                sequence.last_ts_ns = stamped.ts_ns
             step.released += events
             shared.held -= len(events)
             self.held -= len(events)
@@ -402,44 +400,34 @@ class NumberedBuffer(Epochs):
     # -- time and bounds ---------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
+        due_ns, suspects = self._awaited_until_ns(), self.current.suspects
+        return min(due_ns, suspects[0].at_ns + self.shared.max_wait_ns) if suspects else due_ns
+
+    def _awaited_until_ns(self) -> int:
+        """Return when the start, or the first hole, is given up; NEVER: nothing is awaited."""
         current = self.current
-        due_ns = NEVER
         if current.next == UNSTARTED:
-            if current.has_waiting():
-                due_ns = current.start_deadline_ns
-        elif current.holes:
-            due_ns = current.holes[0].deadline_ns
-        if current.suspects:
-            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
-        return due_ns
+            return current.start_deadline_ns if current.has_waiting() else NEVER
+        return current.holes[0].deadline_ns if current.holes else NEVER
 
     def fire(self, now_ns: int, step: Step) -> None:
         """Do the one thing that is due first, at `now_ns` >= its deadline."""
-        current = self.current
-        if (
-            current.next == UNSTARTED
-            and current.has_waiting()
-            and current.start_deadline_ns <= now_ns
-        ):
-            self._start(current, now_ns, step)
-        elif current.next != UNSTARTED and current.holes and current.holes[0].deadline_ns <= now_ns:
-            self._expire(current, current.holes[0].reason, now_ns, step)
-        elif current.suspects:
-            self._give_up_suspect(current, now_ns, step)
-        if self.later:
-            self._advance(now_ns, step)
+        self._give_up(self._awaited_until_ns() <= now_ns, TIMEOUT, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
             self.give_up_oldest(END, now_ns, step)
 
     def give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
+        self._give_up(self.current.has_waiting(), why, now_ns, step)
+
+    def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
+        """Give up what is awaited, or else the oldest suspect."""
         current = self.current
-        if current.next == UNSTARTED and current.has_waiting():
+        if is_awaited and current.next == UNSTARTED:
             self._start(current, now_ns, step)
-        elif current.holes:
-            reason = current.holes[0].reason
-            self._expire(current, reason if reason == JUMP else why, now_ns, step)
+        elif is_awaited:
+            self._expire(current, why, now_ns, step)
         elif current.suspects:
             self._give_up_suspect(current, now_ns, step)
         if self.later:
@@ -455,7 +443,7 @@ class NumberedBuffer(Epochs):
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """A hole whose deadline passed while it waited for its turn goes at once."""
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
-            self._expire(sequence, sequence.holes[0].reason, now_ns, step)
+            self._expire(sequence, TIMEOUT, now_ns, step)
 
     def _expire(self, sequence: Sequence, why: str, now_ns: int, step: Step) -> None:
         hole = sequence.give_up_first()
@@ -468,13 +456,13 @@ class NumberedBuffer(Epochs):
                 sequence.epoch,
                 hole.first,
                 hole.last,
-                why,
+                JUMP if hole.is_jump else why,
                 hole.known_at_ns,
                 sequence.last_ts_ns if sequence.last_ts_ns != NO_STAMP else None,
                 after.ts_ns if after.kind != DEAD else None,
             )
         )
-        sequence.lost.add(hole.first, hole.last, hole.known_at_ns, now_ns)
+        sequence.lose(hole.first, hole.last, hole.known_at_ns, now_ns)
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
@@ -485,7 +473,7 @@ class NumberedBuffer(Epochs):
             if self.current.has_waiting():
                 return
             if self.retired is not None:
-                self.dropped = (*self.dropped, *self.retired.written_pages())
+                self.retired.forget_lost()
             self.retired = self.current
             sequence = self.current = self.later[0]
             self.later = self.later[1:]
@@ -497,6 +485,84 @@ class NumberedBuffer(Epochs):
                 self._start(sequence, now_ns, step)
             else:
                 self._report(now_ns, step)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    @property
+    def measured(self) -> Kept | None:
+        """What the timeout has measured."""
+        return None if self.timeout is None else self.timeout.measured()
+
+    @measured.setter
+    def measured(self, measured: Kept | None) -> None:
+        """It is read into what the timeout has (`fresh`)."""
+
+    @property
+    def named(self) -> list[Named]:
+        """The events whose sequence their numbers do not tell."""
+        current = self.current
+        if not self.later and not current.suspects and current.next != UNSTARTED:
+            return NONE_NAMED
+        named: list[Named] = []
+        for at, sequence in enumerate([current, *self.later]):
+            named += [(at, event.offset, event.seq, True) for event in sequence.suspects]
+            if at or sequence.next == UNSTARTED:
+                named += [(at, event.offset, event.seq, False) for event in sequence.waiting()]
+        return named
+
+    @named.setter
+    def named(self, named: list[Named]) -> None:
+        self._named = named
+
+    def fresh(self, field: str) -> Kept:
+        if field == "measured":
+            return self.estimator().measured() or FillTimes(0)
+        return self.new_sequence(0, active=True)
+
+    def hold_again(self, held: list[Event]) -> None:
+        """Take back the events that waited, behind all that the state says.
+
+        One that is not named waits in the current sequence, in which each number that waits occurs
+        once. What the numbers do not call waiting is not taken; numbers that wait, whose event is
+        absent from the log, are missing again.
+        """
+        current = self.current
+        for each in self.sequences():
+            each.find_ledger()
+        if not (held or self._named or self.later) and current.hi < current.base:
+            return  # Nothing waits, as in most sources.
+        sequences = [current, *self.later]
+        found: list[dict[int, Event]] = [{} for _ in sequences]
+        others = {event.offset: event for event in held}
+        for at, offset, number, is_aside in self._named:
+            event = others.pop(offset, None)
+            if event is None:
+                continue
+            if is_aside:
+                event.epoch, event.seq = sequences[at].epoch, number
+                sequences[at].suspects.append(event)
+                self.count_held(event)
+            else:
+                self._hold_again(sequences[at], event, number, found[at])
+        self._named = NONE_NAMED
+        modulus = self.shared.modulus
+        for event in others.values():
+            number = extended(event.seq, modulus, current.next) if modulus else event.seq
+            self._hold_again(current, event, number, found[0])
+        for sequence, waiting in zip(sequences, found, strict=True):
+            sequence.settle(waiting, self.last_arrival_ns)
+
+    def _hold_again(
+        self, sequence: Sequence, event: Event, number: int, found: dict[int, Event]
+    ) -> None:
+        if number not in found and sequence.awaits(number):
+            event.epoch, event.seq = sequence.epoch, number
+            found[number] = event
+            self.count_held(event)
+
+    def forget(self) -> None:
+        for sequence in self.sequences():
+            sequence.forget_lost()
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -518,9 +584,3 @@ class NumberedBuffer(Epochs):
             "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
             "deadline": self.deadline_ns(),
         }
-
-
-def _begin_anew(event: Event, now_ns: int, step: Step) -> None:
-    """It is taken as if it came now; who notes what is held notes it again."""
-    event.at_ns = now_ns
-    step.freed.append(event)

@@ -37,18 +37,30 @@ from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
+from topology.model.kept import FLAG, INT, PLAIN, TEXT, KeptState, Shape, tuple_of
 from topology.model.late import OVERTAKEN
-from topology.model.operator import NEVER, Figures, State
+from topology.model.operator import NEVER, Figures, Plain, State
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
 from topology.reorder.shared import size_of
 from topology.waiting.policy import SlackPolicy
 
 AHEAD: Final = "ahead"
-STREAM: Final = "stream"
-POLICY: Final = "policy"
+OWN: Final = "stream"
 
 Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
+
+ORDER: Final = Shape(
+    "reorder.order",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    _due_ns=INT,
+    _last=tuple_of(INT, TEXT, INT, INT),
+    late=INT,
+    overflows=INT,
+    policy_state=PLAIN,
+)
 
 
 class TimeBuffer(InstantOperator):
@@ -229,30 +241,33 @@ class TimeBuffer(InstantOperator):
 
     # -- state -------------------------------------------------------------------------------------
 
+    @property
+    def policy_state(self) -> Plain:
+        return self._policy.snapshot()
+
+    @policy_state.setter
+    def policy_state(self, state: Plain) -> None:
+        self._policy.restore(state)
+
     def snapshot(self) -> State:
-        own = [self._now_ns, self._instant_open, self._due_ns, list(self._last)]
-        return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.snapshot()}
+        return KeptState(OWN, ORDER).snapshot(self)
 
     def held(self) -> Iterable[Event]:
         for _, event in self.heap:
             yield event
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        arrivals: list[tuple[int, Key]] = []
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        KeptState(OWN, ORDER).restore(self, state)
+        self.hold_again(held)
+
+    def hold_again(self, held: Iterable[Event]) -> None:
+        """Take back the events that waited, in log order."""
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)
             event.held_by = self._position
             self.heap.append((key, event))
             self._keys.add(key)
-            arrivals.append((event.at_ns, key))
             self.held_bytes += size_of(event)
+            if self._cap_ns < NEVER:
+                self._arrivals.append((event.at_ns, key))
         heapify(self.heap)
-        if self._cap_ns < NEVER:
-            self._arrivals = deque(arrivals)
-        if STREAM in state:
-            self._now_ns, self._instant_open, self._due_ns, last, self.late, self.overflows = state[
-                STREAM
-            ]
-            self._last = (last[0], last[1], last[2], last[3])
-        if POLICY in state:
-            self._policy.restore(state[POLICY])

@@ -17,9 +17,11 @@ longer than what has been seen, by less and less.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from topology.model.histogram import HALVE_EVERY, PPM, Histogram, bucket_of
+from topology.model.histogram import HALVE_EVERY, HISTOGRAM, PPM, Histogram, bucket_of
+from topology.model.kept import FLAG, INT, Kept, Shape
+from topology.model.operator import Plain
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
@@ -27,7 +29,7 @@ MOST_HOLES: Final = HALVE_EVERY // 2
 """More than these never count at once."""
 
 
-class Timeout:
+class Timeout(Kept):
     """The interface, and the rule `fixed`."""
 
     __slots__ = ("max_wait_ns",)
@@ -50,17 +52,21 @@ class Timeout:
     def wait_ns(self) -> int:
         return self.max_wait_ns
 
-    def snapshot(self) -> Any:
+    def measured(self) -> Kept | None:
+        """Return what it has measured, which is its state; None: it measures nothing."""
         return None
 
-    def restore(self, state: Any) -> None:
-        """Nothing is kept."""
+
+FILL_TIMES: Final = Shape(
+    "reorder.fill_times", 1, warm=FLAG, _filled=INT, _opened=INT, histogram=HISTOGRAM
+)
 
 
-class FillTimes:
+class FillTimes(Kept):
     """Fill times against opened holes, and whether there are enough to go by."""
 
-    __slots__ = ("_enough", "_filled", "_opened", "histogram", "warm")
+    SHAPE = FILL_TIMES
+    __slots__ = (*FILL_TIMES.fields, "_enough")
 
     def __init__(self, miss_ppm: int) -> None:
         self.histogram = Histogram(miss_ppm)
@@ -68,6 +74,9 @@ class FillTimes:
         self.warm = False
         self._filled = 0
         self._opened = 0
+
+    def dump(self) -> Plain:
+        return [self.warm, self._filled, self._opened, self.histogram.dump()]
 
     def opened(self) -> None:
         self.histogram.trial()
@@ -92,13 +101,6 @@ class FillTimes:
         if holes < enough:
             wait_ns = wait_ns * enough.bit_length() // holes.bit_length()
         return wait_ns
-
-    def snapshot(self) -> Any:
-        return [self.warm, self._filled, self._opened, self.histogram.dump()]
-
-    def restore(self, state: Any) -> None:
-        self.warm, self._filled, self._opened, histogram = state
-        self.histogram.load(histogram)
 
 
 class Miss(Timeout):
@@ -127,8 +129,5 @@ class Miss(Timeout):
         wait_ns = times.wait_ns()
         return wait_ns if wait_ns < self.max_wait_ns else self.max_wait_ns
 
-    def snapshot(self) -> Any:
-        return self._own.snapshot()
-
-    def restore(self, state: Any) -> None:
-        self._own.restore(state)
+    def measured(self) -> FillTimes:
+        return self._own

@@ -15,8 +15,8 @@ from tests.laws.test_changes import Log
 from topology.config import ReorderConfig
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap
-from topology.reorder.lost import PAGE
-from topology.reorder.operator import LOST, Reorder
+from topology.reorder.lost import LOST, PAGE
+from topology.reorder.operator import Reorder
 
 MS = 1_000_000
 

@@ -524,14 +524,14 @@ def test_a_source_that_holds_something_is_not_forgotten() -> None:
     reorder.on_batch([event(0, 1, source="a"), event(1, 0, source="b")], 1 * MS)
     assert rendered(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
     reorder.on_batch([event(3, 0, source="c")], 3 * MS)
-    assert reorder.forgotten == 2  # the next newcomer makes up for it
+    assert reorder.figures()["forgotten"] == 2  # the next newcomer makes up for it
 
 
 def test_a_source_is_forgotten_after_a_time() -> None:
     reorder = operator(forget_after="1s")
     for at, source in ((0, "a"), (900, "b"), (1_500, "c")):
         reorder.on_batch([event(at, 0, source=source)], at * MS)
-    assert reorder.forgotten == 1
+    assert reorder.figures()["forgotten"] == 1
 
 
 def test_what_the_ledger_forgot_may_be_a_copy() -> None:
