@@ -146,7 +146,7 @@ class TimedBuffer(SourceBuffer):
         }
 
     def dump(self) -> Plain:
-        return [self.next_number, self.blocked, self.last_arrival_ns, ORDER.row(self._order)]
+        return [self.next_number, self.blocked, self.last_arrival_ns, ORDER.dump(self._order)]
 
     def hold_again(self, held: list[Event]) -> None:
         self._order.hold_again(held)
