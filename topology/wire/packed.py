@@ -75,8 +75,10 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
     offset = number if packed[3] is None else packed[3]
     if form == SAMPLE:
-        return Sample(*packed[4:9], at_ns, offset, *packed[9:])
-    return Declared(*packed[4:], at_ns, offset)
+        source, t1_ns, t2_ns, t3_ns, t4_ns, *server = packed[4:]
+        return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, at_ns, offset, *server)
+    source, from_ns, offset_ns, error_ns = packed[4:]
+    return Declared(source, from_ns, offset_ns, error_ns, at_ns, offset)
 
 
 def _settled(seq: Any, number: int) -> Any:
