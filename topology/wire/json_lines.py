@@ -112,6 +112,7 @@ def result_line(result: Finding) -> JsonObject:
 
     Of a set of matches only an update says what has `joined`.
     """
+    found: JsonObject
     match result:
         case Overflow():
             return {
