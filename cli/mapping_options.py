@@ -144,7 +144,7 @@ class MappingOptions:
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
     """What the option names; Refused where its text is no place."""
     with refusing(ValueError, at=f"--{option} {text}: "):
-        return parse_where(text, on_file=on_file)
+        return parse_where(text, option, on_file=on_file)
 
 
 def reading_alone(values: FileMapping | None) -> Reading:

@@ -28,7 +28,7 @@ from topology.model.late import MAY_BE_COPY
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import RETRACT, Finding, Overflow
 from topology.wire.header_writer import HeaderWriter
-from topology.wire.json_lines import JsonObject, dead_line, gap_line, line_json, result_line
+from topology.wire.json_lines import JsonObject, line_json, report_line, result_line
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
@@ -149,7 +149,8 @@ class SideOutlet:
 
     def put(self, report: Report, outbox: Outbox) -> None:
         if isinstance(report, Gap):
-            self._add(self.topics.gaps, report.stream, gap_line(report), outbox)
+            gap = report_line(report, replayed=False)
+            self._add(self.topics.gaps, report.stream, gap, outbox)
         elif isinstance(report, Malformed):
             dead = dead_letter(report, self.source)
             self._add(self.topics.dead, report.stream or "", dead, outbox)
@@ -176,7 +177,7 @@ class SideOutlet:
 
 def dead_letter(dead: Malformed, source: Target) -> JsonObject:
     """Coordinates and reason, never the payload."""
-    letter = dead_line(dead, None)
+    letter = report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source
     letter["offset"] = dead.offset

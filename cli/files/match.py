@@ -271,19 +271,20 @@ def matched(
     for event in contents:
         at_ns = event.at_ns
         if isinstance(event, Malformed):
-            yield json_lines.dead_line(event, event.offset)
+            yield json_lines.report_line(event, replayed=True)
             continue
         word = engine.accept(Entry(event, event.value), at_ns)
         if word == admit.LATE:
             by_ns = engine.frontier_ns - event.ref_time_ns
-            yield json_lines.late_line(Late(at_ns, event, BELOW_FRONTIER, by_ns), event.offset)
+            late = Late(at_ns, event, BELOW_FRONTIER, by_ns)
+            yield json_lines.report_line(late, replayed=True)
         elif word in (admit.DUPLICATE, admit.CONFLICT):
             copy = Duplicate(at_ns, event, word == admit.CONFLICT)
-            yield json_lines.duplicate_line(copy, event.offset)
+            yield json_lines.report_line(copy, replayed=True)
         elif word in DEAD:
             reason, detail = DEAD[word]
             dead = dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))
-            yield json_lines.dead_line(dead, event.offset)
+            yield json_lines.report_line(dead, replayed=True)
         yield from _output(engine)
         if not correct and word in (admit.STORED, admit.IRRELEVANT):
             engine.advance(event.ref_time_ns, at_ns)

@@ -35,7 +35,7 @@ from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
 from topology.model.sample import Declared, Sample, read_word
-from topology.wire.json_lines import gap_line, result_line
+from topology.wire.json_lines import report_line, result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")
 CODE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.M | re.S)
@@ -123,7 +123,7 @@ def test_the_objects_have_the_keys_that_are_shown() -> None:
     assert [*join] == [*made]
     assert [*join["events"][0]] == [*made["events"][0]]
     (gap,), (dead,) = shown("`events.gaps`"), shown("`events.dead`")
-    assert [*gap] == [*gap_line(Gap(3, "default", "s", 0, 1, 2, "timeout", 1))]
+    assert [*gap] == [*report_line(Gap(3, "default", "s", 0, 1, 2, "timeout", 1), replayed=False)]
     assert [*dead] == [*dead_letter(Malformed(3, 7, "seq_missing", "…"), ("events.raw", 3))]
     (request,) = shown("Requests to send again")
     assert [*request] == [*Request._fields]

@@ -1,9 +1,9 @@
-"""Where records of a foreign topic bear the fields of events, as the topology file gives it."""
+"""The places of a foreign record's fields, as a topology file gives them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationInfo, model_validator
@@ -12,7 +12,7 @@ from inorder.contract import TimeUnit
 from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
-from topology.wire.mapping import FIELD_PRESETS, FieldPreset, Fields
+from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
 from topology.wire.where import parse_where
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
@@ -20,14 +20,12 @@ KeyFormat = Literal["json", "avro", "protobuf", "int64"]
 
 Arrival = Literal["append", "timestamp", "read"]
 
-PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
 
-
-def _where(value: Any, _: ValidationInfo) -> str:
+def _where(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str):
         raise refused(f"{shown(value)} is not text", "write a place, like payload.device")
     try:
-        return str(parse_where(value))
+        return str(parse_where(value, info.field_name or ""))
     except ValueError as wrong:
         message, remedy = str(wrong).split("; ", 1)
         raise refused(message, remedy) from None
@@ -74,25 +72,13 @@ class FieldsConfig(Section):
     `arrival`."""
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> FieldsConfig:
-        faults = []
+    def _names_a_source(self) -> FieldsConfig:
         if self.source is None and self.preset is None:
-            faults.append(Fault(("source",), "is missing", "write source: payload.NAME"))
-        for name in PLACES:
-            text: str | None = getattr(self, name)
-            if text == "timestamp" and name != "ts":
-                message = "a time is no such field"
-                faults.append(Fault((name,), message, "write another place, or leave it out"))
-        for name, place in (("payload", self.payload), ("arrival", self.arrival)):
-            if place is not None and not place.startswith("payload"):
-                message = f"`{place}` is not of the value"
-                faults.append(Fault((name,), message, "write payload.PATH, or leave it out"))
-        if faults:
-            raise refused_at(*faults)
+            raise refused_at(Fault(("source",), "is missing", "write source: payload.NAME"))
         return self
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
-        """The mapping as the core reads by it."""
+        """Return the mapping by which the core reads."""
         named = {name: parse_where(text) for name in PLACES if (text := getattr(self, name))}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
         optional = base.ts_optional and "ts" not in named

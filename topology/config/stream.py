@@ -15,14 +15,7 @@ from pydantic import Field, model_validator
 from inorder.contract import PRESETS, UNIT_NS, HeaderNames, Preset, TimeUnit, clashing
 from topology.clock.settings import ClockConfig
 from topology.config.experimental import StreamMethods, reorder_faults
-from topology.config.fields import (
-    PLACES,
-    Arrival,
-    FieldsConfig,
-    Format,
-    KeyFormat,
-    ZoneName,
-)
+from topology.config.fields import Arrival, FieldsConfig, Format, KeyFormat, ZoneName
 from topology.config.schema import OF_A_SCHEMA, SchemaConfig
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
@@ -35,7 +28,7 @@ from topology.spelling.values import (
     or_nothing,
     text,
 )
-from topology.wire.mapping import Fields
+from topology.wire.mapping import PLACES, Fields
 from topology.wire.where import TIMESTAMP
 
 _Name = Annotated[

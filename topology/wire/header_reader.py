@@ -199,7 +199,7 @@ class HeaderReader:
         """Return the event of a derived topic. `kinds` are those of its control records."""
         found = dict(headers)
         kind = found.get(self.names.kind)
-        is_watermark = kind in MERGE_KINDS and kind in kinds
+        is_watermark = kinds is MERGE_KINDS and kind in kinds
         if is_watermark:
             names = (*MARKED, "errAll") if "errAll" in found else MARKED
         stamps = _stamps(found, names)
@@ -266,12 +266,14 @@ def _stamps(found: Mapping[str, bytes | None], names: Sequence[str]) -> dict[str
     """Return the numbers that a stage has written, by header, or the fault of one."""
     try:
         stamps = {name: int(found[name] or b"") for name in names}
-        _late(found)
+        if "late" in found:
+            _late(found)
     except KeyError as missing:
         return fault_of("stamp", "missing", f"header `{missing.args[0]}`")
     except ValueError:
         stamps = {"": NOT_PLAIN}
-    if min(stamps.values()) < 0 or max(stamps.values()) > MAX_INT64:
+    numbers = stamps.values()
+    if min(numbers) < 0 or max(numbers) > MAX_INT64:
         least = {name: MIN_INT64 if name in SIGNED else 0 for name in stamps}
         if any(not least[name] <= number <= MAX_INT64 for name, number in stamps.items()):
             return fault_of("stamp", "unreadable", f"one of the headers {', '.join(names)}")

@@ -1,30 +1,29 @@
-"""Headers of the records that the stages write.
+"""Headers of the records that stages write.
 
-An event keeps the headers it came with; added are
+An event keeps the headers it came with. A stage adds
 
 | header    | sequenced | ordered |                                                       |
 |-----------|-----------|---------|-------------------------------------------------------|
-| `refTs`   | yes       | yes     | reference time, ns                                    |
+| `refTs`   | yes       | yes     | corrected timestamp, ns                               |
 | `err`     | yes       | yes     | half-width of its error, ns                           |
 | `segment` | yes       | yes     | clock segment of the source                           |
 | `arrival` | yes       |         | when the event reached the broker, ns                 |
-| `at`      | yes       | yes     | when the stage let it go (arrival clock), ns          |
+| `at`      | yes       | yes     | when the stage emitted it (arrival clock), ns         |
 | `lane`    | yes       |         | the upstream partition                                |
-| `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`        |
+| `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`  |
 
-Headers of these names that a producer sent are replaced. The sequence number and
-the epoch are rewritten only where REORDER settled another value than the record
-bears (a counter that wraps, a restart without an epoch header, an order by time), and a
-number is added where there is none; an absent epoch bears 0. So on a derived topic the
-number in the headers always counts.
+They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
+only if REORDER settled another value than the record bears (a counter that wraps, a restart without
+an epoch header, an order by time). It adds a number where there is none; an absent epoch means 0.
+So on a derived topic the number in the headers always counts.
 
-A control record has a `kind` and no value. `blocked`, `unblocked` and `progress`
-bear the same stamps as events, and `sourceId`, `epoch`, `seqNum` where they speak of a
-source; `watermark` bears W as `refTs`, C as `complete`, E as `err` and, where it is larger, the
-E of all sources as `errAll`. A producer's `heartbeat` and `bye` are stamped as events are.
+A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` bear the same
+stamps as events, and `sourceId`, `epoch` and `seqNum` if they concern a source. `watermark` bears
+W as `refTs`, C as `complete`, E as `err` and, if it is larger, the E of all sources as `errAll`. A
+producer's `heartbeat` and `bye` are stamped as events are.
 
-The record's Kafka timestamp is carried over from input to `events.sequenced` (it
-replaces `ts` where there is no such header), and is the reference time on `events.ordered`.
+The record's Kafka timestamp is that of the input record on `events.sequenced`, where it replaces
+`ts` if there is no such header. On `events.ordered` it is the corrected timestamp.
 """
 
 from __future__ import annotations
@@ -41,24 +40,18 @@ _STAMPED: Final = frozenset(STAMPED_NAMES)
 
 
 class HeaderWriter:
-    """Writes for the streams that share one header contract."""
+    """Writes the headers of streams that share one header contract."""
 
     def __init__(self, contract: Contract) -> None:
-        self.names = names = contract.names()
-        self._source = names.source
-        self._seq = names.seq
-        self._epoch = names.epoch
-        self._stream = names.stream
-        self._kind = names.kind
+        self.names = contract.names()
+        self._seq = self.names.seq
+        self._epoch = self.names.epoch
 
     def stamp(self, event: Event, original: Headers, lane: int) -> Written:
-        """Headers on `events.sequenced`; `lane` is the partition of the input."""
+        """Return the headers on `events.sequenced`. `lane` is the partition of the input."""
         headers = self._settled(event, original)
         arrival = b"%d" % event.arrival_ns
         headers += (
-            ("refTs", b"%d" % event.ref_time_ns),
-            ("err", b"%d" % event.error_ns if event.error_ns else b"0"),
-            ("segment", b"%d" % event.segment if event.segment else b"0"),
             ("arrival", arrival),
             ("at", arrival if event.at_ns == event.arrival_ns else b"%d" % event.at_ns),
             ("lane", b"%d" % lane),
@@ -68,20 +61,16 @@ class HeaderWriter:
         return headers
 
     def ordered(self, event: Event, original: Headers) -> Written:
-        """Headers on `events.ordered`; `original` are those of the input record, or
-        of the record on `events.sequenced`, whose stamps are replaced."""
+        """Return the headers on `events.ordered`. `original` are those of the record on the input
+        topic or on `events.sequenced`, whose stamps are replaced."""
         headers = self._settled(event, original)
-        headers += (
-            ("refTs", b"%d" % event.ref_time_ns),
-            ("err", b"%d" % event.error_ns if event.error_ns else b"0"),
-            ("segment", b"%d" % event.segment if event.segment else b"0"),
-            ("at", b"%d" % event.at_ns),
-        )
+        headers.append(("at", b"%d" % event.at_ns))
         if event.late:
             headers.append(("late", event.late.encode()))
         return headers
 
     def _settled(self, event: Event, original: Headers) -> Written:
+        """Return the headers that stay, with number and epoch settled, and the common stamps."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch
         settled_epoch = max(event.epoch, 0)
@@ -90,7 +79,7 @@ class HeaderWriter:
             name = header[0]
             if name == seq:
                 if names_seq:
-                    continue  # read by time, where nobody looked at them
+                    continue  # A stream by time ignores them, so there may be several.
                 names_seq = True
                 if header[1] != digits(event.seq) and not _bears(header[1], event.seq):
                     header = (seq, digits(event.seq))
@@ -105,20 +94,26 @@ class HeaderWriter:
             headers.append((seq, digits(event.seq)))
         if settled_epoch and not names_epoch:
             headers.append((epoch, digits(settled_epoch)))
+        headers += (
+            ("refTs", b"%d" % event.ref_time_ns),
+            ("err", b"%d" % event.error_ns if event.error_ns else b"0"),
+            ("segment", b"%d" % event.segment if event.segment else b"0"),
+        )
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
-        """Headers of a control record that a stage makes; `lane` as in `stamp`.
-        What speaks of no source leaves `event.source` empty."""
+        """Return the headers of a control record of a stage; `lane` as in `stamp`. A record that
+        concerns no source has an empty `event.source`."""
+        names = self.names
         headers: Written = [
-            (self._kind, event.kind.encode()),
-            (self._stream, event.stream.encode()),
+            (names.kind, event.kind.encode()),
+            (names.stream, event.stream.encode()),
         ]
         if event.source:
-            headers.append((self._source, event.source.encode()))
-            headers.append((self._seq, digits(event.seq)))
+            headers.append((names.source, event.source.encode()))
+            headers.append((names.seq, digits(event.seq)))
             if event.epoch >= 0:
-                headers.append((self._epoch, digits(event.epoch)))
+                headers.append((names.epoch, digits(event.epoch)))
         headers.append(("refTs", b"%d" % event.ref_time_ns))
         headers.append(("at", b"%d" % event.at_ns))
         headers.append(("err", b"%d" % event.error_ns))
@@ -134,5 +129,5 @@ class HeaderWriter:
 
 
 def _bears(value: bytes | None, number: int) -> bool:
-    """The header says this number, with leading zeros or without."""
+    """Return whether the header has this number, with leading zeros or without."""
     return value is not None and value.lstrip(b"0") == (digits(number) if number else b"")

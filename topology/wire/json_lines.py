@@ -1,9 +1,9 @@
-"""Events, reports and results as the JSON objects of the black-box interface.
+"""Events, reports and results to the JSON objects of the black-box interface.
 
-Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
-`overflow`; keys in the documented order, what is beyond them behind. Null means what is
-unknown, also for an epoch that REORDER has not settled. Times are integer nanoseconds. `line` is
-the line number of a replay; readers of Kafka have none and add topic, partition and offset instead.
+The kinds are `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
+and `overflow`. Documented keys come first, in the documented order; all others follow. Null means
+unknown, as for an epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the
+line number of a replay. Readers of Kafka have none, and add topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Said = TypeVar("Said")
 
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
-"""The names that a `Member` and a `Partner` have in a line, in the order of their fields."""
+"""The names of the fields of a `Member` and of a `Partner` in a line."""
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -44,7 +44,7 @@ def _settled(epoch: int | None) -> int | None:
 
 
 def event_line(event: Event) -> JsonObject:
-    """A late one has its cause as `reason`, behind the documented keys."""
+    """Return the line of an event. A late one also has its cause as `reason`."""
     line = {
         "kind": "event",
         "source": event.source,
@@ -62,167 +62,109 @@ def event_line(event: Event) -> JsonObject:
     return line | {"reason": event.late} if event.late else line
 
 
-def gap_line(gap: Gap) -> JsonObject:
-    return {
-        "kind": "gap",
-        "stream": gap.stream,
-        "source": gap.source,
-        "epoch": _settled(gap.epoch),
-        "first": gap.first,
-        "last": gap.last,
-        "reason": gap.reason,
-        "at": gap.at_ns,
-        "known_at": gap.known_at_ns,
-        "ts_before": gap.ts_before_ns,
-        "ts_after": gap.ts_after_ns,
-    }
-
-
-def _unordered(kind: str, event: Event, reason: str, at_ns: int, line: int | None) -> JsonObject:
-    return {
-        "kind": kind,
-        "stream": event.stream,
-        "source": event.source,
-        "epoch": _settled(event.epoch),
-        "seq": event.seq,
-        "reason": reason,
-        "line": line,
-        "at": at_ns,
-    }
-
-
-def late_line(late: Late, line: int | None) -> JsonObject:
-    """`by`: how late, ns; 0 where unknown."""
-    return _unordered("late", late.event, late.reason, late.at_ns, line) | {"by": late.by_ns}
-
-
-def duplicate_line(duplicate: Duplicate, line: int | None) -> JsonObject:
-    """The reason is `conflict` where time, type or payload differ, else `copy`."""
-    reason = "conflict" if duplicate.conflict else "copy"
-    return _unordered("duplicate", duplicate.event, reason, duplicate.at_ns, line)
-
-
-def dead_line(dead: Malformed, line: int | None) -> JsonObject:
-    """`detail` says what was wrong and what to write instead."""
-    return {
-        "kind": "dead",
-        "stream": dead.stream,
-        "source": dead.source,
-        "epoch": _settled(dead.epoch),
-        "seq": dead.seq,
-        "reason": dead.reason,
-        "line": line,
-        "at": dead.at_ns,
-        "detail": dead.detail,
-    }
-
-
 def report_line(report: Report, *, replayed: bool) -> JsonObject:
-    """Any report; `replayed`: offsets are line numbers."""
+    """Return the line of a report. `replayed`: offsets are line numbers.
+
+    `by` of a late event is 0 where unknown. A duplicate is a `conflict` if time, type or payload
+    differ. `detail` of a dead letter says what is wrong and what to write instead.
+    """
     match report:
         case Gap():
-            return gap_line(report)
+            return {
+                "kind": "gap",
+                "stream": report.stream,
+                "source": report.source,
+                "epoch": _settled(report.epoch),
+                "first": report.first,
+                "last": report.last,
+                "reason": report.reason,
+                "at": report.at_ns,
+                "known_at": report.known_at_ns,
+                "ts_before": report.ts_before_ns,
+                "ts_after": report.ts_after_ns,
+            }
         case Late():
-            return late_line(report, report.event.offset if replayed else None)
+            line = _unordered("late", report.event, report.reason, replayed=replayed)
+            return line | {"at": report.at_ns, "by": report.by_ns}
         case Duplicate():
-            return duplicate_line(report, report.event.offset if replayed else None)
+            reason = "conflict" if report.conflict else "copy"
+            line = _unordered("duplicate", report.event, reason, replayed=replayed)
+            return line | {"at": report.at_ns}
         case Malformed():
-            return dead_line(report, report.offset if replayed else None)
+            line = _unordered("dead", report, report.reason, replayed=replayed)
+            return line | {"at": report.at_ns, "detail": report.detail}
+
+
+def _unordered(kind: str, item: Event | Malformed, reason: str, *, replayed: bool) -> JsonObject:
+    return {
+        "kind": kind,
+        "stream": item.stream,
+        "source": item.source,
+        "epoch": _settled(item.epoch),
+        "seq": item.seq,
+        "reason": reason,
+        "line": item.offset if replayed else None,
+    }
 
 
 def result_line(result: Finding) -> JsonObject:
-    """A window, a match, a row of a join, or an overflow. `stream` comes after the documented
-    keys; so do what is `expected` of a window, and a match's `key`."""
-    if isinstance(result, Overflow):
-        return {
-            "kind": "overflow",
-            "query": result.query,
-            "event": None if result.member is None else _member(result.member),
-            "shown": result.shown,
-            "at": result.at_ns,
-            "stream": result.stream,
-        }
-    if isinstance(result, WindowResult):
-        return {
-            **_head("window", result),
-            "key": result.key,
-            "start": result.start_ns,
-            "end": result.end_ns,
-            "values": result.values,
-            "low": result.low,
-            "high": result.high,
-            "at": result.at_ns,
-            "stream": result.stream,
-            "expected": result.expected,
-        }
-    if isinstance(result, JoinResult):
-        return {
-            **_head("join", result),
-            "key": result.key,
-            "start": result.start_ns,
-            "end": result.end_ns,
-            "events": [dict(zip(PARTNER, each, strict=True)) for each in result.partners],
-            "values": result.values,
-            "probability": result.probability,
-            "at": result.at_ns,
-            "stream": result.stream,
-        }
-    if isinstance(result, MatchSetResult):
-        return _match_set_line(result)
-    assert isinstance(result, MatchResult)
+    """Return the line of a window, a match, a row of a join, or an overflow.
+
+    Of a set of matches only an update says what has `joined`.
+    """
+    found: JsonObject
+    match result:
+        case Overflow():
+            return {
+                "kind": "overflow",
+                "query": result.query,
+                "event": None if result.member is None else _member(result.member),
+                "shown": result.shown,
+                "at": result.at_ns,
+                "stream": result.stream,
+            }
+        case WindowResult():
+            found = {"values": result.values, "low": result.low, "high": result.high}
+            key = {"key": result.key}
+            return _result("window", result, key, found, {"expected": result.expected})
+        case JoinResult():
+            found = {
+                "events": [dict(zip(PARTNER, each, strict=True)) for each in result.partners],
+                "values": result.values,
+                "probability": result.probability,
+            }
+            return _result("join", result, {"key": result.key}, found, {})
+        case MatchSetResult():
+            found = {"count": result.count, "ranges": [_range(each) for each in result.ranges]}
+            if result.op == UPDATE:
+                found["joined"] = [_range(each) for each in result.joined]
+            return _result("match_set", result, {}, found, {"key": result.key})
+        case _:
+            assert isinstance(result, MatchResult)
+            events = [_member(member) for member in result.members]
+            found = {"events": events, "values": result.values}
+            return _result("match", result, {}, found, {"key": result.key})
+
+
+def _result(
+    kind: str, result: Result, before: JsonObject, found: JsonObject, after: JsonObject
+) -> JsonObject:
     return {
-        **_head("match", result),
+        "kind": kind,
+        "id": result.id,
+        "query": result.query,
+        "op": result.op,
+        "revision": result.revision,
+        "final": result.final,
+        "confidence": result.confidence,
+        **before,
         "start": result.start_ns,
         "end": result.end_ns,
-        "events": [_member(member) for member in result.members],
-        "values": result.values,
+        **found,
         "at": result.at_ns,
         "stream": result.stream,
-        "key": result.key,
+        **after,
     }
-
-
-def _match_set_line(result: MatchSetResult) -> JsonObject:
-    """Only an update says what has `joined`."""
-    line = {
-        **_head("match_set", result),
-        "start": result.start_ns,
-        "end": result.end_ns,
-        "count": result.count,
-        "ranges": [_range(each) for each in result.ranges],
-    }
-    if result.op == UPDATE:
-        line["joined"] = [_range(each) for each in result.joined]
-    line |= {"at": result.at_ns, "stream": result.stream, "key": result.key}
-    return line
-
-
-def step_lines(step: Step) -> list[JsonObject]:
-    """All outcomes of a replay's step, as `in_time` has them."""
-    return in_time(step, partial(report_line, replayed=True), event_line, result_line)
-
-
-def in_time(
-    step: Step,
-    report_as: Callable[[Report], Said],
-    event_as: Callable[[Event], Said],
-    result_as: Callable[[Finding], Said],
-) -> list[Said]:
-    """All outcomes in the order of their instant; at one instant reports come first, since they
-    arise earlier in the chain, and results last."""
-    outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
-    outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
-    outcomes += [(finding.at_ns, result_as(finding)) for finding in step.results]
-    outcomes.sort(key=itemgetter(0))
-    return [said for _, said in outcomes]
-
-
-def line_json(line: JsonObject, option: int = 0) -> bytes:
-    """As JSON, whatever its payload and values: what no JSON reader of 64 bits takes is null."""
-    try:
-        return orjson.dumps(line, option=option)
-    except TypeError:  # an integer too large, or nested too deep
-        return orjson.dumps(writable(line), option=option)
 
 
 def _member(member: Member) -> JsonObject:
@@ -235,13 +177,29 @@ def _range(members: MemberRange) -> JsonObject:
     return {"alias": members.alias, "count": members.size, "first": first, "last": last}
 
 
-def _head(kind: str, result: Result) -> JsonObject:
-    return {
-        "kind": kind,
-        "id": result.id,
-        "query": result.query,
-        "op": result.op,
-        "revision": result.revision,
-        "final": result.final,
-        "confidence": result.confidence,
-    }
+def step_lines(step: Step) -> list[JsonObject]:
+    """Return the lines of a replay's step, in the order of `in_time`."""
+    return in_time(step, partial(report_line, replayed=True), event_line, result_line)
+
+
+def in_time(
+    step: Step,
+    report_as: Callable[[Report], Said],
+    event_as: Callable[[Event], Said],
+    result_as: Callable[[Finding], Said],
+) -> list[Said]:
+    """Return all outcomes in the order of their instant. At one instant reports come first, since
+    they arise earlier in the chain, and results last."""
+    outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
+    outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
+    outcomes += [(finding.at_ns, result_as(finding)) for finding in step.results]
+    outcomes.sort(key=itemgetter(0))
+    return [said for _, said in outcomes]
+
+
+def line_json(line: JsonObject, option: int = 0) -> bytes:
+    """Return any line as JSON. A value that no JSON reader of 64 bits takes becomes null."""
+    try:
+        return orjson.dumps(line, option=option)
+    except TypeError:  # An integer is too large, or the line is nested too deep.
+        return orjson.dumps(writable(line), option=option)

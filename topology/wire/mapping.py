@@ -1,30 +1,40 @@
-"""Which places of a record bear the fields of an event: `Fields`, and the presets to begin from.
+"""The places of a record that bear the fields of an event: `Fields`, and its presets.
 
-| preset                   | what it names                                              |
+| preset                   | places                                                     |
 |--------------------------|------------------------------------------------------------|
 | `plain`                  | the headers of the contract (`inorder.contract`)           |
 | `cloudevents`            | the headers of CloudEvents in binary mode                  |
 | `cloudevents-structured` | the attributes of CloudEvents in a JSON value              |
 
-Without a preset nothing is inherited but `ts: timestamp`.
+Without a preset a mapping inherits `ts: timestamp` alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from inorder.contract import PRESETS, TimeUnit
-from topology.wire.where import TIMESTAMP, WHOLE_VALUE, Where
+from topology.wire.where import TIMESTAMP, WHOLE_VALUE, Place, Where
 
 FieldPreset = Literal["plain", "cloudevents", "cloudevents-structured"]
+
+PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
+"""The fields that have a place, in the order of the header contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where each field is. None: no record has it. `payload`: what queries read. `ts_unit`: the
-    unit of a `ts` that is a number; `ts_zone`: the time zone of one that names none, "" refuses it.
-    `ts_optional`: without a `ts` the record's own timestamp counts, as in the header contract."""
+    """The place of each field; None if no record has it.
+
+    Attributes:
+        payload: The part of the value that queries read.
+        ts_unit: The unit of a `ts` that is a number.
+        ts_zone: The time zone of a `ts` that names none; "" refuses such a time.
+        ts_optional: Whether the record's own timestamp replaces a missing `ts`, as in the header
+            contract.
+    """
 
     source: Where
     seq: Where | None = None
@@ -39,28 +49,17 @@ class Fields:
     ts_optional: bool = False
 
 
-def _of_headers(preset: Literal["plain", "cloudevents"]) -> Fields:
-    names = PRESETS[preset]
-    source, seq, ts, type_, epoch, stream, kind = [Where("header", (name,)) for name in names[:7]]
-    return Fields(source, seq, ts, type_, epoch, stream, kind, ts_optional=True)
-
-
-def _attribute(name: str) -> Where:
-    return Where("payload", (name,))
+def _preset(place: Place, names: Sequence[str]) -> Fields:
+    places: dict[str, Any] = {
+        field: Where(place, (name,)) for field, name in zip(PLACES, names, strict=False)
+    }
+    return Fields(**places, ts_optional=True)
 
 
 FIELD_PRESETS: Final[dict[FieldPreset, Fields]] = {
-    "plain": _of_headers("plain"),
-    "cloudevents": _of_headers("cloudevents"),
-    "cloudevents-structured": Fields(
-        _attribute("source"),
-        _attribute("sequence"),
-        _attribute("time"),
-        _attribute("type"),
-        _attribute("epoch"),
-        _attribute("streamid"),
-        _attribute("kind"),
-        _attribute("data"),
-        ts_optional=True,
+    "plain": _preset("header", PRESETS["plain"][:7]),
+    "cloudevents": _preset("header", PRESETS["cloudevents"][:7]),
+    "cloudevents-structured": _preset(
+        "payload", ["source", "sequence", "time", "type", "epoch", "streamid", "kind", "data"]
     ),
 }

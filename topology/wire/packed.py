@@ -1,10 +1,12 @@
-"""Lines as plain tuples, exact for whatever a reader has returned; `marshal` writes them as bytes.
+"""Contents of lines as plain tuples, exact for any value of a reader; `marshal` writes them.
 
-An event and a dead line are packed without their record.
+Each begins with its form, its number and its arrival. An event and a dead line are packed without
+their record.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import Event
@@ -18,9 +20,14 @@ SAMPLE: Final = 2
 DECLARED: Final = 3
 OF_LINE: Final = 1 << 64
 """Placeholder for a sequence number that is the line's number, which depends on earlier pieces; its
-complement for that of an event without a number (`without_seq: by_time`)."""
+complement stands for that of an event without a number (`without_seq: by_time`)."""
 
 Packed = tuple[Any, ...]
+
+_named: Final = attrgetter("stream", "source", "epoch")
+_times: Final = attrgetter("source", "t1_ns", "t2_ns", "t3_ns", "t4_ns")
+_server: Final = attrgetter("server", "segment", "mono_ns")
+_declared: Final = attrgetter("source", "at_ns", "offset_ns", "error_ns")
 
 
 def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
@@ -41,55 +48,37 @@ def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) 
 
 
 def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
-    return (
-        *(DEAD, number, dead.at_ns, dead.reason, dead.detail, dead.stream, dead.source),
-        *(dead.epoch, seq, dead.kind),
-    )
+    named = (dead.reason, dead.detail, *_named(dead))
+    return (DEAD, number, dead.at_ns, *named, seq, dead.kind)
 
 
 def packed_word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
-    """A packed clock line. `offset` None: its number serves as the offset."""
+    """Return a packed clock line. Without `offset` its number serves as the offset."""
     if isinstance(word, Sample):
-        times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
-        return (
-            *(SAMPLE, number, word.arrival_ns, offset, word.source, *times),
-            *(word.server, word.segment, word.mono_ns),
-        )
-    values = (word.source, word.at_ns, word.offset_ns, word.error_ns)
-    return (DECLARED, number, word.arrival_ns, offset, *values)
+        return (SAMPLE, number, word.arrival_ns, offset, *_times(word), *_server(word))
+    return (DECLARED, number, word.arrival_ns, offset, *_declared(word))
 
 
 def content_of(packed: Packed, at_ns: int, number: int) -> Content:
-    """The packed content, with its final arrival and number."""
+    """Return the packed content, with its final arrival and number."""
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped = packed
-        event = Event(
-            stream,
-            source,
-            epoch,
-            _settled(seq, number),
-            at_ns if ts_ns is None else ts_ns,
-            at_ns,
-            number,
-            None,
-            value,
-            type_,
-            kind,
-        )
+        seq = _settled(seq, number)
+        ts_ns = at_ns if ts_ns is None else ts_ns
+        event = Event(stream, source, epoch, seq, ts_ns, at_ns, number, None, value, type_, kind)
         event.is_stamped = is_stamped
         return event
     if form == DEAD:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
         seq = _settled(seq, number)
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
-    place = number if packed[3] is None else packed[3]
+    offset = number if packed[3] is None else packed[3]
     if form == SAMPLE:
-        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[4:]
-        times = (t1_ns, t2_ns, t3_ns, t4_ns)
-        return Sample(source, *times, at_ns, place, server, segment, mono_ns)
+        source, t1_ns, t2_ns, t3_ns, t4_ns, *server = packed[4:]
+        return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, at_ns, offset, *server)
     source, from_ns, offset_ns, error_ns = packed[4:]
-    return Declared(source, from_ns, offset_ns, error_ns, at_ns, place)
+    return Declared(source, from_ns, offset_ns, error_ns, at_ns, offset)
 
 
 def _settled(seq: Any, number: int) -> Any:
@@ -97,7 +86,7 @@ def _settled(seq: Any, number: int) -> Any:
 
 
 def packed_as_read(content: Content) -> Packed:
-    """The content packed for `content_of`, with its own number and arrival."""
+    """Return the content packed for `content_as_read`, with its own number and arrival."""
     if isinstance(content, Event):
         return packed_event(content, content.offset, content.ts_ns, content.seq)
     if isinstance(content, Malformed):
@@ -106,5 +95,5 @@ def packed_as_read(content: Content) -> Packed:
 
 
 def content_as_read(packed: Packed) -> Content:
-    """The content that `packed_as_read` has packed."""
+    """Return the content that `packed_as_read` has packed."""
     return content_of(packed, packed[2], packed[1])

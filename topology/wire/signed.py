@@ -1,28 +1,28 @@
-"""Whether a record was sent by the source that it names: the header `sig`, checked by master keys.
+"""The check of signatures: the header `sig` shows whether a record is of the source that it names.
 
-For streams with `signed: true`, before anything else is believed of a record. What passes is what
-the header reader made of it; all else is dead and takes no place in any sequence, or a stranger
-could use up a source's numbers:
+In a stream with `signed: true` a record must pass this check before anything else is believed of
+it. A record that does not pass is a dead letter without a place in any sequence, because a stranger
+could use up a source's numbers otherwise:
 
 | reason     | meaning                                                                          |
 |------------|----------------------------------------------------------------------------------|
-| `unsigned` | no header `sig`                                                                  |
-| `forged`   | `sig` is of another form, or made by another key, or of something else than what |
-|            | is there; or a header of the contract is there twice                             |
+| `unsigned` | there is no header `sig`                                                         |
+| `forged`   | `sig` has another form, or is by another key, or of another content; or a header |
+|            | of the contract is there twice                                                   |
 
-The dead letter tells the source that the record claims to be of; its number is in the detail
-alone. A record whose stream cannot be read has no stream to be signed in; it takes no place either.
+The dead letter has the source that the record claims, and its number in the detail alone. A record
+whose stream cannot be read has no place either.
 
-A copy of a signed record is as good as the first: it is a duplicate by its number, in the partition
-of the first. `inorder.signature` says what is signed, and by which keys.
+A copy of a signed record is as good as the first, and is a duplicate by its number.
+`inorder.signature` defines the signed content and the keys.
 
-Cost: an HMAC for a record, one more for each master key that is not the one, and one to make a key
-that is not in the table of `MAX_KEYS`; a table that is full is begun anew. So what a forged record
-costs is bounded, whatever it claims.
+A check costs an HMAC, one more for each master key that does not fit, and one for a key that is not
+in the table of `MAX_KEYS`. A full table is emptied. So the cost of a forged record is bounded.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from hmac import compare_digest
 from typing import Final
@@ -45,17 +45,18 @@ from topology.wire.header_reader import Headers
 from topology.wire.reasons import REASONS
 
 MAX_KEYS: Final = 20_000
-"""Names whose keys are kept ready, some 800 bytes each for one master key."""
+"""The most names whose keys are kept. Each takes some 800 bytes for one master key."""
 
-DIGITS: Final = 2 * TAG_BYTES
-MAX_PREFIX_DIGITS: Final = 3
+FORM: Final = re.compile(
+    b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
+)
+"""A signature: the size of the signed prefix of the source, if it is of one, and the digits."""
 UNSIGNED: Final = "unsigned"
 FORGED: Final = "forged"
-SHOWN_CHARACTERS: Final = 64
 
 
 class SignatureCheck:
-    """For the records of an input topic; `streams` are those that are signed."""
+    """The check of an input topic's records, of which `streams` are signed."""
 
     def __init__(
         self,
@@ -77,14 +78,15 @@ class SignatureCheck:
     def passed(
         self, item: Event | Malformed, headers: Headers, value: bytes | None
     ) -> Event | Malformed:
-        """`item` if it is of no signed stream, or signed by who it says; else a dead letter."""
+        """Return `item` if its stream is not signed or its signature holds, else a dead letter."""
         if item.stream not in self._streams:
             return item
         found = dict(headers)
         given = found.get(self._sig)
         if given is None:
             return self._refused(item, UNSIGNED)
-        if len(found) != len(headers) and self._repeats(headers):
+        names = [name for name, _ in headers if name in self._once]
+        if len(names) != len(set(names)):
             return self._refused(item, FORGED, ": a header of the contract is there twice")
         if not self._is_signed(given, found, value):
             return self._refused(item, FORGED)
@@ -97,17 +99,15 @@ class SignatureCheck:
         return item
 
     def _is_signed(self, given: bytes, found: dict[str, bytes | None], value: bytes | None) -> bool:
+        form = FORM.fullmatch(given)
         source = found.get(self._source) or b""
+        if form is None or not source:
+            return False
+        size, digits = form.groups()
         scope: Scope = SOURCE
         name = source
-        digits = given[len(ALGORITHM) :]
-        if not given.startswith(ALGORITHM) or not source:
-            return False
-        if len(digits) != DIGITS:
-            size, colon, digits = digits.partition(b":")
-            if not (colon and size.isdigit() and len(size) <= MAX_PREFIX_DIGITS):
-                return False
-            if len(digits) != DIGITS or int(size) > len(source):
+        if size is not None:
+            if int(size) > len(source):
                 return False
             scope = PREFIX
             name = source[: int(size)]
@@ -118,7 +118,7 @@ class SignatureCheck:
         for place in range(len(macs)):
             mac = macs[place]
             if compare_digest(mac.tag(content).hex().encode(), digits):
-                if place:  # the source signs by this one, and will
+                if place:  # The source will sign by this key again.
                     macs.insert(0, macs.pop(place))
                 return True
         return False
@@ -130,28 +130,13 @@ class SignatureCheck:
         self._macs[scope, name] = macs
         return macs
 
-    def _repeats(self, headers: Headers) -> bool:
-        seen: set[str] = set()
-        for name, _ in headers:
-            if name in seen and name in self._once:
-                return True
-            seen.add(name)
-        return False
-
     def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
         at_ns = item.arrival_ns if isinstance(item, Event) else item.at_ns
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
         detail = f"header `{self._sig}` {words.what}{told}; {words.remedy}{claim}"
+        detail = f"stream `{item.stream}` is signed: {detail}"
         return Malformed(
-            at_ns,
-            item.offset,
-            reason,
-            f"stream `{item.stream}` is signed: {detail}",
-            item.stream,
-            item.source,
-            None,
-            None,
-            item.record,
+            at_ns, item.offset, reason, detail, item.stream, item.source, record=item.record
         )

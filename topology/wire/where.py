@@ -1,4 +1,4 @@
-"""Where a record has a field: `Where`, and how a topology file or an option spells it.
+"""The place of a field in a record: `Where`, and its spelling in a topology file or an option.
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
@@ -7,8 +7,8 @@
     topic, partition where the record lies
     ="text"          a constant
 
-A PATH goes down by dots, into a list by `[0]`, and back quotes make one name of what has a dot or a
-bracket in it: payload.`a.b`[0].c. On a file (`on_file`) what does not begin with `payload.`,
+A PATH goes down by dots and into a list by `[0]`. Back quotes enclose a name with a dot or a
+bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with `payload.`,
 `payload[` or `=` is one literal column, dots included.
 """
 
@@ -33,14 +33,14 @@ SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place of a record. `path`: below `key` and `payload`; the one name of a header, and the
-    one text of a constant."""
+    """A place of a record. `path` leads down from `key` and `payload`. It is the name of a header,
+    and the text of a constant."""
 
     place: Place
     path: Path = ()
 
     def __str__(self) -> str:
-        """As a topology file spells it."""
+        """Spell it as a topology file does."""
         if self.place == "text":
             return f"={json.dumps(self.path[0], ensure_ascii=False)}"
         if self.place == "header":
@@ -52,19 +52,27 @@ TIMESTAMP: Final = Where("timestamp")
 WHOLE_VALUE: Final = Where("payload")
 
 
-def parse_where(text: str, *, on_file: bool = False) -> Where:
-    """What the text spells; ValueError says what is wrong with it and what to write."""
+def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
+    """Return the place that the text spells. ValueError, with the remedy, if it spells none, or one
+    that cannot have the field."""
+    where = _parsed(text, on_file=on_file)
+    if field in {"payload", "arrival"} and where.place != "payload":
+        raise ValueError(f"`{where}` is not of the value; write payload.PATH, or leave it out")
+    if field not in {"", "ts"} and where == TIMESTAMP:
+        raise ValueError("a time is no such field; write another place, or leave it out")
+    return where
+
+
+def _parsed(text: str, *, on_file: bool) -> Where:
     if not text or len(text) > MAX_CHARACTERS:
         raise ValueError(f"{text[:40]!r} is no place of a record; write {SPELLINGS}")
     if text.startswith("="):
         return Where("text", (_constant(text),))
-    if text == "payload" and not on_file:
-        return WHOLE_VALUE
     if text.startswith(("payload.", "payload[")):
         return Where("payload", _path(text, len("payload")))
     if on_file:
         return Where("payload", (text,))
-    if text in {"key", "timestamp", "topic", "partition"}:
+    if text in {"payload", "key", "timestamp", "topic", "partition"}:
         return Where(text)  # type: ignore[arg-type]
     if text.startswith(("key.", "key[")):
         return Where("key", _path(text, len("key")))
