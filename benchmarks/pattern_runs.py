@@ -133,11 +133,8 @@ def keyed_query() -> Compiled:
 def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of
     `BATCH`, each with a watermark. `is_plain`: what is in order may take the plain way."""
-    operator = Pattern(
-        Engine([keyed_query()], is_plain=is_plain),
-        {"": PatternSettings(changes_for_ns=SLACK_NS)},
-        ordered=False,
-    )
+    settings = {"abc": PatternSettings(changes_for_ns=SLACK_NS)}
+    operator = Pattern(Engine([keyed_query()], is_plain=is_plain), settings, ordered=False)
 
     def work() -> None:
         for at in range(0, len(events), BATCH):

@@ -22,16 +22,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from inorder import rfc3339
-from inorder.contract import (
-    DEFAULT_STREAM,
-    MAX_EPOCH,
-    MAX_INT64,
-    MAX_SEQ,
-    MIN_INT64,
-    source_name_fault,
-)
+from inorder.contract import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MAX_SEQ, MIN_INT64
 from topology.model.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
-from topology.spelling.values import name_fault
+from topology.spelling.values import source_name_fault
 
 Row = Mapping[str, Any]
 Recorded = Row | Event | bytes | str
@@ -107,7 +100,7 @@ def _parsed(line: bytes | str) -> Row:
 
 def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) -> Record:
     source = row.get("source")
-    if fault := name_fault(source, source_name_fault):
+    if fault := source_name_fault(source):
         raise _Fault("source", f"{fault}; every row needs a source")
     assert isinstance(source, str)
     seq = _integer(row, "seq", 0, MAX_SEQ)

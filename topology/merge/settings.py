@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from inorder.contract import source_name_fault
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -14,6 +13,7 @@ from topology.spelling.values import (
     ProbabilityPpm,
     names,
     one_of,
+    source_name_fault,
 )
 
 MAX_SOURCES_EXPECTED: Final = 100_000

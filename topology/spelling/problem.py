@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 MANY = 8
 """More known words than this are not listed beside a suggestion."""
 
-_YAML = re.compile(
+_YAML = (
     r"(?:\b(?!of:|known:)(\w+): )?"
     r"(\{.*\}|\[[^]]*\]|(?<=\w: )(?<!of: )(?<!known: )[\w.]+\b(?!:))"
 )
@@ -67,7 +67,7 @@ class Fault(NamedTuple):
     def text_in_code(self) -> str:
         """Return the fault for who writes Python."""
         place = f"{spelled(self.path)}: " if self.path else ""
-        return f"{place}{self.message}; {_YAML.sub(_in_python, self.remedy)}"
+        return f"{place}{self.message}; {re.sub(_YAML, _in_python, self.remedy)}"
 
 
 def _in_python(yaml_text: re.Match[str]) -> str:

@@ -30,6 +30,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from inorder import contract
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
@@ -205,25 +206,28 @@ def named(example: str, most: int, least: int = 0) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def name_fault(name: Any, fault_of: Callable[[str], str | None] | None = None) -> str | None:
-    """Return why `name` is none, None if it is one. `fault_of` says it of text."""
+def name_fault(name: Any) -> str | None:
+    """Return why `name` is none, None if it is one."""
     if not isinstance(name, str):
         return f"{shown(name)} is not text"
-    if fault_of:
-        return fault_of(name)
     return None if name else "a name is empty"
+
+
+def source_name_fault(name: Any) -> str | None:
+    """Return why `name` cannot be the name of a source, None if it can."""
+    return contract.source_name_fault(name) if isinstance(name, str) else name_fault(name)
 
 
 def names(
     of: str,
     remedy: str,
-    fault_of: Callable[[str], str | None] | None = None,
+    fault_of: Callable[[Any], str | None] = name_fault,
     least: int = 1,
     most: int = MILLION,
 ) -> Given:
     """A list of names, each once.
 
-    `of` says in words what they name, `fault_of` why a text is no such name.
+    `of` says in words what they name, `fault_of` why a value is no such name.
     """
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
@@ -234,7 +238,7 @@ def names(
         faults: list[Fault] = []
         known: set[str] = set()
         for at, name in enumerate(value):
-            if fault := name_fault(name, fault_of):
+            if fault := fault_of(name):
                 quoted = "write the name, in quotes if it looks like a number"
                 faults.append(Fault((at,), fault, quoted))
             elif name in known:

@@ -94,7 +94,6 @@ WINDOWS: Final = Kinds(
     EXAMPLES,
 )
 MAX_AGGREGATES: Final = 1_000
-_QUANTILE: Final = re.compile(r"0?\.[0-9]{1,6}|0|1")
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
 
 
@@ -124,7 +123,7 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     path = tuple(arguments[0].split(".")) if arguments else ()
     if function != "quantile":
         return Aggregate(function, path)
-    if _QUANTILE.fullmatch(arguments[1]) is None:
+    if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", arguments[1]) is None:
         raise refused(f"{shown(arguments[1])} is not a quantile between 0 and 1", remedy)
     return Aggregate(function, path, share_ppm(f"0{arguments[1]}", 0, MILLION, remedy))
 
