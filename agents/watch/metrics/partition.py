@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -47,15 +47,15 @@ class PartitionMetrics:
     stage: str
     source: TopicPartition
     streams: Sequence[str]
-    read: Read = no_reading
+    read: InitVar[Read] = no_reading
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, read: Read) -> None:
         metrics, stage, source = self.metrics, self.stage, self.source
         self._labels = (stage, str(source.partition))
         self.decisions = Decisions()
         self._deaths = metrics.deaths[stage, source] = Deaths(f"{source.topic}/{source.partition}")
         place = f"stage {stage}, {source.topic}/{source.partition}"
-        self.unhealthy = UnhealthySources(place, self.read)
+        self.unhealthy = UnhealthySources(place, read)
         metrics.late_sources.add((stage, source), self.unhealthy)
         self.streams_seen: set[str] = set()  # streams whose events have come
         self.latest: dict[str, float] = {}
