@@ -8,9 +8,8 @@ from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
-from topology.window.cells import Makers, RowKind
+from topology.window.cells import AggregateRow, Makers, RowKind
 from topology.window.results import CURRENT, Current
-from topology.window.row import AggregateRow
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
 Place = tuple[int, str, int, int]

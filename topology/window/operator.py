@@ -45,9 +45,7 @@ from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.payload import read_payload
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
@@ -141,7 +139,6 @@ class Windows(QueryOperator):
         stream: str,
         query: WindowSettings,
         *,
-        decode: Decode = read_payload,
         functions: Mapping[str, Function] | None = None,
         functions_digest: str = "",
         ordered: bool = True,
@@ -149,7 +146,6 @@ class Windows(QueryOperator):
         plain: bool = True,
     ) -> None:
         super().__init__(query.name, fingerprint(query) + functions_digest.encode())
-        known = functions or {}
         self._early_ns = query.emits_every_ns
         self.is_ordered = ordered
         self._beginning = QueryBeginning(
@@ -171,9 +167,9 @@ class Windows(QueryOperator):
             target=self._target,
             ordered=ordered,
         )
-        self._reading = WindowReading(query, decode, known)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
-        makers = self._makers = Makers([*query.outputs.values()], known, plain=plain)
+        makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
+        self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._kept = KeptState(QUERY, WINDOWS, self._windows.tables)

@@ -16,73 +16,56 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, Grid, Kept, NumberAndKey, Shape, list_of, optional
-from topology.window.aggregates.cell import Placed
-from topology.window.cells import Makers, RowKind
-from topology.window.reading import Columns, Values
-from topology.window.row import AggregateRow
+from topology.model.kept import FLAG, Grid, Kept, NumberAndKey, Shape, list_of, optional
+from topology.window.cells import AggregateRow, Makers, RowKind, Values
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
-from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent, unsure_of
+from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
 
 
 class Pane(Kept):
-    """`row` holds what is certainly in the slice, `n` events, and `unsure` what may be: each
-    such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
-    were unsure the pane is `blurred`: those inside by reference time are in the row, the others
-    forgotten."""
+    """What a key has in a slice: `row` of what is certainly in it, and `unsure` of what may be.
 
-    __slots__ = ("blurred", "n", "row", "unsure")
+    Each unsure event is in the panes of all slices that it may be in. Once more than
+    `max_edge_events` were unsure the pane is `blurred`: those inside by reference time are in the
+    row, the others forgotten.
+    """
+
+    __slots__ = ("blurred", "row", "unsure")
 
     def __init__(self, row: AggregateRow) -> None:
         self.row = row
         self.unsure: list[UnsureEvent] | None = None
         self.blurred = False
-        self.n = 0
 
-    @property
-    def is_plain(self) -> bool:
-        """Nothing of it is unsure."""
-        return self.unsure is None and not self.blurred
-
-    def add(self, event: Placed, values: Values) -> None:
-        self.row.add(values, event)
-        self.n += 1
-
-    def take(self, columns: Columns) -> None:
-        """As `add`, of many; its row is a tally."""
-        self.row.take(columns.n, columns.values)
-        self.n += columns.n
-
-    def add_unsure(self, event: Event, values: Values, span_ns: tuple[int, int], most: int) -> None:
+    def add_unsure(self, event: Event, values: Values, span: Span, most: int) -> None:
         if self.blurred:
-            if span_ns[0] <= event.ref_time_ns < span_ns[1]:
-                self.add(event, values)
+            if span[0] <= event.ref_time_ns < span[1]:
+                self.row.add(values, event)
             return
         if self.unsure is None:
             self.unsure = []
         self.unsure.append(unsure_of(event, values))
         if len(self.unsure) > most:
-            self.blur(span_ns)
+            self.blur(span)
 
-    def blur(self, span_ns: tuple[int, int]) -> None:
+    def blur(self, span: Span) -> None:
         for event in self.unsure or ():
-            if event.is_inside(*span_ns):
-                self.add(event, event.values)
+            if event.is_inside(span):
+                self.row.add(event.values, event)
         self.unsure = None
         self.blurred = True
 
     def dump(self) -> list[Any]:
         unsure = None if self.unsure is None else [UNSURE_EVENT.dump(one) for one in self.unsure]
-        return [self.n, self.row.dump(), unsure, self.blurred]
+        return [self.row.dump(), unsure, self.blurred]
 
 
 def pane_shape(makers: Makers) -> Shape:
     return Shape(
         "window.pane",
         1,
-        n=INT,
         row=RowKind(makers),
         unsure=optional(list_of(UNSURE_EVENT)),
         blurred=FLAG,
@@ -108,7 +91,7 @@ class Panes(Grid[Pane]):
         self.count = 0
 
     def fresh(self, key: str) -> Pane:
-        return Pane(AggregateRow())
+        return Pane(AggregateRow([]))
 
     def open(self, slice_ns: int, key: str) -> Pane:
         pane = Pane(self._makers.row())
@@ -166,19 +149,19 @@ class Panes(Grid[Pane]):
             pane = self.by_number[slice_ns].get(key)
             if pane is not None:
                 held.append((slice_ns, pane))
-                certain += pane.n
+                certain += pane.row.events
                 is_blurred = is_blurred or pane.blurred
                 has_unsure = has_unsure or pane.unsure is not None
         if not held:
             return None
         unsure = each_once(held) if has_unsure else []
-        if not certain and not self._measure.is_possible(unsure, start_ns, end_ns):
+        if not certain and not self._measure.is_possible(unsure, (start_ns, end_ns)):
             return None
         row = self._row_of(key, held, start_ns, end_ns)
         if is_blurred:
             return self._measure.blurred(row, self._own(held))
         if unsure:
-            return self._measure.span(row, unsure, start_ns, end_ns)
+            return self._measure.span(row, unsure, (start_ns, end_ns))
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
@@ -207,7 +190,7 @@ class Panes(Grid[Pane]):
             event
             for slice_ns, pane in held
             for event in pane.unsure or ()
-            if event.is_inside(slice_ns, self._slices.after(slice_ns))
+            if event.is_inside((slice_ns, self._slices.after(slice_ns)))
         ]
 
 
@@ -244,7 +227,8 @@ class Sums:
             sums = grown
 
     def window(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> AggregateRow:
-        """`slices` of [start, end), neither of which falls from one question to the next."""
+        """Return what the key has in the slices of [start, end), neither of which falls from one
+        question to the next. The caller leaves it as it is."""
         self.start_ns = start_ns
         for slice_ns, row in slices:
             if slice_ns >= self.end_ns:
@@ -256,8 +240,9 @@ class Sums:
         while self.front and self.front[-1][0] < start_ns:
             self.front.pop()
         if not self.front:
-            return (self.back or slices[0][1]).copy()
+            return self.back or slices[0][1]
+        if self.back is None:
+            return self.front[-1][1]
         together = self.front[-1][1].copy()
-        if self.back is not None:
-            together.merge(self.back)
+        together.merge(self.back)
         return together

@@ -20,7 +20,6 @@ from topology.model.result import (
 from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
-from topology.window.row import AggregateRow
 from topology.window.settings import WindowSettings, fingerprint
 from topology.window.unsure.measure import Measured
 
@@ -81,21 +80,20 @@ class WindowEmitter(ResultEmitter):
     def emit_plain(
         self,
         keys: Sequence[str],
-        rows: Sequence[AggregateRow],
+        values_of: Sequence[list[Any]],
         start_ns: int,
         end_ns: int,
         *,
         is_final: bool,
     ) -> bool:
-        """As `emit`, of windows that were not emitted before and are sure (`is_sure` of the row),
-        closed and known by their start. True if they are confirmed."""
+        """As `emit`, of windows that were not emitted before and are sure, closed and known by
+        their start. True if they are confirmed."""
         is_sure = not self._frontier.is_incomplete(end_ns)
         confidence = CONFIRMED if is_sure else UNCERTAIN
         if end_ns > self._frontier.proven_ns:
             confidence = UNPROVEN
         number = framed(str(start_ns).encode())
-        for key, row in zip(keys, rows, strict=True):
-            said = row.values()
+        for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
             result = WindowResult(
                 self.now_ns,
@@ -115,7 +113,7 @@ class WindowEmitter(ResultEmitter):
                 values,
             )
             self.results.append(result)
-        self.emitted += len(rows)
+        self.emitted += len(keys)
         return is_sure
 
     def retract(

@@ -37,7 +37,7 @@ def test_of_panes() -> None:
     event.ref_time_ns, event.error_ns = 5, 3
     shape = pane_shape(makers)
     assert pane.dump() == shape.row(pane)
-    pane.add(event, (1,))
-    pane.add_unsure(event, (1,), (0, 9), 1)
+    pane.row.add((), event)
+    pane.add_unsure(event, (), (0, 9), 1)
     assert pane.dump() == shape.row(pane)
     assert pane.unsure
