@@ -28,9 +28,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from topology.answer.frontier import Frontier
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.join.entry import JoinEntry, JoinReading
-from topology.join.frontiers import FRONTIERS, Frontiers, target_of
+from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
 from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
@@ -43,9 +43,7 @@ from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.payload import read_payload
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-from topology.query.fields import Decode
 from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
@@ -94,7 +92,6 @@ class Join(KeepingQuery):
         self,
         query: JoinSettings,
         *,
-        decode: Decode = read_payload,
         ordered: bool = True,
         announced: bool = True,
     ) -> None:
@@ -113,9 +110,8 @@ class Join(KeepingQuery):
         }
         self.beginnings.extend(self._beginnings.values())
         self._is_beginning = False
-        target = target_of(query)
-        self._frontiers = Frontiers(query, target, self._beginnings, ordered=ordered)
-        self._reading = JoinReading(query, decode)
+        self._frontiers = frontiers_of(query, self._beginnings, ordered=ordered)
+        self._reading = JoinReading(query)
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
         self._is_outer = query.is_outer
@@ -192,8 +188,8 @@ class Join(KeepingQuery):
         elif sides:
             entries = self._reading.entries(event, sides)
         shown = 0
-        released_ns = self._frontiers.released_ns
         for entry in entries:
+            released_ns = self._frontiers.released_ns if entry.error_ns else NOT_YET
             if entry.ref_ns - entry.error_ns < released_ns:
                 entry.came_ns = released_ns
                 self.marks.came_wide(event, released_ns)
@@ -256,7 +252,6 @@ class Join(KeepingQuery):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        target = self._frontiers.target
         return {
             "retained": self._index.count,
             "expired": self._expired,
@@ -266,7 +261,7 @@ class Join(KeepingQuery):
             "duplicates": self._copies,
             "overflows": self._emitter.overflows,
             **self._emitter.figures(),
-            **({} if target is None else target.figures()),
+            **self._frontiers.figures(),
         }
 
     def explain(self) -> dict[str, Any]:
