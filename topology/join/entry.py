@@ -35,6 +35,11 @@ class JoinEntry:
     is_kept: bool = False
 
     @property
+    def coordinates(self) -> tuple[str, int, int]:
+        event = self.event
+        return event.source, event.epoch, event.seq
+
+    @property
     def place(self) -> Place:
         event = self.event
         return self.ref_ns, event.source, event.epoch, event.seq
@@ -42,8 +47,7 @@ class JoinEntry:
     @property
     def age(self) -> tuple[int, int, str, int, int]:
         """Smaller is older; no two of a query are alike."""
-        event = self.event
-        return self.ref_ns, self.side, event.source, event.epoch, event.seq
+        return self.ref_ns, self.side, *self.coordinates
 
     @property
     def name(self) -> str:

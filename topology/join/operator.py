@@ -34,7 +34,7 @@ from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
 from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
-from topology.join.relation import relation_of
+from topology.join.relation import end_in, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
@@ -109,7 +109,6 @@ class Join(KeepingQuery):
             for stream in query.streams
         }
         self.beginnings.extend(self._beginnings.values())
-        self._is_beginning = False
         self._frontiers = frontiers_of(query, self._beginnings, ordered=ordered)
         self._reading = JoinReading(query)
         self._emitter = RowEmitter(query, self._relation)
@@ -126,7 +125,7 @@ class Join(KeepingQuery):
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
             self._frontiers.is_waiting
-            or self._is_beginning
+            or any(each.is_unknown for each in self.beginnings)
             or (self._is_outer and self._owners.is_due(self._frontiers.after(watermarks)))
         )
 
@@ -144,20 +143,14 @@ class Join(KeepingQuery):
         frontier = self._frontiers.of(event.stream)
         if frontier is None:
             return
-        if self._is_beginning:
-            self._begin_with(event)
+        beginning = self._beginnings[event.stream]
+        if beginning.is_unknown:
+            beginning.hear(event)
         if event.kind == DATA:
             self._add(event, frontier)
         elif not self._frontiers.heed(event, frontier):
             return
         self._instant_open = True
-
-    def _begin_with(self, event: Event) -> None:
-        """Learn since when the join counts on the stream of the event."""
-        beginning = self._beginnings[event.stream]
-        if beginning.is_unknown:
-            beginning.hear(event)
-        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
     def _decide(self, step: Step) -> None:
         self._frontiers.settle(self._now_ns)
@@ -283,7 +276,7 @@ class Join(KeepingQuery):
             entry.event.offset
             for entry in self._fresh
             if entry.is_kept
-            and self._relation.first_end(entry) <= self._frontiers.goal_ns(entry.side)
+            and end_in(self._relation, 0, entry) <= self._frontiers.goal_ns(entry.side)
         }
 
     @_late.setter
@@ -303,7 +296,6 @@ class Join(KeepingQuery):
             begin_amid(self.beginnings)
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
-        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
     def _put_back(self, held: Iterable[Event]) -> None:
         for event in held:
