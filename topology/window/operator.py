@@ -227,14 +227,7 @@ class Windows(QueryOperator):
         room = spans.room(events[begun].ref_time_ns)
         if room is None:
             return 0
-        end = plain_until(
-            events,
-            begun,
-            room,
-            frontier.watermark_ns,
-            frontier.error_ns,
-            heeds_errors=self._heeds_errors,
-        )
+        end = plain_until(events, begun, room, frontier, heeds_errors=self._heeds_errors)
         if end == begun:
             return 0
         last = last_instant(events, begun, end)

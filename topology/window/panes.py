@@ -165,15 +165,10 @@ class Panes(Grid[Pane]):
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
+        """Return what the key has in [start, end), whose slices are held."""
         if not self._is_sliding:
             return held[0][1].row
         slices = [(slice_ns, pane.row) for slice_ns, pane in held]
-        return self._added_up(key, slices, start_ns, end_ns)
-
-    def _added_up(
-        self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int
-    ) -> AggregateRow:
-        """What the key has in the slices, which are those of [start, end), rising."""
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
             together = slices[0][1].copy()
