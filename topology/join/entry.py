@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from topology.answer.frontier import NOT_YET
 from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.one_clock import Distance, Play, distance, has_one_clock
-from topology.model.payload import UNREADABLE
-from topology.query.fields import Decode, KeyTexts, at
+from topology.model.payload import UNREADABLE, read_payload
+from topology.query.fields import KeyTexts, at
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""
 
 
+@dataclass(slots=True, eq=False)
 class JoinEntry:
     """The true time lies in [ref - error, ref + error]. `values` are those that rows show of it.
     It is kept until `until_ns` (`retention`). `came_ns`: see `marks`. `is_fresh`: the instant in
     which it came is not over. `is_kept`: it is in the index."""
 
-    __slots__ = (
-        "came_ns",
-        "error_ns",
-        "event",
-        "is_fresh",
-        "is_kept",
-        "key",
-        "ref_ns",
-        "side",
-        "until_ns",
-        "values",
-    )
+    event: Event
+    side: int
+    key: str
+    ref_ns: int
+    error_ns: int
+    values: tuple[Any, ...]
+    until_ns: int = 0
+    came_ns: int = NOT_YET
+    is_fresh: bool = False
+    is_kept: bool = False
 
-    def __init__(
-        self, event: Event, side: int, key: str, error_ns: int, values: tuple[Any, ...]
-    ) -> None:
-        self.event = event
-        self.side = side
-        self.key = key
-        self.ref_ns = event.ref_time_ns
-        self.error_ns = error_ns
-        self.values = values
-        self.until_ns = 0
-        self.came_ns = NOT_YET
-        self.is_fresh = False
-        self.is_kept = False
+    @property
+    def coordinates(self) -> tuple[str, int, int]:
+        event = self.event
+        return event.source, event.epoch, event.seq
 
     @property
     def place(self) -> Place:
@@ -56,8 +47,7 @@ class JoinEntry:
     @property
     def age(self) -> tuple[int, int, str, int, int]:
         """Smaller is older; no two of a query are alike."""
-        event = self.event
-        return self.ref_ns, self.side, event.source, event.epoch, event.seq
+        return self.ref_ns, self.side, *self.coordinates
 
     @property
     def name(self) -> str:
@@ -79,32 +69,31 @@ class JoinReading:
     that cannot be read has no fields and is counted in `unreadable`; an event without a key is left
     out and counted in `unkeyed`."""
 
-    def __init__(self, query: JoinSettings, decode: Decode) -> None:
-        self._types = query.types
+    def __init__(self, query: JoinSettings) -> None:
+        self._sides = [*enumerate(zip(query.streams, query.types, strict=True))]
         self._keys = query.key_paths
         self._heeds_errors = query.heeds_errors
-        self._decode = decode
         self._texts = KeyTexts()
         self._paths = [
             [path for _, number, path in query.fields if number == side]
             for side in range(len(query.streams))
         ]
-        self._by_stream: dict[str, list[int]] = {}
-        for number, stream in enumerate(query.streams):
-            self._by_stream.setdefault(stream, []).append(number)
         self.unreadable = 0
         self.unkeyed = 0
 
     def sides(self, event: Event) -> list[int]:
-        """The sides that the event belongs to."""
-        numbers = self._by_stream.get(event.stream, [])
-        return [each for each in numbers if self._types[each] in ("", event.type)]
+        """Return the sides that the event belongs to."""
+        return [
+            number
+            for number, (stream, type_) in self._sides
+            if stream == event.stream and type_ in ("", event.type)
+        ]
 
     def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
         """None for a side on which it has no key."""
         payload: Any = None
         if any(self._paths[side] or self._keys[side] is not None for side in sides):
-            payload = self._decode(event.value)
+            payload = read_payload(event.value)
             if payload is UNREADABLE:
                 payload = None
                 self.unreadable += 1
@@ -115,7 +104,7 @@ class JoinReading:
             if key is None:
                 continue
             values = tuple([at(payload, path) for path in self._paths[side]])
-            found.append(JoinEntry(event, side, key, error_ns, values))
+            found.append(JoinEntry(event, side, key, event.ref_time_ns, error_ns, values))
         if not found:
             self.unkeyed += 1
         return found

@@ -16,15 +16,16 @@ wait for a source of another; in turn nothing is to be divided among streams tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import FOR_EVER, FRONTIER, NOT_YET, Frontier
+from topology.answer.frontier import FRONTIER, Frontier
+from topology.answer.progress import Progress, frontier_of
 from topology.answer.quality_target import PERHAPS_TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
-from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
-from topology.model.kept import Kept, Parts, Shape
+from topology.model.event import Event
+from topology.model.kept import Parts, Shape
 from topology.model.operator import NEVER
 from topology.query.beginning import ALWAYS, QueryBeginning
 
@@ -65,137 +66,54 @@ class SharedTarget(QualityTarget):
             self.policy.observe(self._heard, event.at_ns)
 
 
-class Frontiers(Kept):
-    """`target`: None without quality. `beginnings` by stream."""
-
-    SHAPE = FRONTIERS
+class Frontiers(Progress):
+    """The frontiers of a join, one for each stream. `beginnings` by stream."""
 
     def __init__(
         self,
-        query: JoinSettings,
+        streams: Sequence[str],
+        of_stream: Mapping[str, Frontier],
         target: SharedTarget | None,
         beginnings: Mapping[str, QueryBeginning],
         *,
         ordered: bool,
     ) -> None:
-        self._query = query
-        self._ordered = ordered
-        self._streams = query.streams
-        self._of_stream = {
-            stream: Frontier(
-                query.changes_for_ns,
-                query.new_source_allowance_ns,
-                heeds_errors=query.heeds_errors,
-                answer=query.answer,
-                target=target,
-                ordered=ordered,
-            )
-            for stream in self._streams
-        }
+        super().__init__([*of_stream.values()], target, ordered=ordered)
+        self._streams = streams
+        self._of_stream = of_stream
         self._beginnings = beginnings
-        self._look_at_all()
-        self._goal_ns = [NOT_YET, NOT_YET]
-        self._final_ns = [NOT_YET, NOT_YET]
-        self._proven_ns = [FOR_EVER, FOR_EVER]
-        self.released_ns = NOT_YET
-        self.target = target
-
-    def _look_at_all(self) -> None:
-        self._all = list(self._of_stream.values())
-        others = [self._of_stream[stream] for stream in dict.fromkeys(self._streams[1:])]
-        self._waits = others, [self._of_stream[self._streams[0]]]
+        others = [of_stream[stream] for stream in dict.fromkeys(streams[1:])]
+        self._waits = others, [of_stream[streams[0]]]
         """Frontiers that the first side's rows wait for, and those of any other."""
 
     def of(self, stream: str) -> Frontier | None:
         return self._of_stream.get(stream)
 
-    def hear(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
-        """A data event of the frontier's stream; the query takes it, or leaves it out."""
-        if self._ordered and not event.late:
-            frontier.hear(event)
-        if self.target is None:
-            return
-        if is_taken:
-            self.target.hear(event, speaks=not event.late)
-        elif not event.late:
-            self.target.hear_of(event)
-
-    def heed(self, event: Event, frontier: Frontier) -> bool:
-        """A control event; False if nothing follows from it."""
-        if event.kind == WATERMARK:
-            frontier.announce(event)
-            return True
-        if event.kind == PASSED:
-            frontier.hear(event)
-            return True
-        if self.target is None or event.kind not in (HEARTBEAT, BYE):
-            return False
-        self.target.hear_of(event)
-        return True
-
-    @property
-    def is_waiting(self) -> bool:
-        """The target has something to close."""
-        return self.target is not None and self.target.is_waiting
-
-    def after(self, watermarks: Iterable[Event]) -> Frontiers:
-        """As they would stand if these came; without the target."""
-        other = Frontiers(self._query, None, self._beginnings, ordered=self._ordered)
-        other._of_stream = {
+    def after(self, watermarks: Sequence[Event]) -> Frontiers:
+        """Return them as they would stand if these came; without the target."""
+        of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
         }
-        other._look_at_all()
-        other._sum_up()
-        return other
-
-    def settle(self, now_ns: int) -> None:
-        target = self.target
-        if target is not None:
-            passed_ns = min(frontier.passed_ns for frontier in self._all)
-            target.settle(now_ns, passed_ns if self._ordered else NOT_YET)
-        for frontier in self._all:
-            frontier.settle()
-        self._sum_up()
+        return Frontiers(self._streams, of_stream, None, self._beginnings, ordered=self._ordered)
 
     def make_room(self) -> None:
-        """That for newcomers is given up."""
+        """Give up the room for newcomers."""
         for frontier in self._all:
             frontier.crowd()
-        self._sum_up()
-
-    def due_ns(self) -> int:
-        """When to settle though nothing arrives."""
-        return NEVER if self.target is None else self.target.due_ns()
-
-    def seal(self) -> None:
-        """See `Frontier`."""
-        for frontier in self._all:
-            frontier.seal()
-        for at, waits in enumerate(self._waits):
-            self._proven_ns[at] = min([frontier.proven_ns for frontier in waits])
-
-    def end(self, now_ns: int) -> None:
-        if self.target is not None:
-            self.target.end(now_ns)
-        for frontier in self._all:
-            frontier.end()
-        self._sum_up()
-
-    def _sum_up(self) -> None:
-        for at, waits in enumerate(self._waits):
-            self._goal_ns[at] = min([frontier.goal_ns for frontier in waits])
-            self._final_ns[at] = min([frontier.final_ns for frontier in waits])
-        self.released_ns = min([frontier.final_ns for frontier in self._all])
 
     def goal_ns(self, side: int) -> int:
-        return self._goal_ns[side > 0]
+        return min([frontier.goal_ns for frontier in self._waits[side > 0]])
 
     def final_ns(self, side: int) -> int:
-        return self._final_ns[side > 0]
+        return min([frontier.final_ns for frontier in self._waits[side > 0]])
 
     def proven_ns(self, side: int) -> int:
-        return self._proven_ns[side > 0]
+        return min([frontier.proven_ns for frontier in self._waits[side > 0]])
+
+    @property
+    def released_ns(self) -> int:
+        return min([frontier.final_ns for frontier in self._all])
 
     def since_ns(self, side: int) -> int:
         streams = self._streams[1:] if side == 0 else self._streams[:1]
@@ -203,36 +121,43 @@ class Frontiers(Kept):
 
     @property
     def are_whole(self) -> bool:
-        """The join was there from the first event on."""
+        """Whether the join was there from the first event on."""
         return self._beginnings[self._streams[0]].since_ns == ALWAYS
 
     def came_before(self, event: Event) -> bool:
-        """Whether a late event is of the time before the join began: it may be one that would have
-        been final by then."""
+        """Return whether a late event is of the time before the join began: it may be one that
+        would have been final by then."""
         since_ns = self._beginnings[event.stream].since_ns
         return event.ref_time_ns + event.error_ns < since_ns
 
     def is_sure(self, side: int, end_ns: int) -> bool:
-        """Nothing more comes for the side's rows that end there, and nothing is missing."""
+        """Return whether nothing more comes for the side's rows that end there, and nothing is
+        missing."""
         return all(
             frontier.goal_ns >= end_ns and not frontier.is_incomplete(end_ns)
             for frontier in self._waits[side > 0]
         )
 
     def explain(self) -> dict[str, Any]:
-        """By stream, None where nothing is known yet."""
-        known: dict[str, Any] = {
+        """Return what is known by stream, None where nothing is known yet."""
+        return {
             "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
             "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
+            **super().explain(),
         }
-        return known if self.target is None else {**known, "quality": self.target.explain()}
-
-    def settled(self) -> None:
-        self._sum_up()
 
 
 def _known(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
+
+
+def frontiers_of(
+    query: JoinSettings, beginnings: Mapping[str, QueryBeginning], *, ordered: bool
+) -> Frontiers:
+    """Return the frontiers of a fresh join."""
+    target = target_of(query)
+    of_stream = {stream: frontier_of(query, target, ordered=ordered) for stream in query.streams}
+    return Frontiers(query.streams, of_stream, target, beginnings, ordered=ordered)
 
 
 def target_of(query: JoinSettings) -> SharedTarget | None:

@@ -28,13 +28,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from topology.answer.frontier import Frontier
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.join.entry import JoinEntry, JoinReading
-from topology.join.frontiers import FRONTIERS, Frontiers, target_of
+from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
 from topology.join.marks import Marks
 from topology.join.outer import Owners, name_of
-from topology.join.relation import relation_of
+from topology.join.relation import end_in, relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
@@ -43,9 +43,7 @@ from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
-from topology.model.payload import read_payload
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-from topology.query.fields import Decode
 from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
@@ -94,7 +92,6 @@ class Join(KeepingQuery):
         self,
         query: JoinSettings,
         *,
-        decode: Decode = read_payload,
         ordered: bool = True,
         announced: bool = True,
     ) -> None:
@@ -112,10 +109,8 @@ class Join(KeepingQuery):
             for stream in query.streams
         }
         self.beginnings.extend(self._beginnings.values())
-        self._is_beginning = False
-        target = target_of(query)
-        self._frontiers = Frontiers(query, target, self._beginnings, ordered=ordered)
-        self._reading = JoinReading(query, decode)
+        self._frontiers = frontiers_of(query, self._beginnings, ordered=ordered)
+        self._reading = JoinReading(query)
         self._emitter = RowEmitter(query, self._relation)
         self._owners = Owners(query, self._relation, self._rows, self._frontiers, self._emitter)
         self._is_outer = query.is_outer
@@ -130,7 +125,7 @@ class Join(KeepingQuery):
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
             self._frontiers.is_waiting
-            or self._is_beginning
+            or any(each.is_unknown for each in self.beginnings)
             or (self._is_outer and self._owners.is_due(self._frontiers.after(watermarks)))
         )
 
@@ -148,20 +143,14 @@ class Join(KeepingQuery):
         frontier = self._frontiers.of(event.stream)
         if frontier is None:
             return
-        if self._is_beginning:
-            self._begin_with(event)
+        beginning = self._beginnings[event.stream]
+        if beginning.is_unknown:
+            beginning.hear(event)
         if event.kind == DATA:
             self._add(event, frontier)
         elif not self._frontiers.heed(event, frontier):
             return
         self._instant_open = True
-
-    def _begin_with(self, event: Event) -> None:
-        """Learn since when the join counts on the stream of the event."""
-        beginning = self._beginnings[event.stream]
-        if beginning.is_unknown:
-            beginning.hear(event)
-        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
     def _decide(self, step: Step) -> None:
         self._frontiers.settle(self._now_ns)
@@ -192,8 +181,8 @@ class Join(KeepingQuery):
         elif sides:
             entries = self._reading.entries(event, sides)
         shown = 0
-        released_ns = self._frontiers.released_ns
         for entry in entries:
+            released_ns = self._frontiers.released_ns if entry.error_ns else NOT_YET
             if entry.ref_ns - entry.error_ns < released_ns:
                 entry.came_ns = released_ns
                 self.marks.came_wide(event, released_ns)
@@ -256,7 +245,6 @@ class Join(KeepingQuery):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        target = self._frontiers.target
         return {
             "retained": self._index.count,
             "expired": self._expired,
@@ -266,7 +254,7 @@ class Join(KeepingQuery):
             "duplicates": self._copies,
             "overflows": self._emitter.overflows,
             **self._emitter.figures(),
-            **({} if target is None else target.figures()),
+            **self._frontiers.figures(),
         }
 
     def explain(self) -> dict[str, Any]:
@@ -282,7 +270,7 @@ class Join(KeepingQuery):
             entry.event.offset
             for entry in self._fresh
             if entry.is_kept
-            and self._relation.first_end(entry) <= self._frontiers.goal_ns(entry.side)
+            and end_in(self._relation, 0, entry) <= self._frontiers.goal_ns(entry.side)
         }
 
     @_late.setter
@@ -302,7 +290,6 @@ class Join(KeepingQuery):
             begin_amid(self.beginnings)
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
-        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
     def _put_back(self, held: Iterable[Event]) -> None:
         for event in held:

@@ -17,8 +17,7 @@ reckoned from: the first side's, or, where partners on the first side are looked
 * `is_certain`: the owner itself is in the cell in every world;
 * `odds`: that the members belong together, the owner first; 0.0 only if they cannot;
 * `odds_of_bond`: that `other` belongs to `owner`, where that is in the cell;
-* `end`: at that instant or later no partner comes; `first_end`, `last_end`: in the first and in the
-  last of the event's cells;
+* `end`: at that instant or later no partner comes;
 * `span`: start and end, as a row shows them.
 
 `topology.model.one_clock` finds how far two events are apart: the error of a clock is one
@@ -107,12 +106,6 @@ class ByInterval:
 
     def end(self, cell: int, owner: JoinEntry) -> int:
         return owner.ref_ns + owner.error_ns + self._bounds(owner)[1] + 1
-
-    def first_end(self, entry: JoinEntry) -> int:
-        return self.end(NO_CELL, entry)
-
-    def last_end(self, entry: JoinEntry) -> int:
-        return self.end(NO_CELL, entry)
 
     def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         times = [member.ref_ns for member in members]
@@ -212,12 +205,6 @@ class ByWindow:
     def end(self, cell: int, owner: JoinEntry) -> int:
         return cell + self._size_ns
 
-    def first_end(self, entry: JoinEntry) -> int:
-        return self.cells(entry, POSSIBLE)[0] + self._size_ns
-
-    def last_end(self, entry: JoinEntry) -> int:
-        return self.cells(entry, POSSIBLE)[-1] + self._size_ns
-
     def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         return cell, cell + self._size_ns
 
@@ -236,6 +223,9 @@ def _free(limit: int) -> int:
 
 
 def relation_of(query: JoinSettings) -> Relation:
-    if query.condition.kind == INTERVAL:
-        return ByInterval(query)
-    return ByWindow(query)
+    return ByInterval(query) if query.condition.kind == INTERVAL else ByWindow(query)
+
+
+def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:
+    """Return the end of the event in that of its cells: 0 is the first, -1 the last."""
+    return relation.end(relation.cells(entry, POSSIBLE)[number], entry)

@@ -10,10 +10,8 @@ from topology.join.relation import Relation
 from topology.join.rows import JoinRow
 from topology.join.settings import INTERVAL, JoinSettings, fingerprint
 from topology.model.result import (
-    CONFIRMED,
     EMIT,
     UNCERTAIN,
-    UNPROVEN,
     JoinResult,
     Member,
     Overflow,
@@ -21,7 +19,7 @@ from topology.model.result import (
     result_id,
 )
 from topology.query.numbers import scalar_of
-from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
+from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 
 NO_EVENT = b"-"
 
@@ -63,7 +61,7 @@ class RowEmitter(ResultEmitter):
 
     def emit(self, row: JoinRow, id_: str) -> None:
         """A row without a null, which is final."""
-        confidence = CONFIRMED if row.is_certain else UNCERTAIN
+        confidence = confidence_of(is_sure=row.is_certain, is_proven=True)
         self._emit(row, id_, EMIT, 0, confidence, is_final=True)
 
     def show(
@@ -76,7 +74,7 @@ class RowEmitter(ResultEmitter):
         current.content = content
         op = current.show(content, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
-            confidence = UNPROVEN if not is_proven else CONFIRMED if is_sure else UNCERTAIN
+            confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
             self._emit(row, id_, op, current.revision, confidence, is_final=is_final)
 
     def retract(self, current: Current, id_: str) -> None:
@@ -87,9 +85,7 @@ class RowEmitter(ResultEmitter):
 
     def overflow(self, entry: JoinEntry, shown: int) -> None:
         self.overflows += 1
-        event = entry.event
-        alias = self._aliases[entry.side]
-        member = Member(alias, event.source, event.epoch, event.seq, event.ref_time_ns)
+        member = Member(self._aliases[entry.side], *entry.coordinates, entry.ref_ns)
         self.results.append(Overflow(self.now_ns, self._stream, self._query, member, shown, "join"))
 
     def _emit(
@@ -127,10 +123,7 @@ class RowEmitter(ResultEmitter):
         return values
 
     def _partners(self, present: Sequence[JoinEntry]) -> list[Partner]:
-        partners = []
-        for member in present:
-            event, alias = member.event, self._aliases[member.side]
-            partners.append(
-                Partner(alias, event.stream, event.source, event.epoch, event.seq, member.ref_ns)
-            )
-        return partners
+        return [
+            Partner(self._aliases[each.side], each.event.stream, *each.coordinates, each.ref_ns)
+            for each in present
+        ]

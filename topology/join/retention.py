@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 
 from topology.join.entry import JoinEntry
 from topology.join.index import JoinIndex
-from topology.join.relation import Relation
+from topology.join.relation import Relation, end_in
 from topology.join.rows import Owner, Rows
 from topology.join.settings import FULL, INTERVAL, JoinSettings
 from topology.model.timers import SPARE, Timers
@@ -53,13 +53,14 @@ class Retention:
 
     def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
         """Find out how long it is kept, and keep others longer because of it."""
-        last_end = self._relation.last_end
-        entry.until_ns = max(entry.until_ns, last_end(entry))
+        entry.until_ns = max(entry.until_ns, end_in(self._relation, -1, entry))
         if not self._outlasts:
             return
         for cell, other in bonded:
             for owner, partner in ((entry, other), (other, entry)):
-                if (owner.side == 0 or self._is_full) and last_end(partner) > owner.came_ns:
+                if owner.side and not self._is_full:
+                    continue
+                if self._relation.end(cell, partner) > owner.came_ns:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
     def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:

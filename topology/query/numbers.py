@@ -91,9 +91,9 @@ def scalar_of(text: str) -> Any:
     return json_number(int(rest, 16)) if kind == "i" else kind == "t"
 
 
-def json_number(value: int) -> Any:
-    """An integer as JSON can carry it: beyond 64 bit as the nearest float."""
-    return value if -_FITS <= value < _FITS else quotient(value, 1)
+def json_number(value: Any) -> Any:
+    """Return a scalar as JSON can carry it: an integer beyond 64 bit as the nearest float."""
+    return value if type(value) is not int or -_FITS <= value < _FITS else quotient(value, 1)
 
 
 def quotient(total: int, divisor: int) -> float | None:

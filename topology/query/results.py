@@ -20,7 +20,15 @@ from typing import Final, Generic, TypeVar
 
 from topology.model.operator import Figures
 from topology.model.outcome import Step
-from topology.model.result import EMIT, RETRACT, UPDATE, Finding
+from topology.model.result import (
+    CONFIRMED,
+    EMIT,
+    RETRACT,
+    UNCERTAIN,
+    UNPROVEN,
+    UPDATE,
+    Finding,
+)
 
 NO_NEWS: Final = ""
 
@@ -66,23 +74,16 @@ class CurrentResult(Generic[C]):
 
 
 class ResultEmitter:
-    """`results` waits for whoever takes it. `now_ns`: the instant in which is emitted. The counts
-    only grow."""
+    """Gathers the `results` of a query. `now_ns`: the instant in which is emitted. The `counts` by
+    operation only grow."""
 
     def __init__(self) -> None:
         self.results: list[Finding] = []
         self.now_ns = 0
-        self.emitted = 0
-        self.updated = 0
-        self.retracted = 0
+        self.counts = {EMIT: 0, UPDATE: 0, RETRACT: 0}
 
     def count(self, op: str) -> None:
-        if op == EMIT:
-            self.emitted += 1
-        elif op == UPDATE:
-            self.updated += 1
-        else:
-            self.retracted += 1
+        self.counts[op] += 1
 
     def finish(self, step: Step) -> None:
         """The step takes what was emitted."""
@@ -90,4 +91,12 @@ class ResultEmitter:
         self.results.clear()
 
     def figures(self) -> Figures:
-        return {"emitted": self.emitted, "updated": self.updated, "retracted": self.retracted}
+        counts = self.counts
+        return {"emitted": counts[EMIT], "updated": counts[UPDATE], "retracted": counts[RETRACT]}
+
+
+def confidence_of(*, is_sure: bool, is_proven: bool) -> str:
+    """Return the confidence of a result; `is_proven`: not by the end of the input alone."""
+    if not is_proven:
+        return UNPROVEN
+    return CONFIRMED if is_sure else UNCERTAIN

@@ -1,63 +1,82 @@
-"""Rows of cells, one cell for each aggregate; and who makes the rows of a query."""
+"""The row of one window: what the aggregates of a query have come to over some events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from topology.answer.settings import Path
 from topology.model.kept import ValueKind, Written, row_of
 from topology.model.operator import Plain
-from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.cell import AggregateCell, Placed
+from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, MakeCell, Usable
+from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
 from topology.window.aggregates.custom import Custom, Function
-from topology.window.reading import Values
-from topology.window.row import AggregateRow
+from topology.window.aggregates.sketch import Quantile
+from topology.window.aggregates.tally import Tally
 from topology.window.settings import Aggregate
-from topology.window.tally import TallyPlan, is_tallied
+
+Values = tuple[Any, ...]
+"""What an event adds to each cell of a row; None: it is left out there."""
+
+THE_ROW: Final = -1
+"""In place of a cell's number: the function is made of the row."""
 
 
-class Cells(AggregateRow):
-    """For any aggregates."""
+class AggregateRow:
+    """`events` and what they have added to the `cells`. The order in which events are added and
+    rows are merged changes nothing."""
 
-    __slots__ = ("_cells",)
+    __slots__ = ("cells", "events")
 
-    def __init__(self, cells: list[Any]) -> None:
-        self._cells = cells
+    def __init__(self, cells: list[AggregateCell], events: int = 0) -> None:
+        self.cells = cells
+        self.events = events
 
     def add(self, values: Values, event: Placed) -> None:
-        for cell, value in zip(self._cells, values, strict=True):
+        self.events += 1
+        for cell, value in zip(self.cells, values, strict=True):
             if value is not None:
                 cell.add(value, event)
 
+    def take(self, events: int, columns: list[list[Any]]) -> None:
+        """Add so many events, and the values for each cell; of tallies alone."""
+        self.events += events
+        for i, values in enumerate(columns):
+            if values:
+                self.cells[i].take(values)
+
     def merge(self, other: AggregateRow) -> None:
-        assert isinstance(other, Cells)
-        for cell, another in zip(self._cells, other._cells, strict=True):
-            cell.merge(another)
+        """Add what a row of the same query has, which stays as it is."""
+        self.events += other.events
+        for i, cell in enumerate(other.cells):
+            self.cells[i].merge(cell)
 
     def copy(self) -> AggregateRow:
-        return Cells(self.cells())
-
-    def values(self) -> list[Any]:
-        return [cell.value() for cell in self._cells]
-
-    def is_sure(self) -> bool:
-        return all(cell.is_sure() for cell in self._cells)
-
-    def cells(self) -> list[Any]:
-        return [cell.copy() for cell in self._cells]
+        return AggregateRow([cell.copy() for cell in self.cells], self.events)
 
     def dump(self) -> list[Plain]:
-        return [cell.dump() for cell in self._cells]
+        return [self.events, *[cell.dump() for cell in self.cells]]
 
-    def load(self, states: Sequence[Plain]) -> None:
-        for cell, state in zip(self._cells, states, strict=True):
-            cell.load(state)
+
+class CellPlan(NamedTuple):
+    """One cell of each row: how it is made, and which values of which field are added to it."""
+
+    make: MakeCell
+    path: Path
+    usable: Usable
 
 
 class Makers:
-    """Makes empty rows. `failures[0]` counts what users' functions raised. `is_tallied`: its rows
-    are tallies; never so if not `plain`."""
+    """Makes the rows of a query, and the values of its aggregates.
+
+    Attributes:
+        failures: One number, how often users' functions have raised.
+        cells: What the cells of a row are, in their order; functions of one field may share one.
+        uses: How many aggregates are made of each.
+        parts: The function of each aggregate, and the number of its cell.
+        is_tallied: Whether all cells are tallies; never so if not `plain`.
+    """
 
     def __init__(
         self,
@@ -67,33 +86,65 @@ class Makers:
         plain: bool = True,
     ) -> None:
         self.failures = [0]
-        self._makers = [_maker(output, functions, self.failures) for output in outputs]
-        self.is_tallied = plain and is_tallied(outputs)
-        self._plan = TallyPlan(outputs if self.is_tallied else ())
+        self.cells: list[CellPlan] = []
+        self.uses: list[int] = []
+        self.parts: list[tuple[AggregateFunction, int]] = []
+        for output in outputs:
+            if output.function in functions:
+                own = functions[output.function]
+                make: MakeCell | None = partial(Custom, own, self.failures)
+                usable, function = _unfailing(own.usable), OF_CELL
+            else:
+                _, usable, make, function = BUILT_IN[output.function]
+            if make is None:
+                self.parts.append((function, THE_ROW))
+                continue
+            if make is Quantile:
+                make = partial(Quantile, output.quantile_ppm)
+            plan = CellPlan(make, output.path, usable)
+            if plan not in self.cells:
+                self.cells.append(plan)
+                self.uses.append(0)
+            place = self.cells.index(plan)
+            self.uses[place] += 1
+            self.parts.append((function, place))
+        self._makes = [plan.make for plan in self.cells]
+        self.is_tallied = plain and all(plan.make is Tally for plan in self.cells)
 
     def row(self) -> AggregateRow:
-        return self._plan.row() if self.is_tallied else Cells(self.cells())
-
-    def cells(self) -> list[Any]:
-        return [make() for make in self._makers]
-
-    def cells_of_one(self, values: Values, event: Placed) -> list[Any]:
-        """Cells that hold one event."""
-        cells = self.cells()
-        Cells(cells).add(values, event)
-        return cells
+        """Return an empty row."""
+        return AggregateRow([make() for make in self._makes])
 
     def row_of_one(self, values: Values, event: Placed) -> AggregateRow:
         row = self.row()
         row.add(values, event)
         return row
 
+    def values(self, row: AggregateRow) -> list[Any]:
+        """Return the value of each aggregate."""
+        cells = row.cells
+        return [
+            function.value(row if place == THE_ROW else cells[place])
+            for function, place in self.parts
+        ]
+
+    def is_sure(self, row: AggregateRow) -> bool:
+        """Return whether these values are those of every world, if it is sure what belongs."""
+        return self.is_tallied or all(
+            function.is_sure(cell_in(row, place)) for function, place in self.parts
+        )
+
+
+def cell_in(row: AggregateRow, place: int) -> Any:
+    """Return what a function is made of."""
+    return row if place == THE_ROW else row.cells[place]
+
 
 class RowKind(ValueKind):
     """The kind of rows that these makers make."""
 
     def __init__(self, makers: Makers) -> None:
-        super().__init__("aggregates", is_plain=False)
+        super().__init__("aggregate row", is_plain=False)
         self._makers = makers
 
     def dump(self, value: AggregateRow) -> Plain:
@@ -101,14 +152,19 @@ class RowKind(ValueKind):
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> AggregateRow:
         row = self._makers.row()
-        row.load(row_of(plain, self))
+        row.events, *states = row_of(plain, self, 1 + len(row.cells))
+        for cell, state in zip(row.cells, states, strict=True):
+            cell.load(state)
         return row
 
 
-def _maker(
-    output: Aggregate, functions: Mapping[str, Function], failures: list[int]
-) -> Callable[[], AggregateCell]:
-    if output.function in functions:
-        return partial(Custom, functions[output.function], failures)
-    make = BUILT_IN[output.function].make
-    return partial(make, output.quantile_ppm) if output.function == "quantile" else make
+def _unfailing(usable: Usable) -> Usable:
+    """Return what leaves out a value at which a user's code raises."""
+
+    def tried(value: Any) -> Any:
+        try:
+            return usable(value)
+        except Exception:  # noqa: BLE001
+            return None
+
+    return tried

@@ -4,59 +4,42 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
-from topology.window.cells import Makers, RowKind
+from topology.window.cells import AggregateRow, Makers, RowKind
 from topology.window.results import CURRENT, Current
-from topology.window.row import AggregateRow
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
 
 
+@dataclass(slots=True, eq=False)
 class Counted:
-    """`folded` events are final; those of the window that is not full yet are in `row`, its
-    `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
-    been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
-    the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
+    """The events of one key. `folded` of them are final; those of the window that is not full yet
+    are in `row`, its `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they
+    may have been at the earliest and latest, `before_ns` the latest of all windows before. `kept`
+    are the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
     All windows before `emitted` have been emitted; `current` are those results that are not final.
     `anew_from`: the first window to look at."""
 
-    __slots__ = (
-        "anew_from",
-        "before_ns",
-        "current",
-        "emitted",
-        "error_ns",
-        "first_ns",
-        "floor",
-        "folded",
-        "is_touched",
-        "kept",
-        "latest_ns",
-        "least_ns",
-        "row",
-        "size",
-    )
-
-    def __init__(self, size: int, row: AggregateRow) -> None:
-        self.size = size
-        self.folded = 0
-        self.row = row
-        self.first_ns = NOT_YET
-        self.least_ns = FOR_EVER
-        self.latest_ns = NOT_YET
-        self.before_ns = NOT_YET
-        self.kept: list[UnsureEvent] = []
-        self.floor: Place = (NOT_YET, "", 0, 0)
-        self.error_ns = 0
-        self.emitted = 0
-        self.current: dict[int, Current] = {}
-        self.anew_from = 0
-        self.is_touched = False
+    size: int
+    row: AggregateRow
+    folded: int = 0
+    first_ns: int = NOT_YET
+    least_ns: int = FOR_EVER
+    latest_ns: int = NOT_YET
+    before_ns: int = NOT_YET
+    kept: list[UnsureEvent] = field(default_factory=list)
+    floor: Place = (NOT_YET, "", 0, 0)
+    error_ns: int = 0
+    emitted: int = 0
+    current: dict[int, Current] = field(default_factory=dict)
+    anew_from: int = 0
+    is_touched: bool = False
 
     @property
     def full(self) -> int:

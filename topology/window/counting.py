@@ -31,10 +31,9 @@ from topology.model.event import Event
 from topology.model.kept import Table
 from topology.model.operator import Figures
 from topology.model.timers import Timers
-from topology.window.cells import Makers
+from topology.window.cells import Makers, Values
 from topology.window.counted import Counted, counted_shape, place
 from topology.window.kind import WindowKind
-from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowSettings
 from topology.window.unsure.event import unsure_of

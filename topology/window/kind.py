@@ -9,8 +9,7 @@ from topology.model.event import Event
 from topology.model.kept import Table
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
-from topology.window.cells import Makers
-from topology.window.reading import Values
+from topology.window.cells import Makers, Values
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowSettings
 

@@ -39,15 +39,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
+from topology.answer.frontier import FRONTIER
+from topology.answer.progress import Progress, frontier_of
 from topology.answer.quality_target import QualityTarget
-from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
+from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.payload import read_payload
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
-from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
@@ -141,7 +140,6 @@ class Windows(QueryOperator):
         stream: str,
         query: WindowSettings,
         *,
-        decode: Decode = read_payload,
         functions: Mapping[str, Function] | None = None,
         functions_digest: str = "",
         ordered: bool = True,
@@ -149,7 +147,6 @@ class Windows(QueryOperator):
         plain: bool = True,
     ) -> None:
         super().__init__(query.name, fingerprint(query) + functions_digest.encode())
-        known = functions or {}
         self._early_ns = query.emits_every_ns
         self.is_ordered = ordered
         self._beginning = QueryBeginning(
@@ -163,17 +160,11 @@ class Windows(QueryOperator):
         if self._target is not None:
             self._target.policy.keep_apart()
         self._stale: Changes = {}
-        self._frontier = Frontier(
-            query.changes_for_ns,
-            query.new_source_allowance_ns,
-            heeds_errors=query.heeds_errors,
-            answer=query.answer,
-            target=self._target,
-            ordered=ordered,
-        )
-        self._reading = WindowReading(query, decode, known)
+        self._frontier = frontier_of(query, self._target, ordered=ordered)
+        self._progress = Progress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
-        makers = self._makers = Makers([*query.outputs.values()], known, plain=plain)
+        makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
+        self._reading = WindowReading(query, makers)
         kind = KINDS[query.windows.kind]
         self._windows = kind(query, makers, self._frontier, self._emitter)
         self._kept = KeptState(QUERY, WINDOWS, self._windows.tables)
@@ -184,9 +175,11 @@ class Windows(QueryOperator):
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        if self._beginning.is_unknown or (self._target is not None and self._target.is_waiting):
-            return True
-        return self._windows.is_due(self._frontier.after(watermarks))
+        return (
+            self._beginning.is_unknown
+            or self._progress.is_waiting
+            or self._windows.is_due(self._frontier.after(watermarks))
+        )
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         if not self._has_plain_case or self._beginning.is_unknown:
@@ -207,13 +200,11 @@ class Windows(QueryOperator):
         return step
 
     def seal(self) -> None:
-        self._frontier.seal()
+        self._progress.seal()
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        if self._target is not None:
-            self._target.end(now_ns)
-        self._frontier.end()
+        self._progress.end(now_ns)
         self._emitter.now_ns = self._now_ns
         self._windows.settle()
         self._early_due_ns = NEVER
@@ -225,13 +216,7 @@ class Windows(QueryOperator):
             self._beginning.hear(event)
         if event.kind == DATA:
             self._add(event)
-        elif event.kind == WATERMARK:
-            self._frontier.announce(event)
-        elif event.kind == PASSED:
-            self._frontier.hear(event)
-        elif self._target is not None and event.kind in (HEARTBEAT, BYE):
-            self._target.hear_of(event)
-        else:
+        elif not self._progress.heed(event, self._frontier):
             return
         self._instant_open = True
 
@@ -242,14 +227,7 @@ class Windows(QueryOperator):
         room = spans.room(events[begun].ref_time_ns)
         if room is None:
             return 0
-        end = plain_until(
-            events,
-            begun,
-            room,
-            frontier.watermark_ns,
-            frontier.error_ns,
-            heeds_errors=self._heeds_errors,
-        )
+        end = plain_until(events, begun, room, frontier, heeds_errors=self._heeds_errors)
         if end == begun:
             return 0
         last = last_instant(events, begun, end)
@@ -277,15 +255,9 @@ class Windows(QueryOperator):
     def _add(self, event: Event) -> None:
         self._emitter.now_ns = self._now_ns
         read = self._reading.read(event.value)
-        target = self._target
         if read is not None:
             self._windows.add(event, read[0], read[1])
-            if target is not None:
-                target.hear(event, speaks=not event.late)
-        elif target is not None and not event.late:
-            target.hear_of(event)
-        if self.is_ordered and not event.late:
-            self._frontier.hear(event)
+        self._progress.hear(event, self._frontier, is_taken=read is not None)
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
@@ -302,15 +274,10 @@ class Windows(QueryOperator):
             self._settle(due_ns)
 
     def _next_due_ns(self) -> int:
-        if self._target is None:
-            return self._early_due_ns
-        return min(self._early_due_ns, self._target.due_ns())
+        return min(self._early_due_ns, self._progress.due_ns())
 
     def _settle(self, now_ns: int) -> None:
-        target, frontier = self._target, self._frontier
-        if target is not None:
-            target.settle(now_ns, frontier.passed_ns if self.is_ordered else NOT_YET)
-        frontier.settle()
+        self._progress.settle(now_ns)
         self._windows.settle()
 
     def _finish(self, step: Step) -> None:
@@ -328,12 +295,11 @@ class Windows(QueryOperator):
             "skipped": self._reading.skipped,
             "failed": self._makers.failures[0],
             **self._emitter.figures(),
-            **({} if self._target is None else self._target.figures()),
+            **self._progress.figures(),
         }
 
     def explain(self) -> dict[str, Any]:
-        kept = {} if self._target is None else {"quality": self._target.explain()}
-        return {**self.figures(), **kept}
+        return {**self.figures(), **self._progress.explain()}
 
     # -- state -------------------------------------------------------------------------------------
 

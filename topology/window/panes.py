@@ -16,60 +16,44 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, Grid, Kept, NumberAndKey, Shape, list_of, optional
-from topology.window.aggregates.cell import Placed
-from topology.window.cells import Makers, RowKind
-from topology.window.reading import Columns, Values
-from topology.window.row import AggregateRow
+from topology.model.kept import FLAG, Grid, Kept, NumberAndKey, Shape, list_of, optional
+from topology.window.cells import AggregateRow, Makers, RowKind, Values
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
-from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent, unsure_of
+from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
 
 
 class Pane(Kept):
-    """`row` holds what is certainly in the slice, `n` events, and `unsure` what may be: each
-    such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
-    were unsure the pane is `blurred`: those inside by reference time are in the row, the others
-    forgotten."""
+    """What a key has in a slice: `row` of what is certainly in it, and `unsure` of what may be.
 
-    __slots__ = ("blurred", "n", "row", "unsure")
+    Each unsure event is in the panes of all slices that it may be in. Once more than
+    `max_edge_events` were unsure the pane is `blurred`: those inside by reference time are in the
+    row, the others forgotten.
+    """
+
+    __slots__ = ("blurred", "row", "unsure")
 
     def __init__(self, row: AggregateRow) -> None:
         self.row = row
         self.unsure: list[UnsureEvent] | None = None
         self.blurred = False
-        self.n = 0
 
-    @property
-    def is_plain(self) -> bool:
-        """Nothing of it is unsure."""
-        return self.unsure is None and not self.blurred
-
-    def add(self, event: Placed, values: Values) -> None:
-        self.row.add(values, event)
-        self.n += 1
-
-    def take(self, columns: Columns) -> None:
-        """As `add`, of many; its row is a tally."""
-        self.row.take(columns.n, columns.values)
-        self.n += columns.n
-
-    def add_unsure(self, event: Event, values: Values, span_ns: tuple[int, int], most: int) -> None:
+    def add_unsure(self, event: Event, values: Values, span: Span, most: int) -> None:
         if self.blurred:
-            if span_ns[0] <= event.ref_time_ns < span_ns[1]:
-                self.add(event, values)
+            if span[0] <= event.ref_time_ns < span[1]:
+                self.row.add(values, event)
             return
         if self.unsure is None:
             self.unsure = []
         self.unsure.append(unsure_of(event, values))
         if len(self.unsure) > most:
-            self.blur(span_ns)
+            self.blur(span)
 
-    def blur(self, span_ns: tuple[int, int]) -> None:
+    def blur(self, span: Span) -> None:
         for event in self.unsure or ():
-            if event.is_inside(*span_ns):
-                self.add(event, event.values)
+            if event.is_inside(span):
+                self.row.add(event.values, event)
         self.unsure = None
         self.blurred = True
 
@@ -78,7 +62,6 @@ def pane_shape(makers: Makers) -> Shape:
     return Shape(
         "window.pane",
         1,
-        n=INT,
         row=RowKind(makers),
         unsure=optional(list_of(UNSURE_EVENT)),
         blurred=FLAG,
@@ -89,7 +72,7 @@ Held = list[tuple[int, Pane]]
 """What one key has in the slices of one window, rising."""
 
 
-NO_ROW: Final = AggregateRow()
+NO_ROW: Final = AggregateRow([])
 """What a pane begins with that is about to be read."""
 
 
@@ -166,31 +149,26 @@ class Panes(Grid[Pane]):
             pane = self.by_number[slice_ns].get(key)
             if pane is not None:
                 held.append((slice_ns, pane))
-                certain += pane.n
+                certain += pane.row.events
                 is_blurred = is_blurred or pane.blurred
                 has_unsure = has_unsure or pane.unsure is not None
         if not held:
             return None
         unsure = each_once(held) if has_unsure else []
-        if not certain and not self._measure.is_possible(unsure, start_ns, end_ns):
+        if not certain and not self._measure.is_possible(unsure, (start_ns, end_ns)):
             return None
         row = self._row_of(key, held, start_ns, end_ns)
         if is_blurred:
             return self._measure.blurred(row, self._own(held))
         if unsure:
-            return self._measure.span(row, unsure, start_ns, end_ns)
+            return self._measure.span(row, unsure, (start_ns, end_ns))
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
+        """Return what the key has in [start, end), whose slices are held."""
         if not self._is_sliding:
             return held[0][1].row
         slices = [(slice_ns, pane.row) for slice_ns, pane in held]
-        return self._added_up(key, slices, start_ns, end_ns)
-
-    def _added_up(
-        self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int
-    ) -> AggregateRow:
-        """What the key has in the slices, which are those of [start, end), rising."""
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
             together = slices[0][1].copy()
@@ -207,7 +185,7 @@ class Panes(Grid[Pane]):
             event
             for slice_ns, pane in held
             for event in pane.unsure or ()
-            if event.is_inside(slice_ns, self._slices.after(slice_ns))
+            if event.is_inside((slice_ns, self._slices.after(slice_ns)))
         ]
 
 
@@ -244,7 +222,8 @@ class Sums:
             sums = grown
 
     def window(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> AggregateRow:
-        """`slices` of [start, end), neither of which falls from one question to the next."""
+        """Return what the key has in the slices of [start, end), neither of which falls from one
+        question to the next. The caller leaves it as it is."""
         self.start_ns = start_ns
         for slice_ns, row in slices:
             if slice_ns >= self.end_ns:
@@ -256,8 +235,9 @@ class Sums:
         while self.front and self.front[-1][0] < start_ns:
             self.front.pop()
         if not self.front:
-            return (self.back or slices[0][1]).copy()
+            return self.back or slices[0][1]
+        if self.back is None:
+            return self.front[-1][1]
         together = self.front[-1][1].copy()
-        if self.back is not None:
-            together.merge(self.back)
+        together.merge(self.back)
         return together

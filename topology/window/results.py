@@ -8,19 +8,10 @@ from typing import Any, Final
 
 from topology.answer.frontier import Frontier
 from topology.model.kept import FLAG, INT, record
-from topology.model.result import (
-    CONFIRMED,
-    EMIT,
-    UNCERTAIN,
-    UNPROVEN,
-    ResultIds,
-    WindowResult,
-    framed,
-)
+from topology.model.result import EMIT, UNCERTAIN, ResultIds, WindowResult, framed
 from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
-from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
-from topology.window.row import AggregateRow
+from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 from topology.window.settings import WindowSettings, fingerprint
 from topology.window.unsure.measure import Measured
 
@@ -65,7 +56,6 @@ class WindowEmitter(ResultEmitter):
         """`number` identifies the window among those of its key; `before` is its current result,
         which is given back, or a new one. `is_proven`: not by the end of the input alone."""
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
-        confidence = UNPROVEN if not is_proven else CONFIRMED if is_sure else UNCERTAIN
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         current = CurrentResult(digest) if before is None else before
         op = current.show(digest, is_news=current.content != digest, is_final=is_final)
@@ -73,7 +63,7 @@ class WindowEmitter(ResultEmitter):
             return current
         result = self._result(key, number, span_ns, current.revision, op)
         result.final = is_final
-        result.confidence = confidence
+        result.confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
         result.values, result.expected = measured.values, measured.expected
         result.low, result.high = measured.low, measured.high
         return current
@@ -81,21 +71,19 @@ class WindowEmitter(ResultEmitter):
     def emit_plain(
         self,
         keys: Sequence[str],
-        rows: Sequence[AggregateRow],
+        values_of: Sequence[list[Any]],
         start_ns: int,
         end_ns: int,
         *,
         is_final: bool,
     ) -> bool:
-        """As `emit`, of windows that were not emitted before and are sure (`is_sure` of the row),
-        closed and known by their start. True if they are confirmed."""
+        """As `emit`, of windows that were not emitted before and are sure, closed and known by
+        their start. True if they are confirmed."""
         is_sure = not self._frontier.is_incomplete(end_ns)
-        confidence = CONFIRMED if is_sure else UNCERTAIN
-        if end_ns > self._frontier.proven_ns:
-            confidence = UNPROVEN
+        is_proven = end_ns <= self._frontier.proven_ns
+        confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
         number = framed(str(start_ns).encode())
-        for key, row in zip(keys, rows, strict=True):
-            said = row.values()
+        for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
             result = WindowResult(
                 self.now_ns,
@@ -115,7 +103,7 @@ class WindowEmitter(ResultEmitter):
                 values,
             )
             self.results.append(result)
-        self.emitted += len(rows)
+        self.counts[EMIT] += len(keys)
         return is_sure
 
     def retract(

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from topology.answer.frontier import Frontier
 from topology.answer.settings import THESIS3
 from topology.model.event import DATA, Event
 from topology.window.settings import SLIDING, TUMBLING, WindowSettings
@@ -48,16 +49,11 @@ def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
 
 
 def plain_until(
-    events: Sequence[Event],
-    begun: int,
-    room: Room,
-    watermark_ns: int,
-    error_ns: int,
-    *,
-    heeds_errors: bool,
+    events: Sequence[Event], begun: int, room: Room, frontier: Frontier, *, heeds_errors: bool
 ) -> int:
-    """How far the run that begins there goes."""
+    """Return how far the run that begins there goes."""
     start_ns, end_ns, limit_ns, vacancies = room
+    watermark_ns, error_ns = frontier.watermark_ns, frontier.error_ns
     at = begun
     for event in events[begun : begun + vacancies]:
         ref_ns = event.ref_time_ns

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
-from topology.window.cells import Makers, RowKind
-from topology.window.row import AggregateRow
+from topology.window.cells import AggregateRow, Makers, RowKind
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -79,7 +78,7 @@ def core_shape(makers: Makers) -> Shape:
 
 def empty_core() -> Core:
     """Return a core into which one that was saved is read."""
-    return Core((0, "", 0, 0), 0, AggregateRow())
+    return Core((0, "", 0, 0), 0, AggregateRow([]))
 
 
 Cores = list[Core]

@@ -33,9 +33,8 @@ from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
 from topology.model.operator import NEVER, Figures
 from topology.model.timers import Timers
-from topology.window.cells import Makers
+from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
-from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
 from topology.window.session_key import (

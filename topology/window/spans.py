@@ -32,10 +32,10 @@ from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
 from topology.model.kept import FLAG, Grid, NumberAndKey, NumberedTable
 from topology.model.operator import Figures, Plain
-from topology.window.cells import Makers
+from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
 from topology.window.panes import Pane, Panes
-from topology.window.reading import Columns, Values
+from topology.window.reading import Columns
 from topology.window.results import CURRENT, Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
 from topology.window.settings import TUMBLING, WindowSettings
@@ -120,7 +120,7 @@ class Spans(WindowKind):
         pane = self._pane(slice_ns, key)
         if pane is None:
             return
-        pane.add(event, values)
+        pane.row.add(values, event)
         if self._mark(slice_ns, key):
             self.expired += 1
 
@@ -144,7 +144,7 @@ class Spans(WindowKind):
             pane = panes.get(key)
             if pane is None:
                 pane = self._panes.open(slice_ns, key)
-            pane.take(columns)
+            pane.row.take(columns.n, columns.values)
             if is_asked:
                 self._panes.note((slice_ns, key))
 
@@ -261,7 +261,8 @@ class Spans(WindowKind):
         panes = self._panes.by_number.get(start_ns, {})
         keys: list[str] = []
         for key in sorted(panes):
-            if panes[key].is_plain:
+            pane = panes[key]
+            if pane.unsure is None and not pane.blurred:
                 keys.append(key)
                 continue
             self._emit_plain(start_ns, keys)
@@ -274,11 +275,11 @@ class Spans(WindowKind):
         if not keys or start_ns < self._emitter.beginning.since_ns:
             return
         panes = self._panes.by_number[start_ns]
-        rows = [panes[key].row for key in keys]
+        values = [self._makers.values(panes[key].row) for key in keys]
         end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
         is_final = end_ns <= self._frontier.final_ns
-        is_sure = self._emitter.emit_plain(keys, rows, start_ns, end_ns, is_final=is_final)
+        is_sure = self._emitter.emit_plain(keys, values, start_ns, end_ns, is_final=is_final)
         if not is_final:
             self._keep(start_ns, keys, AS_ITS_PANE[is_sure])
 

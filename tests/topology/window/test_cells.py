@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import fsum, isclose
 from random import Random
@@ -17,7 +18,7 @@ from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.extremes import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
-from topology.window.cells import Makers
+from topology.window.cells import Makers, RowKind, cell_in
 from topology.window.settings import Aggregate
 
 FUNCTIONS = sorted(BUILT_IN)
@@ -27,12 +28,37 @@ NUMBERS = st.one_of(
 )
 
 
-def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> Any:
-    """A cell of values at 0, 1, 2 … ms, added in the given order."""
-    cell = Makers([Aggregate(function, (), 700_000)], {}).cells()[0]
+class One:
+    """A row of one aggregate, asked and changed as a whole."""
+
+    def __init__(self, function: str) -> None:
+        self.makers = Makers([Aggregate(function, (), 700_000)], {})
+        self.row = self.makers.row()
+        self.function, self.place = self.makers.parts[0]
+
+    @property
+    def cell(self) -> Any:
+        return cell_in(self.row, self.place)
+
+    def value(self) -> Any:
+        return self.makers.values(self.row)[0]
+
+    def bounds(self, possibles: Sequence[One]) -> tuple[Any, Any]:
+        before = repr(RowKind(self.makers).dump(self.row))
+        found = self.function.bounds(self.cell, [each.cell for each in possibles])
+        assert repr(RowKind(self.makers).dump(self.row)) == before
+        return found
+
+    def weighted(self, possibles: Sequence[tuple[One, int]]) -> Any:
+        return self.function.weighted(self.cell, [(each.cell, w) for each, w in possibles])
+
+
+def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> One:
+    """Values at 0, 1, 2 … ms, added in the given order."""
+    one = One(function)
     for at in order if order is not None else range(len(values)):
-        cell.add(values[at], event("s", at, at))
-    return cell
+        one.row.add((values[at],) * len(one.row.cells), event("s", at, at))
+    return one
 
 
 EXACT = ("avg", "min", "max", "quantile")
@@ -48,11 +74,12 @@ def test_neither_order_nor_grouping_matters(function: str, values: list[Any], se
     one = cell_of(function, values)
     other = cell_of(function, values, order)
     parts = [cell_of(function, values, order[i::3]) for i in range(3)]
-    together = parts[2].copy()
-    together.merge(parts[0])
-    together.merge(parts[1])
-    again = cell_of(function, [])
-    again.load(through_changelog(one.dump()))
+    together, again = One(function), One(function)
+    together.row = parts[2].row.copy()
+    together.row.merge(parts[0].row)
+    together.row.merge(parts[1].row)
+    kind = RowKind(again.makers)
+    again.row = kind.load(through_changelog(kind.dump(one.row)), None, None, "")
     for cell in (other, together, again):
         assert repr(cell.value()) == repr(one.value())
         assert repr(cell.bounds(())) == repr(one.bounds(()))

@@ -21,21 +21,20 @@ from tests.topology.window.streams import MS, START, event, payload_of, watermar
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.result import Finding
-from topology.window.cells import Makers, RowKind
+from topology.window.cells import Makers
 from topology.window.operator import Windows
-from topology.window.row import AggregateRow
 from topology.window.run import has_plain_case
 from topology.window.settings import WindowSettings
-from topology.window.tally import TALLIED, Tallies, Tally
 
 SEEDS = seeds_of_today(1)
+TALLIED = ("avg", "count", "max", "min", "sum")
 BATCHES = (1, 7, 100, 1_000)
 EVENTS = 400
 
-FLAT = tuple(Output(function, function, ("v",)) for function in sorted(TALLIED))
+FLAT = tuple(Output(function, function, ("v",)) for function in TALLIED)
 NESTED = (
     *FLAT,
-    *(Output(f"{function} of w", function, ("in", "w")) for function in sorted(TALLIED)),
+    *(Output(f"{function} of w", function, ("in", "w")) for function in TALLIED),
     Output("sum of payloads", "sum", ()),
 )
 ALL = (*FLAT[:3], Output("first", "first", ("v",)), Output("q", "quantile", ("v",), 500_000))
@@ -190,39 +189,21 @@ def test_what_was_told_early_is_not_told_as_new_when_it_closes() -> None:
     assert [result.revision for result in told_so_far] == [0, 1]
 
 
-def test_a_tally_is_its_cells() -> None:
-    values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300, None)
+def test_a_column_is_its_values_one_by_one() -> None:
+    values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300)
     for seed in range(200):
         rng = Random(seed)
         outputs = NESTED if seed % 2 else FLAT
-        aggregates = [*window_query("q", "count", outputs, events=1).outputs.values()]
-        tallied, celled = Makers(aggregates, {}), Makers(aggregates, {}, plain=False)
-        assert isinstance(tallied.row(), Tallies if seed % 2 else Tally)
-        rows = [tallied.row(), tallied.row()]
-        others = [celled.row(), celled.row()]
-        for _ in range(rng.randrange(12)):
-            taken = {output.path: rng.choice(values) for output in outputs}
-            one = tuple(taken[each.path] if each.function != "count" else 1 for each in outputs)
-            side = rng.randrange(2)
-            rows[side].add(one, event("s", 0, 0))
-            others[side].add(one, event("s", 0, 0))
-        for row, other in zip(rows, others, strict=True):
-            same(row, other)
-        twin = rows[0].copy()
-        rows[0].merge(rows[1])
-        others[0].merge(others[1])
-        same(rows[0], others[0])
-        same(twin, loaded(tallied, twin.dump()))
-        same(loaded(tallied, others[0].dump()), loaded(celled, rows[0].dump()))
-
-
-def loaded(makers: Makers, plain: Any) -> AggregateRow:
-    return RowKind(makers).load(plain, None, None, "")
-
-
-def same(row: Any, other: Any) -> None:
-    assert repr(row.dump()) == repr(other.dump())
-    assert repr(row.values()) == repr(other.values())
-    assert row.is_sure() == other.is_sure()
-    cells = [(type(cell), cell.dump()) for cell in row.cells()]
-    assert repr(cells) == repr([(type(cell), cell.dump()) for cell in other.cells()])
+        makers = Makers([*window_query("q", "count", outputs, events=1).outputs.values()], {})
+        assert makers.is_tallied
+        assert len(makers.cells) == (3 if seed % 2 else 1)
+        taken, added = makers.row(), makers.row()
+        for _ in range(rng.randrange(4)):
+            columns = [rng.choices(values, k=rng.randrange(5)) for _ in makers.cells]
+            events = max(map(len, columns))
+            taken.take(events, columns)
+            for at in range(events):
+                one = [column[at] if at < len(column) else None for column in columns]
+                added.add(tuple(one), event("s", 0, 0))
+        assert repr(taken.dump()) == repr(added.dump())
+        assert repr(makers.values(taken)) == repr(makers.values(added))

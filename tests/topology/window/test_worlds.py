@@ -256,5 +256,5 @@ def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
             edge = unsure_of(one, ())
             first_ns = (one.ref_time_ns - one.error_ns) // size_ns * size_ns
             starts = range(first_ns, one.ref_time_ns + one.error_ns + 1, size_ns)
-            weights = [edge.weight(start_ns, start_ns + size_ns) for start_ns in starts]
+            weights = [edge.weight((start_ns, start_ns + size_ns)) for start_ns in starts]
             assert sum(weights) == WHOLE_WEIGHT

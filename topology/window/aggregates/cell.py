@@ -1,15 +1,15 @@
-"""One aggregate over some events: what it has seen, in small.
+"""Aggregates over some events: cells keep what is seen of one field, functions make values of them.
 
-Every cell can be added to, merged with another of its kind, and asked for its value; each
-of these gives the same whatever the order (reorder_drift_merge.md 6: a late event only
-adds). Where it is not sure which events belong (`possibles`, one cell for each of them or
-for each group that belongs or not as a whole), `bounds` are the smallest and the largest
+Every cell can be added to, and merged with another of its kind; each of these gives the same
+whatever the order (reorder_drift_merge.md 6: a late event only adds). Functions of one field share
+a cell where they can. Where it is not sure which events belong (`possibles`, one cell for each of
+them or for each group that belongs or not as a whole), `bounds` are the smallest and the largest
 value over all choices that leave some event (4.2); None where nothing can be said.
 
-Where every choice has a weight, `weighted` is the value of the weighted sums. Where a kind's
-`weighs` is false, its value uses reference times alone. A kind is `additive` if each event adds
-its size to the value, whatever else is there: for those the choices can be narrowed by what is
-known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum."""
+Where every choice has a weight, `weighted` is the value of the weighted sums; a function without it
+(`weighs`) uses reference times alone. A function is `additive` if each event adds its size to the
+value, whatever else is there: for those the choices can be narrowed by what is known about clocks
+(`shifts`), and `within` makes bounds of the smallest and the largest sum."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ class Placed(Protocol):
 
 
 class AggregateCell:
-    """What all aggregates have in common. `event` gives the time and the source of a value."""
+    """The state of an aggregate, or of several. `value`, `is_sure` and `bounds` are of cells that
+    serve one function alone."""
 
     __slots__ = ()
 
-    weighs = False
-    additive = False
-
     def add(self, value: Any, event: Placed) -> None:
+        """Add a value; `event` gives its time and source."""
+        raise NotImplementedError
+
+    def take(self, values: list[Any]) -> None:
+        """Add numbers, at least one; only tallies can."""
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
@@ -53,27 +56,46 @@ class AggregateCell:
     def value(self) -> Any:
         raise NotImplementedError
 
-    def weighted(self, possibles: Sequence[tuple[Any, int]]) -> Any:
-        """`possibles`: cell and weight, in units of 1 / WHOLE_WEIGHT."""
-        return self.value()
-
     def is_sure(self) -> bool:
-        """Whether the value is that of every world, if it is sure what belongs."""
+        """Return whether the value is that of every world, if it is sure what belongs."""
         return True
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         value = self.value()
         return (None, None) if possibles else (value, value)
 
-    def sizes(self, possibles: Sequence[Any]) -> list[int]:
-        """What each possible one adds, in the unit that `within` takes."""
-        raise NotImplementedError
-
-    def within(self, low: int, high: int) -> Bounds:
-        raise NotImplementedError
-
     def dump(self) -> Plain:
         raise NotImplementedError
 
     def load(self, state: Plain) -> None:
+        raise NotImplementedError
+
+
+class AggregateFunction:
+    """A value that is made of a cell; by default it is what the cell says. No cell is changed."""
+
+    __slots__ = ()
+
+    weighs = False
+    additive = False
+
+    def value(self, cell: Any) -> Any:
+        return cell.value()
+
+    def is_sure(self, cell: Any) -> bool:
+        return bool(cell.is_sure())
+
+    def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
+        bounds: Bounds = cell.bounds(possibles)
+        return bounds
+
+    def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
+        """Return the value with weights, in units of 1 / WHOLE_WEIGHT."""
+        raise NotImplementedError
+
+    def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
+        """Return what each possible one adds, in the unit that `within` takes."""
+        raise NotImplementedError
+
+    def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:
         raise NotImplementedError

@@ -1,7 +1,5 @@
-"""min, max, first, last and distinct.
+"""first, last and distinct.
 
-* `min`, `max` are of numbers; of an integer and a float that are equal, the integer. Bounds:
-  with the certain ones alone, and with all possible.
 * `first`, `last` are of scalars, by (reference time, source, epoch, seq). They are sure if
   the event certainly belongs and no event of another source may have been before (after)
   it: for that each keeps the two outermost edges of different sources. There is no order
@@ -21,67 +19,6 @@ from topology.query.numbers import json_number, text_of
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 MAX_DISTINCT: Final = 10_000
-
-
-class Least(AggregateCell):
-    """min."""
-
-    __slots__ = ("best",)
-
-    def __init__(self) -> None:
-        self.best: Any = None
-
-    def add(self, value: Any, event: Placed | None) -> None:
-        best = self.best
-        if best is None or value < best or (value == best and type(value) is int):
-            self.best = value
-
-    def merge(self, other: Any) -> None:
-        if other.best is not None:
-            self.add(other.best, None)
-
-    def value(self) -> Any:
-        return json_number(self.best) if type(self.best) is int else self.best
-
-    def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        outermost = self.copy()
-        for cell in possibles:
-            outermost.merge(cell)
-        if self.best is not None:
-            return self.in_order(outermost.value(), self.value())
-        found = [cell.best for cell in possibles if cell.best is not None]
-        innermost = type(self)()
-        innermost.best = self.innermost(found) if found else None
-        return self.in_order(outermost.value(), innermost.value())
-
-    def innermost(self, found: list[Any]) -> Any:
-        return max(found)
-
-    def in_order(self, outer: Any, inner: Any) -> Bounds:
-        return outer, inner
-
-    def dump(self) -> Plain:
-        return packed(self.best)
-
-    def load(self, state: Plain) -> None:
-        self.best = unpacked(state)
-
-
-class Largest(Least):
-    """max."""
-
-    __slots__ = ()
-
-    def add(self, value: Any, event: Placed | None) -> None:
-        best = self.best
-        if best is None or value > best or (value == best and type(value) is int):
-            self.best = value
-
-    def innermost(self, found: list[Any]) -> Any:
-        return min(found)
-
-    def in_order(self, outer: Any, inner: Any) -> Bounds:
-        return inner, outer
 
 
 class First(AggregateCell):
@@ -139,7 +76,7 @@ class First(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return json_number(self.found) if type(self.found) is int else self.found
+        return json_number(self.found)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         together = self.copy()

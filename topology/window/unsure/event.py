@@ -6,47 +6,30 @@ need is when it was, by whose clock, and how sure that is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from topology.model.event import Event
 from topology.model.kept import INT, SCALAR, TEXT, list_of, record
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
-from topology.window.reading import Values
+from topology.window.cells import Values
+
+Span = tuple[int, int]
+"""From the first instant up to the last, which is not part of it."""
 
 
+@dataclass(slots=True, eq=False)
 class UnsureEvent:
     """The true time lies in [ref_time - error, ref_time + error]."""
 
-    __slots__ = (
-        "epoch",
-        "error_ns",
-        "ref_time_ns",
-        "segment",
-        "seq",
-        "source",
-        "ts_ns",
-        "values",
-    )
-
-    def __init__(
-        self,
-        source: str,
-        epoch: int,
-        seq: int,
-        segment: int,
-        ts_ns: int,
-        ref_time_ns: int,
-        error_ns: int,
-        values: Values,
-    ) -> None:
-        self.source = source
-        self.epoch = epoch
-        self.seq = seq
-        self.segment = segment
-        self.ts_ns = ts_ns
-        self.ref_time_ns = ref_time_ns
-        self.error_ns = error_ns
-        self.values = values
+    source: str
+    epoch: int
+    seq: int
+    segment: int
+    ts_ns: int
+    ref_time_ns: int
+    error_ns: int
+    values: Values
 
     @property
     def number(self) -> tuple[str, int, int]:
@@ -58,24 +41,24 @@ class UnsureEvent:
         """Events with the same were stamped by one clock, and no jump lies between them."""
         return self.source, self.epoch, self.segment
 
-    def is_inside(self, start_ns: int, end_ns: int) -> bool:
-        """By reference time."""
-        return start_ns <= self.ref_time_ns < end_ns
+    def is_inside(self, span: Span) -> bool:
+        """Return whether it is in the span by reference time."""
+        return span[0] <= self.ref_time_ns < span[1]
 
-    def is_certain(self, start_ns: int, end_ns: int) -> bool:
+    def is_certain(self, span: Span) -> bool:
         first_ns = self.ref_time_ns - self.error_ns
-        return start_ns <= first_ns and self.ref_time_ns + self.error_ns < end_ns
+        return span[0] <= first_ns and self.ref_time_ns + self.error_ns < span[1]
 
-    def is_possible(self, start_ns: int, end_ns: int) -> bool:
+    def is_possible(self, span: Span) -> bool:
         first_ns = self.ref_time_ns - self.error_ns
-        return start_ns <= self.ref_time_ns + self.error_ns and first_ns < end_ns
+        return span[0] <= self.ref_time_ns + self.error_ns and first_ns < span[1]
 
-    def weight(self, start_ns: int, end_ns: int) -> int:
-        """How probable it is that it was in [start, end), all of its interval alike, in units
+    def weight(self, span: Span) -> int:
+        """Return how probable it is that it was in the span, all of its interval alike, in units
         of 1 / WHOLE_WEIGHT; over windows side by side the weights sum up to the whole."""
         if self.error_ns == 0:
-            return WHOLE_WEIGHT if self.is_inside(start_ns, end_ns) else 0
-        return self._before(end_ns) - self._before(start_ns)
+            return WHOLE_WEIGHT if self.is_inside(span) else 0
+        return self._before(span[1]) - self._before(span[0])
 
     def _before(self, time_ns: int) -> int:
         since_ns = time_ns - (self.ref_time_ns - self.error_ns)

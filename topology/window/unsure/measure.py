@@ -29,13 +29,13 @@ from typing import Any, Final, NamedTuple
 
 from topology.answer.settings import EXPECTED, IGNORE, THESIS3
 from topology.query.numbers import number, quotient
-from topology.window.cells import Makers
-from topology.window.row import AggregateRow
+from topology.window.cells import AggregateRow, Makers, cell_in
 from topology.window.settings import WindowSettings
-from topology.window.unsure.event import UnsureEvent
+from topology.window.unsure.event import Span, UnsureEvent
 from topology.window.unsure.shifts import spread
 
 Named = dict[str, Any]
+Bounds = tuple[Any, Any]
 NO_DOUBT: Final[Mapping[str, int]] = {}
 
 
@@ -51,7 +51,7 @@ class Measured(NamedTuple):
 
 
 class Measure:
-    """Asks the rows of windows, which it never changes; for bounds, the cells of them."""
+    """Asks the rows of windows, which it never changes."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         self._uncertainty = query.uncertainty
@@ -61,92 +61,85 @@ class Measure:
         self._play = query.clock.play
 
     def plain(self, row: AggregateRow) -> Measured:
-        """The measures of a window with nothing unsure."""
+        """Return the measures of a window with nothing unsure."""
         values = self._named(row)
-        if self._uncertainty == IGNORE or row.is_sure():
+        if self._uncertainty == IGNORE or self._makers.is_sure(row):
             return Measured(values, values, values, values, is_sure=True)
-        return self._measured(values, dict(values), [cell.bounds(()) for cell in row.cells()])
+        bounds = [function.bounds(cell_in(row, at), ()) for function, at in self._makers.parts]
+        return self._measured(values, dict(values), bounds)
 
-    def span(
-        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
-    ) -> Measured:
-        """For [start, end): `row` holds what is far from its edges, `unsure` what is near."""
-        sure = row.copy()
+    def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
+        """Return those of a span: `row` holds what is far from its edges, `unsure` what is near."""
+        certain = row.copy()
         possibles: list[UnsureEvent] = []
         for event in unsure:
-            if event.is_certain(start_ns, end_ns):
-                sure.add(event.values, event)
-            elif event.is_possible(start_ns, end_ns):
+            if event.is_certain(span):
+                certain.add(event.values, event)
+            elif event.is_possible(span):
                 possibles.append(event)
-        certain = sure.cells()
-        rows = [self._makers.cells_of_one(event.values, event) for event in possibles]
-        inside = self._inside(row, unsure, start_ns, end_ns)
-        expected = self._expected(inside, certain, possibles, rows, start_ns, end_ns)
-        values = inside
+        rows = [self._makers.row_of_one(event.values, event) for event in possibles]
+        values = self._inside(row, unsure, span)
+        expected = dict(values)
+        weights = [event.weight(span) for event in possibles]
+        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
+            if function.weighs:
+                weighted = [(cell_in(one, at), w) for one, w in zip(rows, weights, strict=True)]
+                expected[name] = function.weighted(cell_in(certain, at), weighted)
         if self._uncertainty == EXPECTED:
             values = dict(expected)
         elif self._uncertainty == THESIS3:
-            values = self._mean_of_three(row, unsure, start_ns, end_ns)
-        bounds = [
-            self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
-            for i in range(len(certain))
-        ]
+            values = self._mean_of_three(row, unsure, span)
+
+        def spread_of(sizes: Iterable[int]) -> tuple[int, int]:
+            return spread(list(zip(possibles, sizes, strict=True)), span, self._play)
+
+        bounds: list[Bounds] = []
         fewest: dict[str, int] = {}
-        for i in self._without(values, certain):
-            sized = [
-                (each, int(_has_value(own[i]))) for each, own in zip(possibles, rows, strict=True)
-            ]
-            if any(size for _, size in sized):
-                fewest[self._names[i]] = spread(sized, start_ns, end_ns, self._play)[0]
+        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
+            cell, cells = cell_in(certain, at), [cell_in(one, at) for one in rows]
+            if function.additive and cells:
+                low, high = spread_of(function.sizes(cell, cells))
+                bounds.append(function.within(cell, cells, low, high))
+                continue
+            bounds.append(function.bounds(cell, cells))
+            has_value = [int(function.value(one) is not None) for one in cells]
+            if values[name] is None and any(has_value):
+                fewest[name] = spread_of(has_value)[0]
         return self._measured(values, expected, bounds, fewest)
 
-    def blurred(self, row: AggregateRow, inside: Sequence[UnsureEvent]) -> Measured:
-        """By reference time alone, where too much was unsure to be kept."""
+    def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
+        """Return those by reference time alone, where too much was unsure to be kept."""
         values = self._with(row, inside)
         nothing = dict.fromkeys(self._names)
-        return Measured(values, nothing, dict(nothing), dict(values), is_sure=False)
+        return Measured(values, nothing, nothing, values, is_sure=False)
 
     def groups(
         self, row: AggregateRow, certain: AggregateRow, possibles: Sequence[AggregateRow]
     ) -> Measured:
-        """Values of `row`; bounds where `certain` belongs and each of `possibles` may."""
+        """Return the values of `row`; bounds where `certain` belongs and each of `possibles`
+        may."""
         values = self._named(row)
-        rows = [possible.cells() for possible in possibles]
-        cells = certain.cells()
-        bounds = [cell.bounds([each[i] for each in rows]) for i, cell in enumerate(cells)]
-        without = [
-            i for i in self._without(values, cells) if any(_has_value(own[i]) for own in rows)
-        ]
-        fewest = {self._names[i]: 0 for i in without}
+        bounds: list[Bounds] = []
+        fewest: dict[str, int] = {}
+        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
+            cells = [cell_in(one, at) for one in possibles]
+            bounds.append(function.bounds(cell_in(certain, at), cells))
+            if function.additive or values[name] is not None:
+                continue
+            if any(function.value(one) is not None for one in cells):
+                fewest[name] = 0
         return self._measured(values, dict(values), bounds, fewest)
 
-    def is_possible(self, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> bool:
-        """Whether any of them may belong to the window."""
+    def is_possible(self, unsure: Iterable[UnsureEvent], span: Span) -> bool:
+        """Return whether any of them may belong to the window."""
         if self._uncertainty == IGNORE:
-            return any(event.is_inside(start_ns, end_ns) for event in unsure)
-        return any(event.is_possible(start_ns, end_ns) for event in unsure)
+            return any(event.is_inside(span) for event in unsure)
+        return any(event.is_possible(span) for event in unsure)
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _expected(
-        self,
-        inside: Named,
-        certain: Sequence[Any],
-        possibles: Sequence[UnsureEvent],
-        rows: Sequence[Sequence[Any]],
-        start_ns: int,
-        end_ns: int,
-    ) -> Named:
-        expected = dict(inside)
-        weights = [event.weight(start_ns, end_ns) for event in possibles]
-        for i, cell in enumerate(certain):
-            if cell.weighs:
-                weighted = [(row[i], w) for row, w in zip(rows, weights, strict=True)]
-                expected[self._names[i]] = cell.copy().weighted(weighted)
-        return expected
-
     def _named(self, row: AggregateRow) -> Named:
-        return dict(zip(self._names, row.values(), strict=True))
+        return dict(zip(self._names, self._makers.values(row), strict=True))
 
     def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> Named:
         together = row.copy()
@@ -154,49 +147,22 @@ class Measure:
             together.add(event.values, event)
         return self._named(together)
 
-    def _inside(
-        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
-    ) -> Named:
-        return self._with(row, [each for each in unsure if each.is_inside(start_ns, end_ns)])
+    def _inside(self, row: AggregateRow, unsure: Iterable[UnsureEvent], span: Span) -> Named:
+        return self._with(row, [each for each in unsure if each.is_inside(span)])
 
-    def _mean_of_three(
-        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
-    ) -> Named:
+    def _mean_of_three(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Named:
         shift_ns = min(self._max_error_ns, max((e.error_ns for e in unsure), default=0))
         low, middle, high = (
-            self._inside(row, unsure, start_ns + by_ns, end_ns + by_ns)
+            self._inside(row, unsure, (span[0] + by_ns, span[1] + by_ns))
             for by_ns in (-shift_ns, 0, shift_ns)
         )
         return {name: mean((low[name], middle[name], high[name])) for name in self._names}
-
-    # -- bounds ------------------------------------------------------------------------------------
-
-    def _bounds(
-        self,
-        cell: Any,
-        own: Sequence[Any],
-        possibles: Sequence[UnsureEvent],
-        start_ns: int,
-        end_ns: int,
-    ) -> tuple[Any, Any]:
-        if not own or not cell.additive:
-            return cell.bounds(own)  # type: ignore[no-any-return]
-        sized = list(zip(possibles, cell.sizes(own), strict=True))
-        return cell.within(*spread(sized, start_ns, end_ns, self._play))  # type: ignore[no-any-return]
-
-    def _without(self, values: Named, certain: Sequence[Any]) -> list[int]:
-        """Return the places of the aggregates without a value; those of sums always have one."""
-        return [
-            i
-            for i, cell in enumerate(certain)
-            if values[self._names[i]] is None and not cell.additive
-        ]
 
     def _measured(
         self,
         values: Named,
         expected: Named,
-        bounds: Sequence[tuple[Any, Any]],
+        bounds: Sequence[Bounds],
         fewest: Mapping[str, int] = NO_DOUBT,
     ) -> Measured:
         """`fewest`: of aggregates without a value, where some world has one: how many each world
@@ -217,11 +183,6 @@ class Measure:
             else:
                 values[name] = expected[name] = low[name]
         return Measured(values, low, high, expected, is_sure)
-
-
-def _has_value(cell: Any) -> bool:
-    """Whether anything was added to a cell that is no sum."""
-    return cell.value() is not None
 
 
 def _within(value: Any, low: Any, high: Any) -> Any:

@@ -24,30 +24,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.model.one_clock import Play
-from topology.window.unsure.event import UnsureEvent
+from topology.window.unsure.event import Span, UnsureEvent
 
 Sized = tuple[UnsureEvent, int]
 """An event, and what it adds to the sum if it is in the window."""
 Spread = tuple[int, int]
 
 
-def spread(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -> Spread:
-    """Smallest and largest sum of those in [start, end), over all worlds."""
+def spread(events: Sequence[Sized], span: Span, play: Play) -> Spread:
+    """Return the smallest and the largest sum of those in the span, over all worlds."""
     clocks: dict[tuple[str, int, int], list[Sized]] = {}
     for event, size in events:
         clocks.setdefault(event.clock, []).append((event, size))
     low = high = 0
     for own in clocks.values():
-        least, most = _of_clock(own, start_ns, end_ns, play)
+        least, most = _of_clock(own, span, play)
         low += least
         high += most
     return low, high
 
 
-def _of_clock(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -> Spread:
+def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
+    start_ns, end_ns = span
     error_ns = max(event.error_ns for event, _ in events)
     slack_ns = play.over((end_ns - start_ns) // 2 + error_ns + 1)
-    low, high = _together(events, start_ns, end_ns, slack_ns)
+    low, high = _together(events, span, slack_ns)
     at_start: list[Sized] = []
     at_end: list[Sized] = []
     at_both: list[Sized] = []
@@ -57,7 +58,7 @@ def _of_clock(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -
         where = at_start if ends_inside else at_end if begins_inside else at_both
         where.append((event, size))
     slack_ns = play.over(error_ns + 1)
-    parts = [_together(part, start_ns, end_ns, slack_ns) for part in (at_start, at_end) if part]
+    parts = [_together(part, span, slack_ns) for part in (at_start, at_end) if part]
     parts.append(_free(at_both))
     return max(low, sum(part[0] for part in parts)), min(high, sum(part[1] for part in parts))
 
@@ -66,7 +67,7 @@ def _free(events: Sequence[Sized]) -> Spread:
     return sum(min(size, 0) for _, size in events), sum(max(size, 0) for _, size in events)
 
 
-def _together(events: Sequence[Sized], start_ns: int, end_ns: int, slack_ns: int) -> Spread:
+def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
     """With one theta for all, but for the slack."""
     least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
     most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
@@ -75,7 +76,7 @@ def _together(events: Sequence[Sized], start_ns: int, end_ns: int, slack_ns: int
     lower: list[tuple[int, int]] = []
     upper: list[tuple[int, int]] = []
     for event, size in events:
-        enters, leaves = start_ns - event.ts_ns, end_ns - event.ts_ns
+        enters, leaves = span[0] - event.ts_ns, span[1] - event.ts_ns
         wide, narrow = (upper, lower) if size > 0 else (lower, upper)
         wide += [(enters - slack_ns, size), (leaves + slack_ns, -size)]
         if enters + slack_ns < leaves - slack_ns:

@@ -17,7 +17,7 @@ def test_its_example_is_read(name: str) -> None:
     spelled = {"window": "count 1", "aggregate": {"x": BUILT_IN[name].example}}
     read = QueryConfig.model_validate(spelled).aggregate
     assert read is not None
-    path = ("payload", "v") if BUILT_IN[name].usable else ()
+    path = ("payload", "v") if BUILT_IN[name].arguments else ()
     assert read["x"] == Aggregate(name, path, read["x"].quantile_ppm)
 
 

@@ -44,30 +44,30 @@ def test_bounds_are_those_of_the_worlds() -> None:
                 wobble = rng.choice((0, 0, 1))
                 made = one(source, seq, ref - behind, ref + wobble, error + wobble)
                 events.append((made, rng.choice((1, 1, 5, -3))))
-        near = [(event, size) for event, size in events if event.is_possible(*WINDOW)]
+        near = [(event, size) for event, size in events if event.is_possible(WINDOW)]
         if not near:
             continue
         found = sums(near, *WINDOW)
-        assert spread(near, *WINDOW, STEADY) == (min(found), max(found)), seed
+        assert spread(near, WINDOW, STEADY) == (min(found), max(found)), seed
 
 
 def test_an_even_source_loses_at_one_edge_what_it_wins_at_the_other() -> None:
     events = [(one("a", at, at, at, 9), 1) for at in range(80, 150, 3)]
-    near = [(e, n) for e, n in events if e.is_possible(*WINDOW) and not e.is_certain(*WINDOW)]
-    low, high = spread(near, *WINDOW, STEADY)
+    near = [(e, n) for e, n in events if e.is_possible(WINDOW) and not e.is_certain(WINDOW)]
+    low, high = spread(near, WINDOW, STEADY)
     assert len(near) > 10
     assert high - low <= 1
 
 
 def test_slack_lets_each_event_near_an_edge_choose_for_itself() -> None:
     events: list[Sized] = [(one("a", at, 100 + at, 100 + at, 1), 1) for at in (-1, 0, 1)]
-    assert spread(events, *WINDOW, STEADY) == (1, 3)
-    assert spread(events, *WINDOW, Play(0, 2)) == (0, 3)
+    assert spread(events, WINDOW, STEADY) == (1, 3)
+    assert spread(events, WINDOW, Play(0, 2)) == (0, 3)
 
 
 def test_stamps_that_allow_no_common_error_are_taken_for_themselves() -> None:
     events = [(one("a", 0, 100, 100, 2), 1), (one("a", 1, 100, 130, 2), 1)]
-    assert spread(events, *WINDOW, STEADY) == (0, 2)
+    assert spread(events, WINDOW, STEADY) == (0, 2)
 
 
 def test_in_a_long_window_its_edges_are_taken_apart() -> None:
@@ -76,6 +76,6 @@ def test_in_a_long_window_its_edges_are_taken_apart() -> None:
     play = Play(100, 0)
     error = 1_000_000
     events = [(one("a", at, at, at, error), size) for at, size in ((-400_000, 1), (300_000, 1))]
-    assert spread(events, *long, play) == (0, 2)
+    assert spread(events, long, play) == (0, 2)
     apart = [(events[0][0], -1), events[1]]
-    assert spread(apart, *long, play) == (-1 + 1, 1)
+    assert spread(apart, long, play) == (-1 + 1, 1)

@@ -1,0 +1,154 @@
+"""Sums of a field of numbers: what sum, avg, min, max and stddev are made of.
+
+Values come in many at a time. A float is a whole number of units of 2^-shift as soon as the shift
+has seen one as fine: then taking it in is a multiplication and an addition, without a fraction.
+
+Memory: some 80 bytes and its numbers. Cost: 0.1 us a value.
+"""
+
+from __future__ import annotations
+
+from math import nan
+from typing import Any, Final
+
+from topology.model.kept import packed, unpacked
+from topology.model.operator import Plain
+from topology.window.aggregates.cell import AggregateCell, Placed
+
+SCALES: Final = [2.0**shift for shift in range(1_024)]
+"""All that are doubles."""
+
+
+class Tally(AggregateCell):
+    """`n` values, and their exact `total` in units of 2^-`shift`, which is no finer than the finest
+    of them. `least` and `largest` are None where there are none; of an integer and a float that are
+    equal, the integer."""
+
+    __slots__ = ("largest", "least", "n", "shift", "total")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.total = 0
+        self.shift = 0
+        self.least: Any = None
+        self.largest: Any = None
+
+    def add(self, value: Any, event: Placed | None) -> None:
+        self.n += 1
+        if type(value) is int:
+            self.total += value << self.shift
+        else:
+            numerator, denominator = value.as_integer_ratio()
+            shift = denominator.bit_length() - 1
+            if shift > self.shift:
+                self.refine(shift)
+            self.total += numerator << (self.shift - shift)
+        self._reach(value, value)
+
+    def refine(self, shift: int) -> None:
+        self.total <<= shift - self.shift
+        self.shift = shift
+
+    def take(self, values: list[Any]) -> None:
+        total, shift = self.total, self.shift
+        scale = scale_of(shift)
+        wholes = 0
+        for value in values:
+            if not isinstance(value, float):
+                total += value << shift
+                wholes += 1
+                continue
+            units = value * scale
+            if units % 1.0 == 0.0:
+                total += int(units)
+                continue
+            numerator, denominator = value.as_integer_ratio()
+            own = denominator.bit_length() - 1
+            if own > shift:
+                total <<= own - shift
+                shift = own
+                scale = scale_of(shift)
+            total += numerator << (shift - own)
+        self.n += len(values)
+        self.total, self.shift = total, shift
+        if len(values) == 1:
+            self._reach(values[0], values[0])
+            return
+        if 0 < wholes < len(values):
+            values = sorted(values, key=is_float)  # of equals the first is found: the integer
+        self._reach(min(values), max(values))
+
+    def _reach(self, low: Any, high: Any) -> None:
+        """Take in the least and the largest of some more values."""
+        least, largest = self.least, self.largest
+        if least is None or low < least or (low == least and type(low) is int):
+            self.least = low
+        if largest is None or high > largest or (high == largest and type(high) is int):
+            self.largest = high
+
+    def merge(self, other: Any) -> None:
+        if other.shift > self.shift:
+            self.refine(other.shift)
+        self.n += other.n
+        self.total += other.total << (self.shift - other.shift)
+        if other.n:
+            self._reach(other.least, other.largest)
+
+    def copy(self) -> Tally:
+        twin = Tally()
+        twin.n, twin.total, twin.shift = self.n, self.total, self.shift
+        twin.least, twin.largest = self.least, self.largest
+        return twin
+
+    def dump(self) -> Plain:
+        return [self.n, packed(self.total), self.shift, packed(self.least), packed(self.largest)]
+
+    def load(self, state: Plain) -> None:
+        self.n, total, self.shift, least, largest = state
+        self.total, self.least, self.largest = unpacked(total), unpacked(least), unpacked(largest)
+
+
+class Squares(Tally):
+    """A tally with the sum of the `squares`, in units of 2^-(2 shift)."""
+
+    __slots__ = ("squares",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.squares = 0
+
+    def add(self, value: Any, event: Placed | None) -> None:
+        super().add(value, event)
+        numerator, denominator = value.as_integer_ratio()
+        finer = self.shift - (denominator.bit_length() - 1)
+        self.squares += (numerator * numerator) << (2 * finer)
+
+    def refine(self, shift: int) -> None:
+        self.squares <<= 2 * (shift - self.shift)
+        super().refine(shift)
+
+    def merge(self, other: Any) -> None:
+        super().merge(other)
+        self.squares += other.squares << (2 * (self.shift - other.shift))
+
+    def copy(self) -> Squares:
+        twin = Squares()
+        twin.merge(self)
+        return twin
+
+    def dump(self) -> Plain:
+        return [*super().dump(), packed(self.squares)]
+
+    def load(self, state: Plain) -> None:
+        *tally, squares = state
+        super().load(tally)
+        self.squares = unpacked(squares)
+
+
+def scale_of(shift: int) -> float:
+    """Return 2^shift; beyond what doubles hold, a number by which nothing becomes whole."""
+    return SCALES[shift] if shift < len(SCALES) else nan
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, float)
