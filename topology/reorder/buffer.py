@@ -92,20 +92,20 @@ class Fullest(Generic[Buffer]):
 
     __slots__ = (
         "_by_bytes",
-        "_max_bytes",
-        "_max_held",
         "_max_held_each",
         "_table",
         "_totals",
         "heap",
+        "max_bytes",
+        "max_held",
     )
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
-        self._max_held = config.max_held_total
+        self.max_held = config.max_held_total
         self._max_held_each = config.max_held
-        self._max_bytes = config.max_held_bytes
+        self.max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
         """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
@@ -115,8 +115,8 @@ class Fullest(Generic[Buffer]):
         totals = self._totals
         return (
             grown.held > self._max_held_each
-            or totals.held > self._max_held
-            or totals.held_bytes > self._max_bytes
+            or totals.held > self.max_held
+            or totals.held_bytes > self.max_bytes
             or self.heap is not None
         )
 
@@ -127,14 +127,14 @@ class Fullest(Generic[Buffer]):
     def over(self) -> Buffer | None:
         """The one that must make room; None: there is enough."""
         totals = self._totals
-        is_over = totals.held > self._max_held or (
-            totals.held_bytes > self._max_bytes and totals.held > 0
+        is_over = totals.held > self.max_held or (
+            totals.held_bytes > self.max_bytes and totals.held > 0
         )
         if not is_over:
             if self.heap is not None and self._well_below():
                 self.heap = None
             return None
-        by_bytes = totals.held <= self._max_held
+        by_bytes = totals.held <= self.max_held
         if by_bytes != self._by_bytes:
             self._by_bytes = by_bytes
             self.heap = None
@@ -142,9 +142,7 @@ class Fullest(Generic[Buffer]):
 
     def _well_below(self) -> bool:
         totals = self._totals
-        return (
-            totals.held * 10 < self._max_held * 9 and totals.held_bytes * 10 < self._max_bytes * 9
-        )
+        return totals.held * 10 < self.max_held * 9 and totals.held_bytes * 10 < self.max_bytes * 9
 
     def _most(self) -> Buffer:
         if self.heap is None:

@@ -117,9 +117,11 @@ class Epochs(SourceBuffer):
         return number > max(before.hi, newest.hi + 1)
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
-        for sequence in (self.current, *self.later):
-            if sequence.epoch == epoch:
-                return sequence
+        if epoch == self.current.epoch:
+            return self.current
+        for later in self.later:
+            if later.epoch == epoch:
+                return later
         if epoch < self.newest_epoch():
             return None
         self.later = (*self.later, self.new_sequence(epoch, active=False))

@@ -349,17 +349,22 @@ class NumberedBuffer(Epochs):
             shared = self.shared
             shared.waited_ns += waited_ns
             if self.held_bytes:
-                values = [event.value for event in events]
-                size = sum([len(value) for value in values if isinstance(value, bytes)])
+                size = 0
+                for event in events:
+                    value = event.value
+                    if isinstance(value, bytes):
+                        size += len(value)
                 shared.held_bytes -= size
                 self.held_bytes -= size
             if self.words:
                 words = sum([event.kind != DATA for event in events])
                 data -= words
                 self.words -= words
-            stamped = next((event for event in reversed(events) if event.kind != DEAD), None)
-            if stamped is not None:
-                sequence.last_ts_ns = stamped.ts_ns
+                for event in events:
+                    if event.kind != DEAD:
+                        sequence.last_ts_ns = event.ts_ns
+            else:
+                sequence.last_ts_ns = events[-1].ts_ns
             step.released += events
             shared.held -= len(events)
             self.held -= len(events)
@@ -400,19 +405,24 @@ class NumberedBuffer(Epochs):
     # -- time and bounds ---------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
-        due_ns, suspects = self._awaited_until_ns(), self.current.suspects
-        return min(due_ns, suspects[0].at_ns + self.shared.max_wait_ns) if suspects else due_ns
-
-    def _awaited_until_ns(self) -> int:
-        """Return when the start, or the first hole, is given up; NEVER: nothing is awaited."""
         current = self.current
+        due_ns = NEVER
         if current.next == UNSTARTED:
-            return current.start_deadline_ns if current.has_waiting() else NEVER
-        return current.holes[0].deadline_ns if current.holes else NEVER
+            if current.has_waiting():
+                due_ns = current.start_deadline_ns
+        elif current.holes:
+            due_ns = current.holes[0].deadline_ns
+        if current.suspects:
+            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
+        return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
         """Do the one thing that is due first, at `now_ns` >= its deadline."""
-        self._give_up(self._awaited_until_ns() <= now_ns, TIMEOUT, now_ns, step)
+        current = self.current
+        due_ns = current.start_deadline_ns
+        if current.next != UNSTARTED and current.holes:
+            due_ns = current.holes[0].deadline_ns
+        self._give_up(current.has_waiting() and due_ns <= now_ns, TIMEOUT, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
