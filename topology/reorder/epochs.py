@@ -32,8 +32,13 @@ from topology.reorder.shared import Shared, extended
 
 
 class Epochs(SourceBuffer):
-    """The sequences of one source: the current one, those that wait to be current, oldest first,
-    and the last one that is over."""
+    """The sequences of one source, by epoch.
+
+    Attributes:
+        current: The one in force.
+        later: Those that wait to be current, oldest first.
+        retired: The last one that is over.
+    """
 
     __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared", "until_ns")
 

@@ -77,7 +77,7 @@ class Shell(StepByStep, Generic[Buffer]):
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:
-        """The event is the first of this buffer's source."""
+        """Prepare the buffer of a source whose first event this is."""
         raise NotImplementedError
 
     # -- time --------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Shell(StepByStep, Generic[Buffer]):
         return source in self._table
 
     def blocked(self) -> list[str]:
-        """The sources of which MERGE knows that events wait here."""
+        """Return the sources of which MERGE knows that events are buffered here."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:

@@ -177,8 +177,10 @@ class NumberedBuffer(Epochs):
             self._report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
-        """A number below `next`, or an epoch that is over. The event is a duplicate or late, and
-        here alone REORDER decides which, and why."""
+        """Report an event whose number is below `next`, or whose epoch is over.
+
+        It is a duplicate or late, and here alone REORDER decides which, and why.
+        """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
             self._late(event, OLD_EPOCH, 0, step)
@@ -260,7 +262,7 @@ class NumberedBuffer(Epochs):
         self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """The oldest one; the sequence may have come near it meanwhile."""
+        """Give up the oldest one, unless the sequence has come near it meanwhile."""
         event = sequence.suspects.pop(0)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
@@ -275,7 +277,7 @@ class NumberedBuffer(Epochs):
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """A start hold takes any number; what jumps is questioned when it ends."""
+        """Question what jumps at the end of a start hold, which takes any number."""
         max_jump = self.shared.max_jump
         for at, hole in enumerate(sequence.holes):
             if hole.last - hole.first + 1 >= max_jump:
@@ -295,7 +297,7 @@ class NumberedBuffer(Epochs):
         return self.timeout
 
     def _filled(self, fill_ns: int) -> None:
-        """A missing number came, in time."""
+        """Count a missing number that came in time."""
         self.shared.filled += 1
         self.estimator().filled(fill_ns)
 
@@ -451,7 +453,7 @@ class NumberedBuffer(Epochs):
             self._expire_overdue(sequence, now_ns, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """A hole whose deadline passed while it waited for its turn goes at once."""
+        """Give up each hole whose deadline has passed while it waited for its turn."""
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
@@ -476,7 +478,7 @@ class NumberedBuffer(Epochs):
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
-        """The next epoch's turn, once this one has no hole open and is not about to start."""
+        """Go on to the next epoch, once this one has no hole open and is not about to start."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
@@ -505,7 +507,7 @@ class NumberedBuffer(Epochs):
 
     @measured.setter
     def measured(self, measured: Kept | None) -> None:
-        """It is read into what the timeout has (`fresh`)."""
+        """Do nothing: it was read into what the timeout has (`fresh`)."""
 
     @property
     def named(self) -> list[Named]:

@@ -10,6 +10,9 @@ from topology.merge.source import SOURCE, SourceProgress
 from topology.model.event import Event
 from topology.model.histogram import HISTOGRAM, Histogram
 from topology.published.merge import PACED_SOURCE, PacedProgress
+from topology.reorder.by_time import TIMED, ReorderByTime
+from topology.reorder.settings import ReorderConfig
+from topology.reorder.timeout import FILL_TIMES, FillTimes
 from topology.window.cells import Makers
 from topology.window.panes import Pane, pane_shape
 
@@ -28,6 +31,17 @@ def test_of_histograms_and_sources() -> None:
         progress.sample(rng.randrange(1 << 40), pool)
         assert progress.dump() == shape.row(progress)
     assert pool.dump() == HISTOGRAM.row(pool)
+
+
+def test_of_reorder() -> None:
+    times = FillTimes(1_000)
+    times.opened()
+    times.filled_in(9)
+    assert times.dump() == FILL_TIMES.row(times)
+    by_time = ReorderByTime("default", ReorderConfig(rule="time"))
+    by_time.on_batch([Event("", "s", 0, 7, 5, 5)], 5)
+    source = by_time._table["s"]
+    assert source.dump() == TIMED.row(source)
 
 
 def test_of_panes() -> None:
