@@ -101,35 +101,16 @@ class Fullest(Generic[Buffer]):
     `table`: the operator's, whose sources keep count in `totals`.
     """
 
-    __slots__ = (
-        "_by_bytes",
-        "_max_held_each",
-        "_table",
-        "_totals",
-        "heap",
-        "max_bytes",
-        "max_held",
-    )
+    __slots__ = ("_by_bytes", "_table", "_totals", "heap", "max_bytes", "max_held")
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
         self.max_held = config.max_held_total
-        self._max_held_each = config.max_held
         self.max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
         """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
-
-    def may_be(self, grown: Buffer) -> bool:
-        """Return whether a bound may ask for room now: that of the source, or one of all."""
-        totals = self._totals
-        return (
-            grown.held > self._max_held_each
-            or totals.held > self.max_held
-            or totals.held_bytes > self.max_bytes
-            or self.heap is not None
-        )
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:

@@ -166,7 +166,7 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (  # as `may_be` says
+            if (  # else `_bound` has nothing to do
                 buffer.held > self._max_held
                 or shared.held > max_held_total
                 or shared.held_bytes > max_held_bytes
@@ -188,7 +188,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before and self._fullest.may_be(buffer):
+        if buffer.held > before:
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 
