@@ -63,13 +63,13 @@ class Thesis(Timeout):
         self._filled += 1
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
-        """That number came unheld. Only two consecutive ones show the source's pace."""
+        """Note that the number came unheld. Only two consecutive ones show the source's pace."""
         if (epoch, seq - 1) == self._direct[:2]:
             self._inter.add(at_ns - self._direct[2])
         self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
-        """An early event left after `held_ns`."""
+        """Note that an early event left after `held_ns`."""
         self._buffered.add(held_ns)
 
     def wait_ns(self) -> int:
@@ -84,8 +84,10 @@ class Thesis(Timeout):
 
 
 class PacedBuffer(NumberedBuffer):
-    """A source whose pace is measured. An event that begins a sequence or an epoch leaves unheld
-    as well, if by its own arrival."""
+    """A source whose pace is measured.
+
+    An event that begins a sequence or an epoch leaves unheld as well, if by its own arrival.
+    """
 
     SHAPE = PACED_SOURCE
     __slots__ = ("_arriving", "_by_event_clock", "_is_rfc")
@@ -128,8 +130,10 @@ class PacedBuffer(NumberedBuffer):
 
 
 class PacedReorder(Reorder):
-    """`by_event_clock`: the times between events are those of their stamps, not of their
-    arrivals."""
+    """REORDER with sources whose pace is measured.
+
+    `by_event_clock`: by the timestamps of their events, not by the arrivals.
+    """
 
     takes_plain: bool = False
 

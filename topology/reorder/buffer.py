@@ -1,5 +1,7 @@
-"""What REORDER knows of each source, whichever way it puts its events in order, and which of them
-makes room at the bounds of all."""
+"""What REORDER knows of each source, whether it is put in order by number or by time.
+
+Here is also which source makes room at the bounds of all.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,15 @@ from topology.reorder.settings import ReorderConfig
 
 
 class Totals:
-    """What all sources of an operator hold together: events, and their payload in bytes.
-    `overflows` counts how often a bound made room; `waited_ns` adds up how long those that have
-    left had been held; missing numbers were `filled` in time, or have `outlived` their wait.
+    """The counts of all sources of an operator together.
+
+    Attributes:
+        held: Events that are buffered.
+        held_bytes: Their payload.
+        overflows: How often a bound made room.
+        waited_ns: How long the emitted events had been buffered, added up.
+        filled: Missing numbers that came in time.
+        outlived: Missing numbers that came after their gap was declared.
     """
 
     __slots__ = ("filled", "held", "held_bytes", "outlived", "overflows", "waited_ns")
@@ -33,8 +41,10 @@ class Totals:
 
 
 class SourceBuffer(KnownSource):
-    """The waiting events of one source: `held` of them, `held_bytes` of payload. `blocked`: MERGE
-    knows that events wait here. The rest is the operator's book-keeping."""
+    """The buffer of one source: `held` events with `held_bytes` of payload.
+
+    `blocked`: MERGE knows that events are buffered here. The rest is the operator's book-keeping.
+    """
 
     __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
 
@@ -47,19 +57,19 @@ class SourceBuffer(KnownSource):
         self.is_open = False
 
     def busy(self) -> bool:
-        """It holds events, so it must not be forgotten."""
+        """Return whether it holds events, so that it must not be forgotten."""
         return self.held > 0
 
     def deadline_ns(self) -> int:
-        """The next instant at which something is due here; NEVER if nothing is."""
+        """Return the next instant at which something is due here; NEVER if nothing is."""
         raise NotImplementedError
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Something is due, at or before `now_ns`."""
+        """Do what is due, at or before `now_ns`."""
         raise NotImplementedError
 
     def end(self, now_ns: int, step: Step) -> None:
-        """The input is over: all that waits leaves in order."""
+        """Emit all buffered events in order: the input is over."""
         raise NotImplementedError
 
     def waiting(self) -> Iterable[Event]:
@@ -70,7 +80,7 @@ class SourceBuffer(KnownSource):
         raise NotImplementedError
 
     def forget(self) -> None:
-        """The source is forgotten, with what the state has of it elsewhere."""
+        """Forget what the state has of the source elsewhere."""
 
     def explained(self) -> dict[str, Any]:
         """For people: what it waits for, since when and until when."""
@@ -82,59 +92,41 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Fullest(Generic[Buffer]):
-    """Which source must make room when all together hold too much: the one that holds most.
+    """The search for the source that makes room when all together hold too much: the fullest one.
 
     There are two bounds, on events and on their payload; a source is full by the one that is
     reached, and where two are equally full the first by name gives way. A heap of how full each is
     exists only near the bounds: an entry is pushed whenever a source has grown, and one that is out
     of date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
-    `table`: the operator's, whose sources keep count in `totals`."""
+    `table`: the operator's, whose sources keep count in `totals`.
+    """
 
-    __slots__ = (
-        "_by_bytes",
-        "_max_bytes",
-        "_max_held",
-        "_max_held_each",
-        "_table",
-        "_totals",
-        "heap",
-    )
+    __slots__ = ("_by_bytes", "_table", "_totals", "heap", "max_bytes", "max_held")
 
     def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
-        self._max_held = config.max_held_total
-        self._max_held_each = config.max_held
-        self._max_bytes = config.max_held_bytes
+        self.max_held = config.max_held_total
+        self.max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
         """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
-
-    def may_be(self, grown: Buffer) -> bool:
-        """Return whether a bound may ask for room now: that of the source, or one of all."""
-        totals = self._totals
-        return (
-            grown.held > self._max_held_each
-            or totals.held > self._max_held
-            or totals.held_bytes > self._max_bytes
-            or self.heap is not None
-        )
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:
             heappush(self.heap, (-self._fill(grown), grown.source))
 
     def over(self) -> Buffer | None:
-        """The one that must make room; None: there is enough."""
+        """Return the source that must make room; None: there is enough."""
         totals = self._totals
-        is_over = totals.held > self._max_held or (
-            totals.held_bytes > self._max_bytes and totals.held > 0
+        is_over = totals.held > self.max_held or (
+            totals.held_bytes > self.max_bytes and totals.held > 0
         )
         if not is_over:
             if self.heap is not None and self._well_below():
                 self.heap = None
             return None
-        by_bytes = totals.held <= self._max_held
+        by_bytes = totals.held <= self.max_held
         if by_bytes != self._by_bytes:
             self._by_bytes = by_bytes
             self.heap = None
@@ -142,9 +134,7 @@ class Fullest(Generic[Buffer]):
 
     def _well_below(self) -> bool:
         totals = self._totals
-        return (
-            totals.held * 10 < self._max_held * 9 and totals.held_bytes * 10 < self._max_bytes * 9
-        )
+        return totals.held * 10 < self.max_held * 9 and totals.held_bytes * 10 < self.max_bytes * 9
 
     def _most(self) -> Buffer:
         if self.heap is None:

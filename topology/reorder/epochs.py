@@ -32,8 +32,13 @@ from topology.reorder.shared import Shared, extended
 
 
 class Epochs(SourceBuffer):
-    """The sequences of one source: the current one, those that wait to be current, oldest first,
-    and the last one that is over."""
+    """The sequences of one source, by epoch.
+
+    Attributes:
+        current: The one in force.
+        later: Those that wait to be current, oldest first.
+        retired: The last one that is over.
+    """
 
     __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared", "until_ns")
 
@@ -117,9 +122,11 @@ class Epochs(SourceBuffer):
         return number > max(before.hi, newest.hi + 1)
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
-        for sequence in (self.current, *self.later):
-            if sequence.epoch == epoch:
-                return sequence
+        if epoch == self.current.epoch:
+            return self.current
+        for later in self.later:
+            if later.epoch == epoch:
+                return later
         if epoch < self.newest_epoch():
             return None
         self.later = (*self.later, self.new_sequence(epoch, active=False))

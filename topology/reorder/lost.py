@@ -80,8 +80,10 @@ class LostPages(Table[Page, list[Lost]]):
 
 
 class Ledger(Kept):
-    """The lost numbers of one source in one epoch. Ranges are added in rising order of number and
-    of time; below `floor` none is remembered."""
+    """The lost numbers of one source in one epoch.
+
+    Ranges are added in rising order of number and of time. Below `floor` none is remembered.
+    """
 
     __slots__ = ("_pages", "_ranges", "_source", "epoch", "floor")
 

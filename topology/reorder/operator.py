@@ -90,6 +90,8 @@ class Reorder(Shell[NumberedBuffer]):
         takes_plain = self.takes_plain and not shared.modulus and not shared.ignores_epoch
         position = shared.position
         max_jump = shared.max_jump
+        fullest = self._fullest
+        max_held_total, max_held_bytes = fullest.max_held, fullest.max_bytes
         for event in batch:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -164,7 +166,12 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if self._fullest.may_be(buffer):
+            if (  # else `_bound` has nothing to do
+                buffer.held > self._max_held
+                or shared.held > max_held_total
+                or shared.held_bytes > max_held_bytes
+                or fullest.heap is not None
+            ):
                 self._bound(buffer, at_ns, step)
                 self._arm(buffer)
         self._pass_time(now_ns, step)
@@ -181,7 +188,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before and self._fullest.may_be(buffer):
+        if buffer.held > before:
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 

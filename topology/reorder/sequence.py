@@ -80,9 +80,12 @@ SEQUENCE: Final = Shape(
 
 
 class Sequence(Ledger):
-    """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
-    of the last event released in order, `newest_ts_ns` the newest of all that were released or
-    wait, NO_STAMP if there is none.
+    """The numbers of one source in one epoch.
+
+    Attributes:
+        active: The epochs before it are done with.
+        last_ts_ns: The timestamp of the last event emitted in order, NO_STAMP if there is none.
+        newest_ts_ns: The newest timestamp of all that were emitted or wait.
     """
 
     SHAPE = SEQUENCE
@@ -103,7 +106,7 @@ class Sequence(Ledger):
         self.suspects: list[Event] = []
 
     def begin(self, number: int) -> None:
-        """The sequence starts at `number`; smaller ones are before the start."""
+        """Start at `number`; smaller ones are before the start."""
         self.next = number
         self.start = number
         self.floor = number
@@ -131,11 +134,11 @@ class Sequence(Ledger):
             yield from hole.behind
 
     def last_piece(self) -> list[Event]:
-        """What the number after the highest is appended to, if it has to wait."""
+        """Return what the number after the highest is appended to, if it has to wait."""
         return self.holes[-1].behind if self.holes else self.front
 
     def waiting_as(self, number: int) -> Event | None:
-        """The event of that number, if it waits."""
+        """Return the event of that number, if it waits."""
         low = self.base
         if not low <= number <= self.hi:
             return None
@@ -151,8 +154,10 @@ class Sequence(Ledger):
         return self.low if self.next == UNSTARTED else self.next
 
     def fill(self, event: Event) -> int:
-        """The event takes its place in a hole and waits; returns since when the hole was known, and
-        UNKNOWN if none of that number is missing: then nothing is done."""
+        """Put the event in its place in a hole. Return since when the hole was known.
+
+        UNKNOWN: the number is not missing, and nothing is done.
+        """
         holes, number = self.holes, event.seq
         i = bisect_right(holes, number, key=first_of) - 1
         if i < 0:
@@ -187,8 +192,10 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def pass_first(self) -> int:
-        """The first number of the first hole is there and leaves at once; what waits right behind
-        it may follow. Returns since when the hole was known."""
+        """Take the first number out of the first hole. Return since when the hole was known.
+
+        Its event leaves at once, and what waits right behind it may follow.
+        """
         hole = self.holes[0]
         if hole.first == hole.last:
             del self.holes[0]
@@ -198,15 +205,17 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def give_up_first(self) -> Hole:
-        """The first hole is no more; what waits right behind it may leave."""
+        """Remove the first hole; what waits right behind it may leave."""
         hole = self.holes.pop(0)
         self.front = hole.behind
         self.next = hole.last + 1
         return hole
 
     def take_from(self, at: int) -> list[Event]:
-        """Take out the hole of that place, all holes after it and what waits behind them, as if
-        none of it had come. Return the events in the order of arrival."""
+        """Take out the hole of that place and all after it, as if nothing behind had come.
+
+        Return the events behind them, in the order of arrival.
+        """
         taken = [event for hole in self.holes[at:] for event in hole.behind]
         self.hi = self.holes[at].first - 1
         del self.holes[at:]
@@ -216,15 +225,17 @@ class Sequence(Ledger):
     # -- after a restore ---------------------------------------------------------------------------
 
     def awaits(self, number: int) -> bool:
-        """The numbers say that an event of this number waits."""
+        """Return whether an event of this number waits, as the numbers say."""
         if not self.base <= number <= self.hi:
             return False
         i = bisect_right(self.holes, number, key=first_of) - 1
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """Put the events that wait between the holes, by number, after a restore. Numbers whose
-        events are absent are in holes, too; where there was none, the hole is due at once."""
+        """Put the events that wait, by number, between the holes, after a restore.
+
+        Numbers whose events are absent are in holes, too. Where there was none, it is due at once.
+        """
         holes, self.holes = deque(self.holes), []
         low = self.base
         if self.next == UNSTARTED:
@@ -243,14 +254,17 @@ class Sequence(Ledger):
         self.hi = low - 1
 
     def note_stamp(self, event: Event) -> None:
-        """The event is released or waits."""
+        """Note the timestamp of an event that is emitted or waits."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
 
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
-        """By one clock and one counter a number up to the highest has no newer stamp than all. One
-        that has is of a run of its own, unless it is still missing, or was given up: a clock that
-        was set back a little gives older stamps to those that have overtaken it."""
+        """Return whether a number that is not the highest is of a new run, by its newer stamp.
+
+        By one clock and one counter such a number has no newer stamp than all. It may have one if
+        it is still missing, or was given up: a clock that was set back a little gives older stamps
+        to those that have overtaken it.
+        """
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
         if number >= self.base:
@@ -260,9 +274,11 @@ class Sequence(Ledger):
         return self.find_lost(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
-        """A late number has an older stamp than its followers, so one that is behind and
-        yet too new contradicts one clock and one counter: the source has restarted. The
-        answer is up to which stamp events are of before; None if nothing is refuted."""
+        """Return up to which stamp events are of before a restart; None: nothing shows one.
+
+        A late number has an older stamp than its followers. One that is behind and yet too new
+        contradicts one clock and one counter: the source has restarted.
+        """
         last_ns = self.last_ts_ns
         if last_ns == NO_STAMP or number >= self.next or ts_ns <= last_ns + margin_ns:
             return None

@@ -16,8 +16,10 @@ SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIM
 
 
 class Shared(Totals):
-    """What the buffers of one operator share: its settings, fill times of all, and what they hold.
-    `modulus`: of the counters, 0 where they are too wide to wrap."""
+    """What the buffers of one operator share: its settings, and measures and losses of all.
+
+    `modulus`: of the counters, 0 where they are too wide to wrap.
+    """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
         super().__init__()
@@ -41,8 +43,9 @@ def size_of(event: Event) -> int:
 
 
 def extended(raw: int, modulus: int, near: int) -> int:
-    """The number congruent to `raw` nearest to `near`, upward on a tie; below 0 where the
-    counter has wrapped to 0 between the two.
+    """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
+
+    It is below 0 where the counter has wrapped to 0 between the two.
 
     Valid while the disorder is smaller than half the modulus (1.5, wrap).
     """

@@ -47,10 +47,10 @@ class Buffers(SourceTable[Buffer]):
         self, prefix: str, shape: Shape, config: ReorderConfig, make: Callable[[str], Buffer]
     ) -> None:
         super().__init__(prefix, shape, config.max_sources, config.forget_after_ns)
-        self._make = make
+        self.make = make
 
     def fresh(self, key: str) -> Buffer:
-        return self._make(key)
+        return self.make(key)
 
 
 class Shell(StepByStep, Generic[Buffer]):
@@ -77,7 +77,7 @@ class Shell(StepByStep, Generic[Buffer]):
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:
-        """The event is the first of this buffer's source."""
+        """Prepare the buffer of a source whose first event this is."""
         raise NotImplementedError
 
     # -- time --------------------------------------------------------------------------------------
@@ -92,11 +92,6 @@ class Shell(StepByStep, Generic[Buffer]):
     def next_deadline_ns(self) -> int | None:
         if self._open:
             return self._now_ns
-        due_ns = self._due_ns = self._first_due_ns()
-        return due_ns if due_ns < NEVER else None
-
-    def _first_due_ns(self) -> int:
-        """Return the earliest deadline, which is that of the first entry; NEVER: there is none."""
         while self._due:
             due_ns, source = self._due[0]
             buffer = self._table.get(source)
@@ -108,7 +103,8 @@ class Shell(StepByStep, Generic[Buffer]):
                 heappop(self._due)
                 buffer.armed_ns = NEVER
                 self._arm(buffer)
-        return NEVER
+        self._due_ns = NEVER
+        return None
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_batch((), now_ns)
@@ -149,14 +145,19 @@ class Shell(StepByStep, Generic[Buffer]):
                 buffer.fire(self._now_ns, step)
                 self._arm(buffer)
             self._open.clear()
-        while (due_ns := self._first_due_ns()) <= until_ns:
-            due = self._table[heappop(self._due)[1]]
-            due.armed_ns = NEVER
-            self._now_ns = max(self._now_ns, due_ns)
-            self._sources.mark(due)
-            due.fire(self._now_ns, step)
-            self._arm(due)
-        self._due_ns = due_ns
+        due = self._due
+        while due and due[0][0] <= until_ns:
+            due_ns, source = heappop(due)
+            waiting = self._table.get(source)
+            if waiting is None or waiting.armed_ns != due_ns:
+                continue
+            waiting.armed_ns = NEVER
+            if waiting.deadline_ns() <= due_ns:
+                self._now_ns = max(self._now_ns, due_ns)
+                self._sources.mark(waiting)
+                waiting.fire(self._now_ns, step)
+            self._arm(waiting)
+        self._due_ns = due[0][0] if due else NEVER
 
     # -- sources -----------------------------------------------------------------------------------
 
@@ -164,11 +165,11 @@ class Shell(StepByStep, Generic[Buffer]):
         return source in self._table
 
     def blocked(self) -> list[str]:
-        """The sources of which MERGE knows that events wait here."""
+        """Return the sources of which MERGE knows that events are buffered here."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
-        buffer = self._sources.fresh(event.source)
+        buffer = self._sources.make(event.source)
         self._begin(buffer, event)
         buffer.last_arrival_ns = event.at_ns
         for forgotten in self._sources.add(buffer):

@@ -177,8 +177,10 @@ class NumberedBuffer(Epochs):
             self._report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
-        """A number below `next`, or an epoch that is over. The event is a duplicate or late, and
-        here alone REORDER decides which, and why."""
+        """Report an event whose number is below `next`, or whose epoch is over.
+
+        It is a duplicate or late, and here alone REORDER decides which, and why.
+        """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
             self._late(event, OLD_EPOCH, 0, step)
@@ -260,7 +262,7 @@ class NumberedBuffer(Epochs):
         self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """The oldest one; the sequence may have come near it meanwhile."""
+        """Give up the oldest one, unless the sequence has come near it meanwhile."""
         event = sequence.suspects.pop(0)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
@@ -275,7 +277,7 @@ class NumberedBuffer(Epochs):
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """A start hold takes any number; what jumps is questioned when it ends."""
+        """Question what jumps at the end of a start hold, which takes any number."""
         max_jump = self.shared.max_jump
         for at, hole in enumerate(sequence.holes):
             if hole.last - hole.first + 1 >= max_jump:
@@ -295,7 +297,7 @@ class NumberedBuffer(Epochs):
         return self.timeout
 
     def _filled(self, fill_ns: int) -> None:
-        """A missing number came, in time."""
+        """Count a missing number that came in time."""
         self.shared.filled += 1
         self.estimator().filled(fill_ns)
 
@@ -349,17 +351,22 @@ class NumberedBuffer(Epochs):
             shared = self.shared
             shared.waited_ns += waited_ns
             if self.held_bytes:
-                values = [event.value for event in events]
-                size = sum([len(value) for value in values if isinstance(value, bytes)])
+                size = 0
+                for event in events:
+                    value = event.value
+                    if isinstance(value, bytes):
+                        size += len(value)
                 shared.held_bytes -= size
                 self.held_bytes -= size
             if self.words:
                 words = sum([event.kind != DATA for event in events])
                 data -= words
                 self.words -= words
-            stamped = next((event for event in reversed(events) if event.kind != DEAD), None)
-            if stamped is not None:
-                sequence.last_ts_ns = stamped.ts_ns
+                for event in events:
+                    if event.kind != DEAD:
+                        sequence.last_ts_ns = event.ts_ns
+            else:
+                sequence.last_ts_ns = events[-1].ts_ns
             step.released += events
             shared.held -= len(events)
             self.held -= len(events)
@@ -400,19 +407,24 @@ class NumberedBuffer(Epochs):
     # -- time and bounds ---------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
-        due_ns, suspects = self._awaited_until_ns(), self.current.suspects
-        return min(due_ns, suspects[0].at_ns + self.shared.max_wait_ns) if suspects else due_ns
-
-    def _awaited_until_ns(self) -> int:
-        """Return when the start, or the first hole, is given up; NEVER: nothing is awaited."""
         current = self.current
+        due_ns = NEVER
         if current.next == UNSTARTED:
-            return current.start_deadline_ns if current.has_waiting() else NEVER
-        return current.holes[0].deadline_ns if current.holes else NEVER
+            if current.has_waiting():
+                due_ns = current.start_deadline_ns
+        elif current.holes:
+            due_ns = current.holes[0].deadline_ns
+        if current.suspects:
+            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
+        return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
         """Do the one thing that is due first, at `now_ns` >= its deadline."""
-        self._give_up(self._awaited_until_ns() <= now_ns, TIMEOUT, now_ns, step)
+        current = self.current
+        due_ns = current.start_deadline_ns
+        if current.next != UNSTARTED and current.holes:
+            due_ns = current.holes[0].deadline_ns
+        self._give_up(current.has_waiting() and due_ns <= now_ns, TIMEOUT, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
         while self.held:
@@ -441,7 +453,7 @@ class NumberedBuffer(Epochs):
             self._expire_overdue(sequence, now_ns, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """A hole whose deadline passed while it waited for its turn goes at once."""
+        """Give up each hole whose deadline has passed while it waited for its turn."""
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
@@ -466,7 +478,7 @@ class NumberedBuffer(Epochs):
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
-        """The next epoch's turn, once this one has no hole open and is not about to start."""
+        """Go on to the next epoch, once this one has no hole open and is not about to start."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
@@ -495,7 +507,7 @@ class NumberedBuffer(Epochs):
 
     @measured.setter
     def measured(self, measured: Kept | None) -> None:
-        """It is read into what the timeout has (`fresh`)."""
+        """Do nothing: it was read into what the timeout has (`fresh`)."""
 
     @property
     def named(self) -> list[Named]:

@@ -38,16 +38,16 @@ class Timeout(Kept):
         self.max_wait_ns = max_wait_ns
 
     def opened(self) -> None:
-        """A hole was opened (called after `wait_ns`)."""
+        """Note that a hole was opened, after `wait_ns`."""
 
     def open(self) -> int:
-        """`wait_ns` of a hole, which is opened."""
+        """Return `wait_ns` for a hole, which is opened."""
         wait_ns = self.wait_ns()
         self.opened()
         return wait_ns
 
     def filled(self, fill_ns: int) -> None:
-        """A missing event came, `fill_ns` after its hole was known."""
+        """Note that a missing event came, `fill_ns` after its hole was known."""
 
     def wait_ns(self) -> int:
         return self.max_wait_ns

@@ -14,7 +14,9 @@ from tests.kit.events import event
 from tests.laws.test_changes import Log
 from topology.config import ReorderConfig
 from topology.model.event import DATA, Event
+from topology.model.kept import ShapeRefused
 from topology.model.outcome import Gap
+from topology.reorder.by_time import ReorderByTime
 from topology.reorder.lost import LOST, PAGE
 from topology.reorder.operator import Reorder
 
@@ -94,3 +96,17 @@ def test_pages_of_an_epoch_go_when_it_is_forgotten() -> None:
         log.checkpoint(operator)
     epochs = {key.split("/")[1] for key in operator.snapshot() if key.startswith(LOST)}
     assert epochs == {"2", "3"}
+
+
+def test_a_state_of_an_older_layout_or_of_another_order_is_refused() -> None:
+    older = {"now": 5, "pool": [-1, 0, [False, 0, 0, [0, 0, []]]], "lane/s": [None, None, []]}
+    by_time = ReorderByTime("default", ReorderConfig(rule="time"))
+    by_time.on_batch([event(0, 0)], 0)
+    mine = reorder()
+    mine.on_batch([event(0, 0)], 0)
+    mine_cut = {key: value for key, value in mine.snapshot().items() if key != "#shape"}
+    for state in (older, by_time.snapshot(), mine_cut):
+        with pytest.raises(ShapeRefused):
+            reorder().restore(state, [])
+    with pytest.raises(ShapeRefused):
+        ReorderByTime("default", ReorderConfig(rule="time")).restore(mine.snapshot(), [])

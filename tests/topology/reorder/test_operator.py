@@ -534,6 +534,14 @@ def test_a_source_is_forgotten_after_a_time() -> None:
     assert reorder.figures()["forgotten"] == 1
 
 
+def test_all_that_were_silent_too_long_are_forgotten_at_once() -> None:
+    reorder = operator(forget_after="1s")
+    for at, source in ((0, "a"), (1, "b"), (900, "c"), (1_500, "d")):
+        reorder.on_batch([event(at, 0, source=source)], at * MS)
+    assert reorder.figures()["forgotten"] == 2
+    assert reorder.figures()["sources"] == 2
+
+
 def test_what_the_ledger_forgot_may_be_a_copy() -> None:
     """One range is remembered: 1 is below the floor, 3 is not."""
     play(
