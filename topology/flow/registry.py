@@ -46,10 +46,10 @@ class OperatorRow(NamedTuple):
 ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=3),
     OperatorRow(CLOCK, "topology.clock.operator", build.clock),
-    OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=2),
-    OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=2),
-    OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
-    OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),
+    OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=3),
+    OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=3),
+    OperatorRow(PATTERN, "topology.pattern.operator", build.pattern, shape=2),
+    OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True, shape=2),
     OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=3),
 )
 

@@ -36,8 +36,8 @@ from topology.merge.source import (
     SourceProgress,
 )
 from topology.merge.sources import KnownSources
+from topology.model.kept import INT, Kept, Shape
 from topology.model.operator import NEVER
-from topology.model.saved import Saved
 from topology.model.timers import Timers
 
 Bound = tuple[int, str]
@@ -46,15 +46,17 @@ Bound = tuple[int, str]
 NO_BOUND: Final[Bound] = (NEVER, "")
 
 
-class SourceBounds(Saved):
+BOUNDS: Final = Shape("merge.bounds", 1, awaited_until_ns=INT)
+
+
+class SourceBounds(Kept):
     """Over the sources that a `Merge` knows."""
 
-    FIELDS = ("awaited_until_ns",)
+    SHAPE = BOUNDS
 
     def __init__(self, known: KnownSources, max_wait_ns: int, idle_after_ns: int) -> None:
         self._known = known
-        self._sources = known.table
-        self._journal = known.journal
+        self._sources = known.rows
         self._pool = known.pool
         self._max_wait_ns = max_wait_ns
         self.idle_after_ns = idle_after_ns
@@ -129,7 +131,7 @@ class SourceBounds(Saved):
         self._unlead(progress)
         self._revive(progress)
         progress.state = AWAITED
-        self._journal.mark(progress)
+        self._known.mark(progress)
         self.awaited.add(progress.source)
         self._key(progress)
 
@@ -137,7 +139,7 @@ class SourceBounds(Saved):
         """It has caught up, or is awaited no longer."""
         self.awaited.discard(progress.source)
         progress.state = KEYED
-        self._journal.mark(progress)
+        self._known.mark(progress)
         self.watch(progress)
         if not self.awaited:
             self.awaited_until_ns = NEVER
@@ -183,7 +185,7 @@ class SourceBounds(Saved):
         self.dozing -= progress.state == DOZING
         progress.state = state
         self._known.falls_silent(progress)
-        self._journal.mark(progress)
+        self._known.mark(progress)
 
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
         """Its event was late: it holds nobody back until one is in time. But what took no longer
@@ -204,7 +206,7 @@ class SourceBounds(Saved):
             self.enter(progress, progress.newest_ns)
         elif progress.state == AWAITED:
             progress.state = OUT
-            self.await_(progress, NEVER)  # until when, the pause's state says
+            self.await_(progress, self.awaited_until_ns)
         elif progress.state == DOZING:
             self.dozing += 1
             self._key(progress)
@@ -401,7 +403,7 @@ class SourceBounds(Saved):
         self.dozing += 1
         progress.state = DOZING
         self._known.falls_silent(progress)
-        self._journal.mark(progress)
+        self._known.mark(progress)
         self.expected.arm(progress.source, progress.expected_until_ns)
         return not progress.warm
 

@@ -40,7 +40,7 @@ class Intake:
         watermark: Watermark,
         numbered: bool,
     ) -> None:
-        self._sources, self._journal = known.table, known.journal
+        self._known, self._sources = known, known.rows
         self._pool, self._errors, self._scattered = known.pool, known.errors, known.scattered
         self._bounds = bounds
         self._queues = queues

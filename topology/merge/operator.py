@@ -59,10 +59,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
+from topology.merge.bounds import BOUNDS, NO_BOUND, Bound, SourceBounds
 from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
-from topology.merge.passage import Passage
-from topology.merge.pause import Pause
+from topology.merge.passage import PASSAGE, Passage
+from topology.merge.pause import PAUSE, Pause
 from topology.merge.queues import Queues
 from topology.merge.settings import MergeConfig
 from topology.merge.source import (
@@ -73,32 +73,40 @@ from topology.merge.source import (
     OUT,
     SourceProgress,
 )
-from topology.merge.sources import PROGRESS, KnownSources
+from topology.merge.sources import KnownSources
 from topology.merge.stretch import Stretches
-from topology.merge.watermark import Watermark
+from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
-from topology.model.histogram import PPM
+from topology.model.histogram import HISTOGRAM, PPM
+from topology.model.kept import FLAG, INT, KeptState, Shape
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
-from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep, total
-from topology.model.outcome import Step
-from topology.model.saved import dump, load
-
-STREAM: Final = "stream"
-FIELDS: Final = (
-    "_now_ns",
-    "_instant_open",
-    "_wake_ns",
-    "_beat_ns",
-    "_watermark",
-    "_passage",
-    "_pause",
-    "_bounds",
-    "overflows",
-    "_pool",
+from topology.model.operator import (
+    NEVER,
+    TURN,
+    Changes,
+    Figure,
+    Figures,
+    State,
+    StepByStep,
+    total,
 )
-"""What is state beside the sources'."""
+from topology.model.outcome import Step
 
+MERGE: Final = Shape(
+    "merge",
+    1,
+    _now_ns=INT,
+    _instant_open=FLAG,
+    _wake_ns=INT,
+    _beat_ns=INT,
+    _watermark=PROMISES,
+    _passage=PASSAGE,
+    _pause=PAUSE,
+    _bounds=BOUNDS,
+    overflows=INT,
+    _pool=HISTOGRAM,
+)
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "sources": Figure("Sources known to MERGE"),
@@ -136,8 +144,9 @@ class Merge(StepByStep):
         self._heartbeat_ns = heartbeat_ns
         self._numbered = numbered
 
-        self._known = known = KnownSources(config)
-        self._sources, self._journal, self._pool = known.table, known.journal, known.pool
+        known = KnownSources(config, self._progress_class())
+        self._known, self._sources, self._pool = known, known.rows, known.pool
+        self._kept = KeptState("stream", MERGE, [known])
         self._bounds = self._new_bounds()
         self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
@@ -175,9 +184,9 @@ class Merge(StepByStep):
         """What finds which source bounds what may leave."""
         return SourceBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
-    def _new_progress(self, source: str) -> SourceProgress:
-        """What is kept of a source."""
-        return SourceProgress(source, self._config.miss_target_ppm)
+    def _progress_class(self) -> type[SourceProgress]:
+        """Return the class of what is known of a source."""
+        return SourceProgress
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -245,7 +254,7 @@ class Merge(StepByStep):
             if event.kind == DEAD:
                 return
             progress = self._new_source(event.source, event.at_ns)
-        self._journal.mark(progress)
+        self._known.mark(progress)
         intake = self._intake
         was_empty, was_blocked = not progress.queue, progress.blocked
         was_idle = progress.state >= OUT
@@ -275,20 +284,21 @@ class Merge(StepByStep):
             received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
             for expected in self._config.expected_sources:
                 if expected != source:
-                    self._bounds.enter(self._add(expected, received_ns), NO_REF)
-        progress = self._add(source, at_ns)
-        for forgotten in self._known.forget(progress):
+                    progress = self._first_heard(expected, received_ns)
+                    self._known.put(expected, progress)
+                    self._known.mark(progress)
+                    self._bounds.enter(progress, NO_REF)
+        progress = self._first_heard(source, at_ns)
+        for forgotten in self._known.add(progress):
             self._bounds.leave(forgotten, OUT)
             self._bounds.say_bye(forgotten, said=False)
             self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
         return progress
 
-    def _add(self, source: str, at_ns: int) -> SourceProgress:
-        progress = self._new_progress(source)
+    def _first_heard(self, source: str, at_ns: int) -> SourceProgress:
+        progress = self._known.fresh(source)
         progress.last_arrival_ns = at_ns
-        self._known.add(progress)
-        self._journal.mark(progress)
         return progress
 
     # -- time --------------------------------------------------------------------------------------
@@ -535,16 +545,10 @@ class Merge(StepByStep):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {
-            PROGRESS + source: progress.dump() for source, progress in self._sources.items()
-        }
-        state[STREAM] = dump(self, FIELDS)
-        return state
+        return self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        changes = self._known.changes()
-        changes[STREAM] = dump(self, FIELDS)
-        return changes
+        return self._kept.changes(self)
 
     def held(self) -> Iterable[Event]:
         yield from self._queues.late
@@ -553,15 +557,10 @@ class Merge(StepByStep):
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         """See `topology.model.operator`."""
-        for key, value in state.items():
-            if key != STREAM:
-                source = key[len(PROGRESS) :]
-                progress = self._new_progress(source)
-                progress.load(value)
-                self._known.add(progress)
-                self._watermark.note(progress)
-                self._bounds.restored(progress)
+        yield from self._kept.restoring(self, state, {})
+        for number, progress in enumerate(self._sources.values()):
+            self._watermark.note(progress)
+            self._bounds.restored(progress)
+            if not number % TURN:
                 yield 0
-        if STREAM in state:
-            load(self, FIELDS, state[STREAM])
         yield from self._queues.restoring(held)

@@ -16,13 +16,14 @@ themselves: so it does not show in which order they came, nor from how many upst
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 from topology.merge.bounds import Bound
 from topology.merge.queues import in_stream
 from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import Event
+from topology.model.kept import BIG, INT, TEXT, Kept, Shape, dict_of, tuple_of
 from topology.model.late import (
     MERGE_BEHIND,
     MERGE_CLOCK,
@@ -33,14 +34,21 @@ from topology.model.late import (
     MERGE_WAIT,
 )
 from topology.model.outcome import Late, Step
-from topology.model.saved import Saved
+
+PASSAGE: Final = Shape(
+    "merge.passage",
+    1,
+    last=tuple_of(BIG, TEXT, INT, INT),
+    _pushed_ns=BIG,
+    late_by_cause=dict_of(TEXT, INT),
+)
 
 
-class Passage(Saved):
+class Passage(Kept):
     """`watermark` announces; `pass_late`: late events go on, marked; else they are reported.
     `floor_ns`: an event below it is late. It is never above the arrival clock before the end."""
 
-    FIELDS = ("last", "_pushed_ns", "late_by_cause")
+    SHAPE = PASSAGE
 
     def __init__(self, watermark: Watermark, pass_late: bool) -> None:
         self._watermark = watermark
@@ -113,6 +121,5 @@ class Passage(Saved):
         if said is not None:
             step.released.append(said)
 
-    def restore(self, state: Any) -> None:
-        super().restore(state)
+    def settled(self) -> None:
         self.floor_ns = max(self._watermark.ns, self.last[0])

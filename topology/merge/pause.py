@@ -24,8 +24,8 @@ from topology.merge.settings import MergeConfig
 from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import Event
+from topology.model.kept import INT, Kept, Shape
 from topology.model.operator import NEVER
-from topology.model.saved import Saved
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
@@ -33,13 +33,16 @@ BACK_AFTER: Final = 2
 NO_GAPS: Final[list[tuple[int, int]]] = []
 
 
-class Pause(Saved):
+PAUSE: Final = Shape("merge.pause", 1, received_ns=INT, since_ns=INT, _until_ns=INT)
+
+
+class Pause(Kept):
     """Over the sources that a `Merge` knows. `outage_wait` 0: no gap is a pause."""
 
-    FIELDS = ("received_ns", "since_ns", "_until_ns")
+    SHAPE = PAUSE
 
     def __init__(self, known: KnownSources, bounds: SourceBounds, config: MergeConfig) -> None:
-        self._sources = known.table
+        self._sources = known.rows
         self._bounds = bounds
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns

@@ -43,8 +43,8 @@ class Queues:
         self.max_count = config.max_queued
         self.max_bytes = config.reorder.max_held_bytes
         self._ahead_ns = config.max_wait_ns
-        self._sources = known.table
-        self._journal = known.journal
+        self._known = known
+        self._sources = known.rows
         self.position = position
         self.heads: list[Bound] = []
         self.late: list[Event] = []
@@ -193,7 +193,7 @@ class Queues:
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
         """The newest of a source, at most so many, in their order."""
         progress = self._sources[source]
-        self._journal.mark(progress)
+        self._known.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
         for event in given_up:
             self._uncount(event, now_ns)

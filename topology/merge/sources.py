@@ -1,5 +1,4 @@
-"""The sources that MERGE knows: at most `max_sources`, the longest idle one gives way; one that was
-silent for `forget_after` goes when a new one comes, as in REORDER.
+"""The sources that MERGE knows, in a table of sources (topology.model.sources).
 
 Two heaps find the least of their newest times without a look at each: of those that are live, and
 of those that are not and have not said bye. A newest time only rises, so an entry may be too old:
@@ -15,41 +14,50 @@ from topology.merge.errors import LargestErrors
 from topology.merge.settings import MergeConfig
 from topology.merge.source import OUT, SourceProgress
 from topology.model.histogram import Histogram
-from topology.model.idle import LongestIdle
-from topology.model.journal import Journal
-from topology.model.operator import NEVER, Changes
-
-PROGRESS: Final = "feed/"
+from topology.model.operator import NEVER
+from topology.model.sources import SourceTable
 
 SPARE: Final = 1_000
 """Entries of forgotten sources that are not worth throwing out."""
 
 
-class KnownSources:
-    """The `table` of them by name, the `journal` of those that changed, and the `pool` of the
-    delays of all. The parts of a `Merge` share them."""
+class KnownSources(SourceTable[SourceProgress]):
+    """What MERGE knows of its sources; the parts of a `Merge` share it.
 
-    def __init__(self, config: MergeConfig) -> None:
-        self.table: dict[str, SourceProgress] = {}
-        self.journal = Journal(self.table)
+    Attributes:
+        pool: The delays of all.
+        errors: Finds the largest of their time errors.
+        scattered: Those whose events came by several input partitions, not by one.
+    """
+
+    def __init__(
+        self, config: MergeConfig, progress_class: type[SourceProgress] = SourceProgress
+    ) -> None:
+        reorder = config.reorder
+        super().__init__(
+            "feed/", progress_class.SHAPE, reorder.max_sources, reorder.forget_after_ns
+        )
+        self._progress_class = progress_class
+        self._miss_ppm = config.miss_target_ppm
         self.pool = Histogram(config.miss_target_ppm)
-        self.errors = LargestErrors(self.table)
-        self._max_sources = config.reorder.max_sources
-        self._forget_after_ns = config.reorder.forget_after_ns
-        self._longest_idle = LongestIdle()
-        self.forgotten = 0
+        self.errors = LargestErrors(self.rows)
         self.scattered: set[str] = set()
-        """Those that came by several input partitions, where each ought to have one."""
         self._live: list[tuple[int, str]] = []
         self._silent: list[tuple[int, str]] = []
 
-    def add(self, progress: SourceProgress) -> None:
-        """`progress` is that of a source which was not known, or which a state names."""
-        self.table[progress.source] = progress
-        self._longest_idle.note(progress.source, progress.last_arrival_ns)
-        self.falls_silent(progress)
-        if max(len(self._live), len(self._silent)) > 2 * len(self.table) + SPARE:
+    def fresh(self, key: str) -> SourceProgress:
+        return self._progress_class(key, self._miss_ppm)
+
+    def put(self, key: str, row: SourceProgress) -> None:
+        """Take in a source that was not known, or that a state names."""
+        super().put(key, row)
+        self.falls_silent(row)
+        if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
             self._throw_out()
+
+    def forget(self, key: str) -> None:
+        super().forget(key)
+        self.scattered.discard(key)
 
     def revives(self, progress: SourceProgress) -> None:
         """It is live, and its state does not say so yet."""
@@ -72,7 +80,7 @@ class KnownSources:
         heap = self._live
         while heap:
             known_ns, source = heap[0]
-            progress = self.table.get(source)
+            progress = self.rows.get(source)
             if progress is None or progress.state >= OUT:
                 heappop(heap)
                 if progress is not None:
@@ -88,7 +96,7 @@ class KnownSources:
         heap = self._silent
         while heap:
             known_ns, source = heap[0]
-            progress = self.table.get(source)
+            progress = self.rows.get(source)
             if progress is None or progress.state < OUT or progress.said_bye:
                 heappop(heap)
                 if progress is not None:
@@ -101,28 +109,8 @@ class KnownSources:
 
     def _throw_out(self) -> None:
         """A source that was forgotten and came again has several entries."""
-        known = self.table.values()
+        known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
         self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]
         heapify(self._live)
         heapify(self._silent)
-
-    def forget(self, newcomer: SourceProgress) -> list[SourceProgress]:
-        """Those beyond the bound, and those silent too long."""
-        forgotten: list[SourceProgress] = []
-        silent_since_ns = newcomer.last_arrival_ns - self._forget_after_ns
-        while True:
-            before_ns = NEVER if len(self.table) > self._max_sources else silent_since_ns
-            longest = self._longest_idle.longest(self.table, newcomer.source, before_ns)
-            if longest is None:
-                self.forgotten += len(forgotten)
-                return forgotten
-            forgotten.append(self.table.pop(longest))
-            self.scattered.discard(longest)
-            self.journal.forget([PROGRESS + longest])
-
-    def changes(self) -> Changes:
-        changes: Changes = {**self.journal.take_removed()}
-        for progress in self.journal.take_changed():
-            changes[PROGRESS + progress.source] = progress.dump()
-        return changes

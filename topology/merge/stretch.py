@@ -79,7 +79,7 @@ class Stretches(Intake):
             is_steady = progress.state == KEYED and not progress.blocked
             led_max_ns, was_blocked = bounds.led_max_ns, progress.blocked
             if not progress.dirty:
-                self._journal.mark(progress)
+                self._known.mark(progress)
             if arrival_ns > progress.last_arrival_ns:
                 progress.last_arrival_ns = arrival_ns
             if not is_steady:

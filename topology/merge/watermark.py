@@ -29,24 +29,28 @@ missing).
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.merge.bounds import Bound
 from topology.merge.source import NO_REF, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
+from topology.model.kept import BIG, Kept, Shape
 from topology.model.operator import NEVER
 from topology.model.ramp import ramp
-from topology.model.saved import Saved
+
+PROMISES: Final = Shape("merge.watermark", 1, ns=BIG, complete_ns=BIG, news_ns=BIG)
 
 
-class Watermark(Saved):
-    """Over the sources that a `Merge` knows. `ns` and `complete_ns` never go back."""
+class Watermark(Kept):
+    """The watermark and the completeness frontier of a `Merge`: `ns` and `complete_ns`, which never
+    go back."""
 
-    FIELDS = ("ns", "complete_ns", "news_ns")
+    SHAPE = PROMISES
 
     def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
         self._known = known
-        self._sources = known.table
-        self._journal = known.journal
+        self._sources = known.rows
         self._pool = known.pool
         self._quiet_after_ns = quiet_after_ns
         self._correct_for_ns = correct_for_ns
@@ -152,7 +156,7 @@ class Watermark(Saved):
             progress = self._sources[source]
             if progress.expired(expired_ns):
                 progress.write_off(expired_ns)
-                self._journal.mark(progress)
+                self._known.mark(progress)
                 self.note(progress)
         complete_ns = self._least_complete_ns()
         return complete_ns if complete_ns < NEVER else watermark_ns

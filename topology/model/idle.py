@@ -28,7 +28,8 @@ class LongestIdle:
 
     def note(self, name: str, heard_ns: int) -> None:
         self._names.append(name)
-        self._first_ns = min(self._first_ns, heard_ns)
+        if heard_ns < self._first_ns:
+            self._first_ns = heard_ns
 
     def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
         """The longest idle entry but `keep`, if it was last heard before `before_ns`;

@@ -53,12 +53,16 @@ class ValueKind:
         name: Its name in a state. Kinds of one name read what the other has written.
         types: A plain value of one of these types is read as it is.
         is_plain: Whether `dump` does nothing.
+        kinds: The kinds that it is made of.
     """
 
-    def __init__(self, name: str, *types: type, is_plain: bool = True) -> None:
+    def __init__(
+        self, name: str, *types: type, is_plain: bool = True, kinds: Sequence[ValueKind] = ()
+    ) -> None:
         self.name = name
         self.types = frozenset(types)
         self.is_plain = is_plain
+        self.kinds = kinds
 
     def dump(self, value: Any) -> Plain:
         """Return the value as codecs carry it."""
@@ -85,19 +89,12 @@ class ValueKind:
         """Read the field `name` of the object."""
         setattr(one, name, self.load(plain, written, one, name))
 
-    def inner(self) -> Sequence[ValueKind]:
-        """Return the kinds that it is made of."""
-        return ()
-
     def refusal(self, plain: Plain) -> ShapeRefused:
         return ShapeRefused(f"{plain!r:.60} is no {self.name}")
 
 
 class Scalar(ValueKind):
     """A value of one of these types. Integers may have any size, which codecs do not carry."""
-
-    def __init__(self, name: str, *types: type) -> None:
-        super().__init__(name, *types, is_plain=False)
 
     def dump(self, value: Any) -> Plain:
         return packed(value)
@@ -118,7 +115,8 @@ class Optional(ValueKind):
     """A value or None."""
 
     def __init__(self, kind: ValueKind) -> None:
-        super().__init__(f"{kind.name}?", *kind.types, type(None), is_plain=kind.is_plain)
+        types = *kind.types, type(None)
+        super().__init__(f"{kind.name}?", *types, is_plain=kind.is_plain, kinds=[kind])
         self._kind = kind
 
     def dump(self, value: Any) -> Plain:
@@ -127,15 +125,12 @@ class Optional(ValueKind):
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         return None if plain is None else self._kind.load(plain, written, owner, field)
 
-    def inner(self) -> Sequence[ValueKind]:
-        return [self._kind]
-
 
 class Many(ValueKind):
     """A list, deque or set of values of one kind."""
 
     def __init__(self, kind: ValueKind, make: Callable[[Iterable[Any]], Any]) -> None:
-        super().__init__(f"[{kind.name}]", is_plain=False)
+        super().__init__(f"[{kind.name}]", is_plain=False, kinds=[kind])
         self._kind = kind
         self._make = make
 
@@ -150,15 +145,12 @@ class Many(ValueKind):
             row = [kind.load(one, written, owner, field) for one in row]
         return self._make(row)
 
-    def inner(self) -> Sequence[ValueKind]:
-        return [self._kind]
-
 
 class ByKey(ValueKind):
     """A dict of values of one kind, written as a list of the keys and one of the values."""
 
     def __init__(self, key: ValueKind, value: ValueKind) -> None:
-        super().__init__(f"{{{key.name} => {value.name}}}", is_plain=False)
+        super().__init__(f"{{{key.name} => {value.name}}}", is_plain=False, kinds=[key, value])
         self._key = key
         self._value = value
 
@@ -175,27 +167,18 @@ class ByKey(ValueKind):
             values = [self._value.load(one, written, owner, field) for one in values]
         return dict(zip(keys, values, strict=False))  # they are of one length
 
-    def inner(self) -> Sequence[ValueKind]:
-        return [self._key, self._value]
 
-
-class Parts(ValueKind):
+class Parts(Many):
     """Objects of one shape that are there already: their rows are read into them."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__(f"[{shape.name}]", is_plain=False)
+        super().__init__(shape, list)
         self._shape = shape
-
-    def dump(self, value: Sequence[Any]) -> Plain:
-        return self._shape.dump_all(value)
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         parts = getattr(one, name)
         for part, row in zip(parts, row_of(plain, self, len(parts)), strict=True):
             self._shape.put(part, row, written)
-
-    def inner(self) -> Sequence[ValueKind]:
-        return [self._shape]
 
 
 class Fielded(ValueKind):
@@ -204,8 +187,7 @@ class Fielded(ValueKind):
     def __init__(
         self, name: str, kinds: Sequence[ValueKind], fields: Sequence[str], *, is_plain: bool
     ) -> None:
-        super().__init__(name, is_plain=is_plain)
-        self.kinds = list(kinds)
+        super().__init__(name, is_plain=is_plain, kinds=kinds)
         self.fields = tuple(fields)
         self._dump: Callable[[Any], Plain] | None = None
 
@@ -221,9 +203,6 @@ class Fielded(ValueKind):
                     row[at] = f"dump{at}({row[at]})"
             self._dump = function("one", [f"return {', '.join(row)},"], self)
         return self._dump
-
-    def inner(self) -> Sequence[ValueKind]:
-        return self.kinds
 
 
 class RecordKind(Fielded):
@@ -243,22 +222,19 @@ class RecordKind(Fielded):
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         if self._load is None:
-            values = [
-                loaded(at, kind, "written, owner, field") for at, kind in enumerate(self.kinds)
-            ]
-            lines = [
-                *unpacking(len(values)),
-                f"return {'make' * bool(self._make)}({', '.join(values)},)",
-            ]
-            self._load = function("plain, written, owner, field", lines, self, make=self._make)
+            rest = "written, owner, field"
+            values = [f"{loaded(at, kind, rest)}, " for at, kind in enumerate(self.kinds)]
+            made = f"return {'make' if self._make else ''}({''.join(values)})"
+            lines = [*unpacking(len(values)), made]
+            self._load = function(f"plain, {rest}", lines, self, make=self._make)
         return self._load(plain, written, owner, field)
 
 
 INT: Final = ValueKind("int", int)
 """An integer of 64 bits."""
-BIG: Final = Scalar("int", int)
+BIG: Final = Scalar("int", int, is_plain=False)
 """An integer of any size."""
-SCALAR: Final = Scalar("scalar", int, float, str, bool, type(None))
+SCALAR: Final = Scalar("scalar", int, float, str, bool, type(None), is_plain=False)
 """A number of any size, a text, a truth value or None."""
 FLOAT: Final = ValueKind("float", float)
 TEXT: Final = ValueKind("text", str)
@@ -429,7 +405,7 @@ def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
         if isinstance(kind, Shape):
             known = found.setdefault(kind.title, kind)
             assert known is kind, f"two shapes are called {kind.title}"
-        left += kind.inner()
+        left += kind.kinds
     return found
 
 

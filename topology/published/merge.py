@@ -113,7 +113,7 @@ class PacedBounds(SourceBounds):
                 since_ns = now_ns
             if since_ns != progress.empty_since_ns:
                 progress.empty_since_ns = since_ns
-                self._journal.mark(progress)
+                self._known.mark(progress)
             if not progress.blocked and progress.given_up_ns(self._max_wait_ns) <= now_ns:
                 self.leave(progress, OUT)
 
@@ -134,8 +134,8 @@ class PacedMerge(Merge):
     def _new_bounds(self) -> SourceBounds:
         return PacedBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
-    def _new_progress(self, source: str) -> SourceProgress:
-        return PacedProgress(source, self._config.miss_target_ppm)
+    def _progress_class(self) -> type[SourceProgress]:
+        return PacedProgress
 
     def _release(self, step: Step) -> Bound:
         """What leaves may empty a source, which then bounds the others: until none does."""

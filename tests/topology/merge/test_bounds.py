@@ -40,7 +40,7 @@ def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
     known.pool = pool
     bounds = SourceBounds(known, MAX_WAIT, NEVER_IDLE)
     for source, newest_ns in newest.items():
-        progress = known.table[source] = SourceProgress(source, 1_000)
+        progress = known.rows[source] = SourceProgress(source, 1_000)
         progress.state = OUT
         bounds.enter(progress, newest_ns)
     return bounds, pool

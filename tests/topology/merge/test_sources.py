@@ -43,7 +43,7 @@ def is_over(progress: SourceProgress) -> bool:
 
 
 def looked_at(merge: Merge) -> tuple[int, int]:
-    sources = merge._known.table.values()
+    sources = merge._known.rows.values()
     live = [each.newest_ns for each in sources if each.state < OUT]
     unfinished = [each.complete_ns for each in sources if not is_over(each)]
     return min(live, default=NEVER), min(unfinished, default=NEVER)
@@ -56,7 +56,7 @@ def announced(merge: Merge) -> tuple[int, int]:
 
 
 def errors_looked_at(merge: Merge) -> tuple[int, int]:
-    sources = merge._known.table.values()
+    sources = merge._known.rows.values()
     live = [each.error_ns for each in sources if each.state < OUT]
     unfinished = [each.error_ns for each in sources if not is_over(each)]
     return max(live, default=0), max([0, *live, *unfinished])
