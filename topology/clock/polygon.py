@@ -150,25 +150,30 @@ class Polygon:
         return theta + across / area / 3, rho + along / area / 3
 
     def cut(self, sign: float, x: float, most: float) -> bool:
-        """Keeps where sign (theta + rho x) <= most; whether anything is left."""
+        """Keep where sign (theta + rho x) <= most. If that left nothing, return False and keep
+        all."""
         thetas, rhos = self.thetas, self.rhos
         x *= sign
         overs = [sign * theta + rho * x - most for theta, rho in zip(thetas, rhos, strict=True)]
         if max(overs) <= 0:
             return True
-        self.thetas, self.rhos = [], []
+        left_thetas: list[float] = []
+        left_rhos: list[float] = []
         last = len(thetas) - 1
         for at, over in enumerate(overs):
             before = overs[last]
             if (before > 0) != (over > 0):
                 share = before / (before - over)
-                self.thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
-                self.rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
+                left_thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
+                left_rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
             if over <= 0:
-                self.thetas.append(thetas[at])
-                self.rhos.append(rhos[at])
+                left_thetas.append(thetas[at])
+                left_rhos.append(rhos[at])
             last = at
-        return len(self.thetas) > 0
+        if not left_thetas:
+            return False
+        self.thetas, self.rhos = left_thetas, left_rhos
+        return True
 
 
 class HalfPlanes:
@@ -210,19 +215,11 @@ class HalfPlanes:
         return low, high
 
     def cut(self, polygon: Polygon, half_wander: float) -> bool:
-        """With all; False where nothing is left."""
+        """Cut with all, up to the first that would leave nothing. Return whether there is none."""
         for x, sign, most in self._planes:
             if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
                 return False
         return True
-
-    def cut_while_any(self, polygon: Polygon, half_wander: float) -> None:
-        """With all, up to the first that would leave nothing."""
-        for x, sign, most in self._planes:
-            thetas, rhos = polygon.thetas, polygon.rhos
-            if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
-                polygon.thetas, polygon.rhos = thetas, rhos
-                return
 
 
 def polygon_of(
@@ -247,5 +244,5 @@ def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> t
     likely.thetas, likely.rhos = polygon.thetas, polygon.rhos
     since_ns = min(uppers.times_ns[0], lowers.times_ns[0])
     planes = HalfPlanes(uppers, lowers, since_ns, polygon, skew)
-    planes.cut_while_any(likely, polygon.half_wander / GUESS_STEADINESS)
+    planes.cut(likely, polygon.half_wander / GUESS_STEADINESS)
     return likely.centroid()

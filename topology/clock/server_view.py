@@ -89,24 +89,17 @@ class Round(NamedTuple):
         return self.lower_ns - below_ns, self.upper_ns + above_ns
 
 
-class OffsetSpan:
-    """The offsets possible at both ends of a cell, and the guess among them; between the
+class OffsetSpan(NamedTuple):
+    """The offsets that are possible at both ends of a cell, and the guess among them; between the
     ends they run straight."""
 
-    __slots__ = (
-        "guess_end_ns",
-        "guess_ns",
-        "high_end_ns",
-        "high_ns",
-        "low_end_ns",
-        "low_ns",
-        "state",
-    )
-
-    def __init__(self, state: str, start: Range, end: Range) -> None:
-        self.state = state
-        self.low_ns, self.guess_ns, self.high_ns = start
-        self.low_end_ns, self.guess_end_ns, self.high_end_ns = end
+    state: str
+    low_ns: int
+    guess_ns: int
+    high_ns: int
+    low_end_ns: int
+    guess_end_ns: int
+    high_end_ns: int
 
 
 ROUND: Final = record(
@@ -203,11 +196,11 @@ class Belief(Kept):
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
         if fresh_from_ns <= start_ns < fresh_until_ns:
-            return OffsetSpan(SYNCED, self._range(start_ns), self._range(end_ns))
+            return OffsetSpan(SYNCED, *self._range(start_ns), *self._range(end_ns))
         anchor_ns = fresh_until_ns if start_ns >= fresh_until_ns else fresh_from_ns
         anchor = self._range(anchor_ns)
         start = self._apart(anchor, start_ns - anchor_ns)
-        return OffsetSpan(STALE, start, self._apart(anchor, end_ns - anchor_ns))
+        return OffsetSpan(STALE, *start, *self._apart(anchor, end_ns - anchor_ns))
 
     def _range(self, ts_ns: int) -> Range:
         polygon = self.polygon
@@ -247,25 +240,29 @@ class Belief(Kept):
 SERVER_VIEW: Final = Shape(
     "clock.server_view",
     1,
+    arrival_ns=INT,
     belief=BELIEF,
     doubted=list_of(ROUND),
     suspect=FLAG,
     floor_ns=INT,
     false_rounds=INT,
     late_rounds=INT,
-    jumps=INT,
 )
 
 
 class ServerView(Kept):
-    """`false_rounds`, `late_rounds` and `jumps` count; `floor_ns` is the server's time up
-    to which rounds belong to a clock segment that is over."""
+    """What one server's rounds say of a source's clock.
+
+    `false_rounds` and `late_rounds` count; `floor_ns` is the server's time up to which rounds
+    belong to a clock segment that is over, `arrival_ns` when its newest round arrived.
+    """
 
     SHAPE = SERVER_VIEW
     __slots__ = (*SERVER_VIEW.fields, "_config")
 
     def __init__(self, config: ClockConfig) -> None:
         self._config = config
+        self.arrival_ns = 0
         self.belief = Belief(config)
         self.doubted: list[Round] = []
         """In the order they came."""
@@ -273,7 +270,6 @@ class ServerView(Kept):
         self.floor_ns = NEVER_NS
         self.false_rounds = 0
         self.late_rounds = 0
-        self.jumps = 0
 
     @property
     def answers(self) -> bool:
@@ -282,9 +278,7 @@ class ServerView(Kept):
     def span(self, start_ns: int) -> OffsetSpan:
         """The span of a view that answers."""
         span = self.belief.span(start_ns)
-        if self.suspect:
-            span.state = SUSPECT
-        return span
+        return span._replace(state=SUSPECT) if self.suspect else span
 
     def begin_anew(self) -> None:
         """The clock has jumped: what is known is of a segment that is over."""
@@ -386,7 +380,6 @@ class ServerView(Kept):
         if gap_ns > 0:
             self.floor_ns = max(self.floor_ns, old.newest.server_ns)
         if jumped:
-            self.jumps += 1
             return JUMPED
         if gap_ns <= self._config.sync_window_ns:
             self.false_rounds += old.rounds

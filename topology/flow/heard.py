@@ -124,7 +124,7 @@ class Heard:
     def _write(self, source: str, state: dict[str, Plain]) -> None:
         for each in self._table.folded(source):
             prefix = self._prefixes[self._rounds.index(each.rounds)]
-            state[f"{prefix}{FOLDED}{source}"] = each.snapshot()
+            state[f"{prefix}{FOLDED}{source}"] = each.dump()
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""

@@ -21,8 +21,10 @@ Cost: a row of numbers is one call of `attrgetter`, and reading it one look at t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
+from zlib import crc32
 
 from topology.model.native import mypyc_attr
 from topology.model.operator import TURN, Changes, Plain, State
@@ -415,6 +417,15 @@ def described(kinds: Iterable[ValueKind]) -> Plain:
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
 
+@cache
+def digest_of(shape: Shape) -> int:
+    """Return a number that is another one if the shape, or one within it, is another.
+
+    For a row that says itself how it is written.
+    """
+    return crc32(repr(described([shape])).encode())
+
+
 class Written:
     """The shapes that a state is written in, where these are not today's."""
 
@@ -428,10 +439,14 @@ class Written:
         except (TypeError, ValueError) as wrong:
             raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
 
+    def names(self, shape: Shape) -> bool:
+        """Return whether the state may have rows of the shape."""
+        return shape.title in self._shapes
+
     def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind]]:
         """Return the fields that rows of the shape have, and their kinds. ShapeRefused if today's
         shape does not follow from that."""
-        if shape.title not in self._shapes:
+        if not self.names(shape):
             raise ShapeRefused(f"it does not say how {shape.title} is written")
         number, fields = self._shapes[shape.title]
         if number != shape.number:
@@ -454,13 +469,17 @@ class Written:
 
 def written_in(said: Plain, kinds: Iterable[ValueKind]) -> Written | None:
     """Return the shapes that a state says it is written in; None: they are today's of those kinds.
-    ShapeRefused if one of them cannot be read."""
+    ShapeRefused if one of them cannot be read.
+
+    A shape within others that the state does not name has no row in it.
+    """
     kinds = list(kinds)
     if said == described(kinds):
         return None
     written = Written(said)
     for shape in shapes_in(kinds).values():
-        written.layout(shape)
+        if shape in kinds or written.names(shape):
+            written.layout(shape)
     return written
 
 

@@ -171,23 +171,23 @@ def test_restoring_gives_the_same_cells_and_goes_on_alike(cut: int) -> None:
     broken = model()
     for at, sample in enumerate(rounds):
         if at == cut or at > 18:
-            state = json.loads(json.dumps(broken.snapshot()))
+            state = json.loads(json.dumps(broken.dump()))
             broken = model()
-            broken.restore(state)
+            broken.load(state)
         straight.add(sample)
         broken.add(sample)
         assert answers(broken) == answers(straight)
-        assert broken.snapshot() == straight.snapshot()
+        assert broken.dump() == straight.dump()
     assert straight.segment == broken.segment == 1
 
 
 def test_a_snapshot_is_not_the_state_itself() -> None:
     clock = fed(session(1))
-    state = clock.snapshot()
+    state = clock.dump()
     known = answers(clock)
     fed(session(2), clock)
     restored = model()
-    restored.restore(state)
+    restored.load(state)
     assert answers(restored) == known
 
 
