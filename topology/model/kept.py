@@ -535,6 +535,8 @@ class Table(Generic[K, V]):
         self.kind = kind
         self.rows: dict[K, V] = {}
         self.is_asked = False
+        self.is_apart = False
+        """Whether its rows are left out of the row of its owner (`TableWithin`)."""
         self._changed: dict[K, None] = {}
 
     # An heir may hold its rows in another way.
@@ -595,6 +597,28 @@ class Table(Generic[K, V]):
         """All rows are read. Those that were written in other shapes are all written anew."""
         self.is_asked = is_as_written
         self._changed = {}
+
+
+class TableWithin(ValueKind):
+    """The kind of a table whose rows are written within the row of its owner, unless it is apart:
+    then whoever has set that writes them."""
+
+    def __init__(self, kind: ValueKind) -> None:
+        super().__init__(f"{{{kind.name}}}", is_plain=False)
+        self._kind = kind
+
+    def dump(self, value: Table[Any, Any]) -> Plain:
+        return {} if value.is_apart else value.snapshot()
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        if not isinstance(plain, dict):
+            raise self.refusal(plain)
+        table = getattr(one, name)
+        for key, row in plain.items():
+            table.take(key, row, written)
+
+    def inner(self) -> Sequence[ValueKind]:
+        return [self._kind]
 
 
 NumberAndKey = tuple[int, str]

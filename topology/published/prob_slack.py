@@ -23,10 +23,19 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.operator import Figures, Plain
-from topology.waiting.fitting import Counts, DelayTables, Fitting, grid_floor, grid_next
+from topology.model.kept import BIG, INT, optional, tuple_of
+from topology.model.operator import Figures
+from topology.waiting.fitting import (
+    COUNTS,
+    FITTING,
+    Counts,
+    DelayTables,
+    Fitting,
+    grid_floor,
+    grid_next,
+)
 from topology.waiting.miss import ONE, Joint, share
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, WEIGHING, Weighing
 
 MS: Final = 1_000_000
 
@@ -88,20 +97,21 @@ class Polyline:
         return self._first_beta[alpha]
 
 
+PROB_SLACK: Final = WEIGHING.with_more(
+    "published.prob_slack",
+    1,
+    _last_ns=BIG,
+    _closed=INT,
+    _missed=INT,
+    _fitting=FITTING,
+    _model=optional(tuple_of(COUNTS, COUNTS)),
+)
+
+
 class ProbSlack(Weighing):
-    __slots__ = (
-        "_closed",
-        "_fitting",
-        "_guard",
-        "_joint",
-        "_last_ns",
-        "_missed",
-        "_model",
-        "_polyline",
-        "_step_ns",
-        "_theta",
-    )
-    FIELDS = (*Weighing.FIELDS, "_last_ns", "_closed", "_missed", "_fitting")
+    """The wait until the joint probability is at most `delta`."""
+
+    SHAPE = PROB_SLACK
 
     def __init__(
         self,
@@ -203,14 +213,6 @@ class ProbSlack(Weighing):
     def figures(self) -> Figures:
         return {"closed": self._closed, "missed": self._missed, "guarded": int(self._guarded())}
 
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        model = [list(map(list, table.items())) for table in self._model or ()]
-        return [super().snapshot(), model]
-
-    def restore(self, state: Plain) -> None:
-        own, model = state
-        super().restore(own)
-        if model:
-            self._make(dict(model[0]), dict(model[1]))
+    def settled(self) -> None:
+        if self._model is not None:
+            self._make(*self._model)

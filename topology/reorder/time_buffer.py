@@ -231,7 +231,7 @@ class TimeBuffer(InstantOperator):
 
     def snapshot(self) -> State:
         own = [self._now_ns, self._instant_open, self._due_ns, list(self._last)]
-        return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.snapshot()}
+        return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.dump()}
 
     def held(self) -> Iterable[Event]:
         for _, event in self.heap:
@@ -255,4 +255,4 @@ class TimeBuffer(InstantOperator):
             ]
             self._last = (last[0], last[1], last[2], last[3])
         if POLICY in state:
-            self._policy.restore(state[POLICY])
+            self._policy.load(state[POLICY])

@@ -25,13 +25,13 @@ largest time before it, *delay* arrival - time, which is negative where clocks a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 from topology.model.event import Event
+from topology.model.kept import BIG, FLAG, Kept, Shape, Table
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures, Plain
-from topology.model.saved import Saved
+from topology.model.operator import NEVER, Figures
 
 BEFORE_ALL: Final = -NEVER
 """The frontier before the first event."""
@@ -50,12 +50,17 @@ PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
 """Closings that a promised accuracy speaks of; the others are counted apart."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SlackPolicy(Saved):
-    """What all strategies share: what came of it does not move them, unless they say so."""
+SLACK: Final = Shape("waiting.slack", 1, _ended=FLAG)
+FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BIG)
+WEIGHING: Final = SLACK.with_more("waiting.weighing", 1, _emitted_ns=BIG)
 
-    __slots__ = ("_ended",)
-    FIELDS: ClassVar[tuple[str, ...]] = ("_ended",)
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SlackPolicy(Kept):
+    """A strategy. What came of it does not move it, unless an heir says so."""
+
+    SHAPE = SLACK
+    __slots__ = SLACK.fields
 
     certain: ClassVar[bool] = False
     """Whether what is at or below `confirmed_ns` is complete as far as can be known."""
@@ -115,21 +120,10 @@ class SlackPolicy(Saved):
         """For people and their monitors; no part of the state."""
         return {}
 
-    # Where a strategy keeps much, and each event changes little of it.
-
-    def keep_apart(self) -> None:
-        """From now on what it may have in parts is left out of its snapshot."""
-
-    def parts(self) -> dict[str, Plain]:
-        """Those parts, by name."""
-        return {}
-
-    def changed_parts(self) -> dict[str, Plain]:
-        """Those that changed since the last call; None: removed."""
-        return {}
-
-    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
-        """After `restore`."""
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """Return the tables that may be saved apart: they hold much, of which each event changes
+        little. Each has a prefix of its own; that of one of them may be empty."""
+        return ()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -137,8 +131,8 @@ class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
     was when an instant began is kept, though an arrival may lower it."""
 
+    SHAPE = FLOORED
     __slots__ = ("_floor_ns", "_now_ns")
-    FIELDS = (*SlackPolicy.FIELDS, "_floor_ns", "_now_ns")
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,8 +169,8 @@ class Weighing(SlackPolicy):
     longer pass a while later. The drivers act on the first instant; to those who ask for the
     frontier, an answer once given is kept."""
 
+    SHAPE = WEIGHING
     __slots__ = ("_emitted_ns",)
-    FIELDS = (*SlackPolicy.FIELDS, "_emitted_ns")
 
     def __init__(self) -> None:
         super().__init__()
