@@ -46,7 +46,7 @@ from typing import Final
 
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.marzullo import majority, true_ones
-from topology.clock.server_view import JUMPED, SERVER_VIEW, OffsetSpan, Round, ServerView
+from topology.clock.server_view import SERVER_VIEW, OffsetSpan, Range, Round, ServerView
 from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
 from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, optional
 from topology.model.sample import UNKNOWN_MONO, Sample
@@ -127,7 +127,7 @@ class MeasuredClock(Kept):
         self._listen(sample)
         view = self._view(sample)
         late = view.late_rounds
-        if view.add(new) == JUMPED:
+        if view.add(new):
             self._vote(sample.server)
         self.late += view.late_rounds - late
         if len(self._views) > 1:
@@ -275,8 +275,8 @@ class MeasuredClock(Kept):
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
     """The places of those that so many agree with, at both ends of the cell."""
-    at_start = true_ones([(span.low_ns, span.high_ns) for span in spans], quorum)
-    at_end = true_ones([(span.low_end_ns, span.high_end_ns) for span in spans], quorum)
+    at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
+    at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]
 
 
@@ -291,33 +291,34 @@ def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     lowest = sorted(agreeing, key=height)[:one_is_true]
     highest = sorted(agreeing, key=depth)[:one_is_true]
     span = outermost(state_of(agreeing), highest, lowest)
-    if span.low_ns > span.high_ns or span.low_end_ns > span.high_end_ns:
+    if span.start[0] > span.start[2] or span.end[0] > span.end[2]:
         return outermost(SUSPECT, spans, spans)
     return span
 
 
 def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
-    """From the lowest of the ones to the highest of the others."""
-    low_ns = min(span.low_ns for span in below)
-    high_ns = max(span.high_ns for span in above)
-    low_end_ns = min(span.low_end_ns for span in below)
-    high_end_ns = max(span.high_end_ns for span in above)
-    guesses = sorted(span.guess_ns for span in below)
-    end_guesses = sorted(span.guess_end_ns for span in below)
-    middle = len(below) // 2
-    guess_ns = min(max(low_ns, guesses[middle]), high_ns)
-    guess_end_ns = min(max(low_end_ns, end_guesses[middle]), high_end_ns)
-    return OffsetSpan(state, low_ns, guess_ns, high_ns, low_end_ns, guess_end_ns, high_end_ns)
+    """Return the span from the lowest of the ones to the highest of the others."""
+    start = outermost_at([span.start for span in below], [span.start for span in above])
+    return OffsetSpan(
+        state, start, outermost_at([span.end for span in below], [span.end for span in above])
+    )
+
+
+def outermost_at(below: list[Range], above: list[Range]) -> Range:
+    low_ns = min([low_ns for low_ns, _, _ in below])
+    high_ns = max([high_ns for _, _, high_ns in above])
+    guess_ns = sorted([guess_ns for _, guess_ns, _ in below])[len(below) // 2]
+    return low_ns, min(max(low_ns, guess_ns), high_ns), high_ns
 
 
 def cell_over(start_ns: int, span: OffsetSpan) -> ClockCell:
-    """Its interval contains the span for every stamp."""
-    offset_ns, offset_end_ns = span.guess_ns, span.guess_end_ns
-    error_ns = max(span.high_ns - offset_ns, offset_ns - span.low_ns)
-    error_end_ns = max(span.high_end_ns - offset_end_ns, offset_end_ns - span.low_end_ns)
+    """Return the cell whose interval contains the span for every stamp."""
+    state, (low_ns, offset_ns, high_ns), (low_end_ns, offset_end_ns, high_end_ns) = span
+    error_ns = max(high_ns - offset_ns, offset_ns - low_ns)
+    error_end_ns = max(high_end_ns - offset_end_ns, offset_end_ns - low_end_ns)
     return ClockCell(
         start_ns,
-        span.state,
+        state,
         offset_ns,
         error_ns + CELL_ROUNDING_NS,
         offset_end_ns - offset_ns,
@@ -333,8 +334,8 @@ def state_of(spans: list[OffsetSpan]) -> str:
 
 
 def height(span: OffsetSpan) -> int:
-    return span.high_ns + span.high_end_ns
+    return span.start[2] + span.end[2]
 
 
 def depth(span: OffsetSpan) -> int:
-    return -span.low_ns - span.low_end_ns
+    return -span.start[0] - span.end[0]

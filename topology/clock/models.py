@@ -32,8 +32,6 @@ class Measuring(Protocol):
 
     segment: int
     rejected: int
-    late: int
-    jumps: int
 
     @property
     def falsetickers(self) -> int: ...

@@ -111,11 +111,8 @@ class SourceClock(KnownSource):
         *STAMP.fields,
         *MODEL.fields,
         "_config",
-        "_measured_segment",
         "_rounds",
-        "_steady_ns",
         "_tally",
-        "_trusting",
         "bin_end_ns",
         "cell",
         "due_ns",
@@ -163,10 +160,6 @@ class SourceClock(KnownSource):
         self.moved_ns = 0
         """How far the policy has moved it at most."""
         self.measured: Measuring | None = None
-        self._measured_segment = 0
-        self._trusting = config.unsynced == "trust"
-        self._steady_ns = PASSIVE_FLOOR_NS if config.unsynced == "estimate" else 0
-        """An estimate that moves by so little is the same one."""
         self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
@@ -195,7 +188,6 @@ class SourceClock(KnownSource):
         folded = self.track.folded_by(self._rounds)
         if folded is not None:
             self.measured = folded.copied()
-            self._measured_segment = self.measured.segment
             self.segment += folded.segments
             self.received = folded.place
             self.watched = True
@@ -233,9 +225,9 @@ class SourceClock(KnownSource):
     def _take(self, sample: Sample) -> None:
         if self.measured is None:
             self.measured = self._rounds.clock()
+        segment = self.measured.segment
         self.measured.add(sample)
-        if self.measured.segment != self._measured_segment:
-            self._measured_segment = self.measured.segment
+        if self.measured.segment != segment:
             self.proven = False
             self.segment += 1
 
@@ -257,7 +249,9 @@ class SourceClock(KnownSource):
         if ground == DECLARED:
             moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
         else:
-            moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > self._steady_ns
+            # An estimate that moves by so little is the same one.
+            same_ns = PASSIVE_FLOOR_NS if self._one_way is not None else 0
+            moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > same_ns
         if ground != self._ground or moved:
             if self._ground:
                 self.segment += 1
@@ -266,7 +260,8 @@ class SourceClock(KnownSource):
             self.model_dirty = True
 
     def _grounds(self, ts_ns: int) -> tuple[str, ClockCell]:
-        slack_ns = self._config.broker_slack_ns
+        config = self._config
+        slack_ns = config.broker_slack_ns
         if self._declared is not None:
             offset_ns, error_ns = self._declared[:2]
             self.least_reading_ns = offset_ns - slack_ns
@@ -275,7 +270,7 @@ class SourceClock(KnownSource):
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
             # Where the policy would be to trust it, what was measured once is more than its word.
-            if cell.state != UNSYNCED or (self._trusting and self.proven):
+            if cell.state != UNSYNCED or (self.proven and config.unsynced == "trust"):
                 if not self.proven:
                     self.proven = True
                     self.broken = False
@@ -299,7 +294,8 @@ class SourceClock(KnownSource):
             if abs(cell.offset_ns) > self.moved_ns:
                 self._count_move(abs(cell.offset_ns))
             return cell
-        self.least_reading_ns = -self._config.max_ahead_ns if self._trusting else FOR_EVER
+        trusts = self._config.unsynced == "trust"
+        self.least_reading_ns = -self._config.max_ahead_ns if trusts else FOR_EVER
         self.refuted_ns = self.least_reading_ns
         if self.measured is None:
             return everlasting(state, 0, 0)
@@ -402,7 +398,6 @@ class SourceClock(KnownSource):
             self.broken = self.broken or self.proven
             self.proven = False
             self.measured.begin_segment()
-            self._measured_segment = self.measured.segment
         one_way = self._one_way
         if one_way is not None:
             one_way.begin_anew()
@@ -447,8 +442,6 @@ class SourceClock(KnownSource):
                 self.received = NOTHING_RECEIVED
                 self.proven = False
                 self.begin()
-            if self.measured is not None:
-                self._measured_segment = self.measured.segment
         if self._declared is not None:
             self.watched = True
         if self._config.unsynced != "estimate":
