@@ -35,15 +35,13 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE, Joint, share
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, WEIGHING, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, Weighing
 
 MS: Final = 1_000_000
 
 
 class Jumping(Fitting):
     """Counts of `period` events make a model, then begin anew."""
-
-    __slots__ = ()
 
     def _due(self) -> DelayTables | None:
         if self._now.events < self._period:
@@ -58,8 +56,6 @@ class Jumping(Fitting):
 class Polyline:
     """Where J passes `theta` (in 2^-32): the least alpha with J(alpha, beta) > theta, as a step
     function of beta, worked out where it is asked."""
-
-    __slots__ = ("_first_beta", "_hats", "_joint", "_limit")
 
     def __init__(self, joint: Joint, theta: int) -> None:
         self._joint = joint
@@ -97,7 +93,7 @@ class Polyline:
         return self._first_beta[alpha]
 
 
-PROB_SLACK: Final = WEIGHING.with_more(
+PROB_SLACK: Final = SLACK.with_more(
     "published.prob_slack",
     1,
     _last_ns=BIG,
@@ -181,9 +177,6 @@ class ProbSlack(Weighing):
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
-
-    def _reach_ns(self) -> int:
-        return (self._joint.last + 1) * self._step_ns if self._joint is not None else 0
 
     def _is_safe(self, bound_ns: int, now_ns: int) -> bool:
         assert self._polyline is not None

@@ -26,7 +26,6 @@ class ClockedSlack(FlooredSlack):
     """Frontier = clock - slack; each strategy has its own slack."""
 
     SHAPE = CLOCKED
-    __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns")
 
     def __init__(self, *, idle_ns: int | None = None) -> None:
         super().__init__()
@@ -71,8 +70,6 @@ class ClockedSlack(FlooredSlack):
 
 class KSlack(ClockedSlack):
     """`k_ns` >= 0; 0 passes everything on at once."""
-
-    __slots__ = ("_k_ns",)
 
     def __init__(self, k_ns: int, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)

@@ -53,7 +53,7 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, WEIGHING, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SLACK, Weighing
 from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources, sources_of
 
@@ -77,7 +77,7 @@ MODELLED_SOURCE: Final = SOURCE.with_more(
     "waiting.modelled_source", 1, alone=FLAG, _events=INT, lateness_ns=list_of(INT), own=MODELLED
 )
 SOURCES: Final = sources_of(MODELLED_SOURCE)
-RISK: Final = WEIGHING.with_more(
+RISK: Final = SLACK.with_more(
     "waiting.risk",
     1,
     _ordered=FLAG,
@@ -344,9 +344,6 @@ class RiskSlack(Weighing):
                 if steps <= model.last:
                     next_ns = min(next_ns, origin_ns + grid_next(steps) * step_ns)
         return next_ns if next_ns < AFTER_ALL else None
-
-    def _reach_ns(self) -> int:
-        return (self._all.model.last + 1) * self._step_ns if self._all.model is not None else 0
 
     def newest_ns(self) -> int:
         return self._sources.newest_ns

@@ -17,6 +17,7 @@ from tests.topology.waiting.strategies import (
     EVERY,
     MS,
     STRATEGIES,
+    Frontier,
     Strategy,
     Unguarded,
     disordered,
@@ -109,15 +110,16 @@ def settled(said: list[Any], driver: Make) -> list[Any]:
 def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Strategy) -> None:
     for _, events in streams():
         policy = strategy.make(1)
-        before = policy.frontier_ns(events[0].at_ns - 1)
+        frontier = Frontier(policy)
+        before = frontier.at(events[0].at_ns - 1)
         for event in events[:300]:
             policy.observe(event, event.at_ns)
             for now_ns in (event.at_ns, event.at_ns + MS // 2):
                 if now_ns >= events[event.offset + 1].at_ns:
                     continue  # the instant is not over
-                frontier_ns = policy.frontier_ns(now_ns)
+                frontier_ns = frontier.at(now_ns)
                 assert frontier_ns >= before
-                assert policy.frontier_ns(now_ns) == frontier_ns
+                assert frontier.at(now_ns) == frontier_ns
                 before = frontier_ns
 
 
@@ -313,7 +315,7 @@ def test_after_the_end_nothing_is_held(strategy: Strategy) -> None:
         out = operator.on_end(events[-1].at_ns).released
         assert out == sorted(out, key=key_of)
         assert not list(operator.held())
-        assert policy.frontier_ns(events[-1].at_ns) == AFTER_ALL
+        assert policy.confirmed_ns(events[-1].at_ns) == AFTER_ALL
         assert operator.next_deadline_ns() is None
         assert not operator.on_time(events[-1].at_ns + 10_000 * MS).released
         driver = windows(strategy.make(1))
