@@ -55,13 +55,13 @@ from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import Rounds
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
-from topology.clock.source_clock import MOVED, SINCE_EVER, Clocks, MovedSources, SourceClock
+from topology.clock.source_clock import MOVED, SINCE_EVER, Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.kept import KeptState, Shape, ShapeRefused
 from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
 
-CLOCK: Final = Shape("clock", 1, _tally=MOVED)
+CLOCK: Final = Shape("clock", 1, _moved=MOVED)
 
 AHEAD_DETAIL: Final = (
     "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"
@@ -115,11 +115,10 @@ class Clock(Operator):
         self._config = config
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
-        measured = self._rounds.clock().SHAPE
-        self._clocks = Clocks(self._fresh, measured, max_sources, forget_after_ns)
+        self._clocks = Clocks(self._rounds, self._table, max_sources, forget_after_ns)
+        self._moved = self._clocks.moved
         self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
-        self._tally = MovedSources()
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
         """What an event may take, of a source whose clock is known to be wrong."""
         self.contradicted = 0
@@ -268,9 +267,6 @@ class Clock(Operator):
             event.kind = DEAD  # it left in order: its number is not missing
             step.released.append(event)
 
-    def _fresh(self, source: str) -> SourceClock:
-        return SourceClock(source, self._rounds, self._table.use(source), self._tally)
-
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
         clock = self._clocks.fresh(source)
         clock.last_arrival_ns = arrival_ns
@@ -297,8 +293,8 @@ class Clock(Operator):
         return {
             "sources": len(self._clocks.rows),
             **self._states,
-            "corrected_by_arrival": self._tally.moved,
-            "corrected_by_arrival_ns": self._tally.moved_ns,
+            "corrected_by_arrival": self._moved.moved,
+            "corrected_by_arrival_ns": self._moved.moved_ns,
             "contradicted": self.contradicted,
             "jumps": self.jumps,
             "forgotten": self._clocks.forgotten,

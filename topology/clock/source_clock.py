@@ -7,11 +7,10 @@ another cell. `topology.clock.operator` says what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
+from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force, place_of
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
@@ -457,21 +456,19 @@ class Clocks(SourceTable[SourceClock]):
     """The sources of CLOCK. Each has two rows: its stamps here, and its model in `models`."""
 
     def __init__(
-        self,
-        make: Callable[[str], SourceClock],
-        measured: Shape,
-        max_sources: int,
-        forget_after_ns: int,
+        self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
     ) -> None:
-        """`measured`: the shape of a clock that rounds make."""
         super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
-        self._make = make
-        self.models = ClockModels(self, measured)
+        self._rounds = rounds
+        self._table = table
+        self.moved = MovedSources()
+        self.models = ClockModels(self, rounds.clock().SHAPE)
 
     def fresh(self, key: str) -> SourceClock:
         clock = self.rows.get(key)
         if clock is None:
-            clock = self.rows[key] = self._make(key)
+            clock = SourceClock(key, self._rounds, self._table.use(key), self.moved)
+            self.rows[key] = clock
         return clock
 
     def changes(self) -> Changes:

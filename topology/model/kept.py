@@ -160,7 +160,7 @@ class ByKey(ValueKind):
             found = dict(row_of(plain, self))
         except (TypeError, ValueError) as wrong:
             raise self.refusal(plain) from wrong
-        if are_all(found, self._key) and are_all(found.values(), self._value):
+        if not found or (are_all(found, self._key) and are_all(found.values(), self._value)):
             return found
         key, of = self._key, self._value
         return {

@@ -71,7 +71,7 @@ DELAYS: Final = Shape(
     straggled=COUNTS,
 )
 FITTING: Final = Shape("waiting.fitting", 1, base_ns=optional(BIG), _now=DELAYS)
-ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _before=DELAYS)
+ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _before=optional(DELAYS))
 
 
 class DelayTables(Kept):
@@ -153,7 +153,7 @@ class Rotating(Fitting):
 
     def __init__(self, period: int, step_ns: int) -> None:
         super().__init__(period, step_ns)
-        self._before = DelayTables()
+        self._before: DelayTables | None = None
         self._until_due = READY
 
     def _due(self) -> DelayTables | None:
@@ -168,7 +168,10 @@ class Rotating(Fitting):
 
     def sample(self) -> DelayTables:
         """All that counts at present."""
-        return self._before + self._now
+        return (self._before or DelayTables()) + self._now
+
+    def fresh(self, field: str) -> DelayTables:
+        return DelayTables()
 
 
 def _sum(one: Counts, other: Counts) -> Counts:

@@ -40,7 +40,7 @@ from topology.model.kept import (
     record,
 )
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures
+from topology.model.operator import Changes, Figures
 from topology.waiting.budget import ACCURACY, AccuracyBudget
 from topology.waiting.fitting import (
     DELAYS,
@@ -120,9 +120,14 @@ class PoolTable(Table[str, Modelled]):
     def __init__(self, pool: Modelled) -> None:
         super().__init__("", MODELLED)
         self.rows[POOL] = pool
+        self.is_noted = False
 
     def fresh(self, key: str) -> Modelled:
         return self.rows[key]
+
+    def changes(self) -> Changes:
+        self.is_noted = False
+        return super().changes()
 
 
 class ModelledSource(Source):
@@ -196,7 +201,9 @@ class RiskSlack(Weighing):
             return
         if not self._ordered:
             source.count()
-        self._pool.note(POOL)
+        if not self._pool.is_noted:
+            self._pool.is_noted = True
+            self._pool.note(POOL)
         several = len(sources.known) > 1
         if ts_ns < last_ns:
             self._ordered = False

@@ -85,7 +85,8 @@ class Sources(KeptPart, Generic[S]):
             source.said_bye = False
             self._least_ns = None
         source.last_arrival_ns = now_ns
-        self.table.mark(source)
+        if not source.dirty:
+            self.table.mark(source)
         return source
 
     def advance(self, source: S, ts_ns: int) -> None:
