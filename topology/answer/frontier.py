@@ -55,17 +55,6 @@ class Frontier(Kept):
     `watermark_ns` is W and `error_ns` E, as they were announced last."""
 
     SHAPE = FRONTIER
-    __slots__ = (
-        *FRONTIER.fields,
-        "_closes",
-        "_correct_for_ns",
-        "_heeds_errors",
-        "_new_source_allowance_ns",
-        "_ordered",
-        "_target",
-        "proven_ns",
-        "waits_for_final",
-    )
 
     def __init__(
         self,

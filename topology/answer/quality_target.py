@@ -33,14 +33,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
+from zlib import crc32
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
-from topology.model.kept import ValueKind, Written
-from topology.model.operator import NEVER, Figures, Plain
-from topology.model.saved import Saved, load
+from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, digest_of, row_of
+from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.waiting.budget import PPM
-from topology.waiting.driver import Closing, Decision, WindowDriver
+from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4
@@ -51,15 +51,18 @@ MAX_PENDING: Final = 10_000
 """Windows emitted on probability whose fate is not known yet; the oldest counts as missed."""
 
 
-CLOSED: Final = ("closed_ns",)
+TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
 
 
-class QualityTarget(Saved):
-    """For windows of `size_ns` every `every_ns`; else for pieces, of which an event concerns all
-    up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends at
-    or before it may be emitted."""
+class QualityTarget(KeptPart):
+    """The quality target of a query.
 
-    FIELDS: ClassVar[tuple[str, ...]] = (*CLOSED, "_heard_events", "_late_events", "_driver")
+    It is one of windows of `size_ns` every `every_ns`; else of pieces, of which an event concerns
+    all up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends
+    at or before it may be emitted.
+    """
+
+    SHAPE: ClassVar[Shape] = TARGET
 
     def __init__(
         self,
@@ -79,9 +82,13 @@ class QualityTarget(Saved):
         if not every_ns:
             every_ns = size_ns = piece_ns(quality.max_wait_ns, reach_ns)
             cap_ns = max(1, cap_ns - every_ns)
-        self._kind = [repr(quality), size_ns, every_ns, reach_ns]
-        """With the pieces: a state counts windows by their length."""
         self.policy = quality.policy(size_ns)
+        self._shape = self.SHAPE.with_more(self.SHAPE.title, 1, policy=self.policy.SHAPE)
+        settings = quality.model_copy(update={"published": None})
+        how = (repr(settings), size_ns, every_ns, reach_ns, digest_of(self._shape))
+        self._waits = crc32(repr(how).encode())
+        """A number for how it waits, and how that is written: a state counts windows by their
+        length, and holds what the strategy keeps."""
         self._driver = WindowDriver(
             self.policy,
             every_ns,
@@ -172,35 +179,53 @@ class QualityTarget(Saved):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Plain:
-        return [self._kind, super().snapshot()]
+    def dump(self) -> Plain:
+        return [self._waits, self.closed_ns, self._shape.dump(self)]
 
-    def restore(self, state: Plain) -> None:
-        """What waited in another way leaves only what it has closed."""
-        kind, own = state
-        if kind == self._kind:
-            super().restore(own)
-        else:
-            load(self, CLOSED, own[: len(CLOSED)])
+    def load(self, plain: Plain) -> bool:
+        """Read what was dumped. Return whether that waited in the same way, and was written so:
+        else only what it had closed counts."""
+        waits, closed_ns, row = row_of(plain, PERHAPS_TARGET, 3)
+        self.closed_ns = INT.load(closed_ns, None, self, "closed_ns")
+        if waits == self._waits:
+            self._shape.put(self, row)
+        return bool(waits == self._waits)
 
-    def restore_parts(self, state: Plain, parts: Mapping[str, Plain]) -> bool:
-        """As `restore`; whether the parts are of one that waited in the same way."""
-        self.restore(state)
-        if state[0] == self._kind:
-            self.policy.restore_parts(parts)
-        return bool(state[0] == self._kind)
+    # The policy's tables may be written by themselves.
+
+    def keep_apart(self) -> None:
+        for table in self.policy.tables():
+            table.is_apart = True
+
+    def parts(self) -> State:
+        return {
+            name: row for table in self.policy.tables() for name, row in table.snapshot().items()
+        }
+
+    def changed_parts(self) -> Changes:
+        """Return those that have changed since the last call; None: removed."""
+        return {
+            name: row for table in self.policy.tables() for name, row in table.changes().items()
+        }
+
+    def load_parts(self, parts: Mapping[str, Plain]) -> None:
+        tables = {table.prefix: table for table in self.policy.tables()}
+        for name, row in parts.items():
+            tables[name[: name.find("/") + 1]].take(name, row, None)
+        for table in tables.values():
+            table.restored(is_as_written=True)
 
 
 class PerhapsTarget(ValueKind):
     """The kind of a quality target, or of none. It reads nothing where one of the two was none."""
 
     def dump(self, value: QualityTarget | None) -> Plain:
-        return None if value is None else value.snapshot()
+        return None if value is None else value.dump()
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         target = getattr(one, name)
         if target is not None and plain is not None:
-            target.restore(plain)
+            target.load(plain)
 
 
 PERHAPS_TARGET: Final = PerhapsTarget("target", is_plain=False)

@@ -46,61 +46,50 @@ from typing import Final
 
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.marzullo import majority, true_ones
-from topology.clock.server_view import JUMPED, OffsetSpan, Round, ServerView
+from topology.clock.server_view import SERVER_VIEW, OffsetSpan, Range, Round, ServerView
 from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
-from topology.model.operator import Plain
+from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, optional
 from topology.model.sample import UNKNOWN_MONO, Sample
-from topology.model.saved import Saved
 
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""
 STEP_NS: Final = 1_000_000
 
 
-class MeasuredClock(Saved):
-    """`segment` counts the clock's jumps;
-    `rejected`, `falsetickers`, `late` and `jumps` count what the words above say."""
+MEASURED: Final = Shape(
+    "clock.measured",
+    1,
+    segment=INT,
+    _reported_segment=optional(INT),
+    _reported_since_ns=INT,
+    _jumped=list_of(TEXT),
+    _electors=list_of(TEXT),
+    _mono_ns=INT,
+    _former_mono_ns=INT,
+    _mono_since_ns=INT,
+    _mono_reported_ns=INT,
+    _outvoted=INT,
+    _past_false=INT,
+    rejected=INT,
+    late=INT,
+    jumps=INT,
+    _views=dict_of(TEXT, SERVER_VIEW),
+)
 
-    __slots__ = (
-        "_arrivals_ns",
-        "_config",
-        "_electors",
-        "_former_mono_ns",
-        "_jumped",
-        "_mono_ns",
-        "_mono_reported_ns",
-        "_mono_since_ns",
-        "_outvoted",
-        "_past_false",
-        "_reported_segment",
-        "_reported_since_ns",
-        "_views",
-        "jumps",
-        "late",
-        "rejected",
-        "segment",
-    )
-    FIELDS = (
-        "segment",
-        "_reported_segment",
-        "_reported_since_ns",
-        "_jumped",
-        "_electors",
-        "_mono_ns",
-        "_former_mono_ns",
-        "_mono_since_ns",
-        "_mono_reported_ns",
-        "_outvoted",
-        "_past_false",
-        "rejected",
-        "late",
-        "jumps",
-    )
+
+class MeasuredClock(Kept):
+    """The clock of one source, as the rounds of all servers show it.
+
+    `segment` counts the clock's jumps; `rejected`, `falsetickers`, `late` and `jumps` count what
+    the module's text says.
+    """
+
+    SHAPE = MEASURED
+    __slots__ = (*MEASURED.fields, "_config")
 
     def __init__(self, config: ClockConfig) -> None:
         self._config = config
         self._views: dict[str, ServerView] = {}
-        self._arrivals_ns: dict[str, int] = {}
         self._jumped: list[str] = []
         """Servers whose rounds have jumped since the segment began."""
         self._electors: list[str] = []
@@ -138,7 +127,7 @@ class MeasuredClock(Saved):
         self._listen(sample)
         view = self._view(sample)
         late = view.late_rounds
-        if view.add(new) == JUMPED:
+        if view.add(new):
             self._vote(sample.server)
         self.late += view.late_rounds - late
         if len(self._views) > 1:
@@ -221,19 +210,18 @@ class MeasuredClock(Saved):
     # -- views -------------------------------------------------------------------------------------
 
     def _view(self, sample: Sample) -> ServerView:
-        server = sample.server
-        self._arrivals_ns[server] = sample.arrival_ns
-        view = self._views.get(server)
+        view = self._views.get(sample.server)
         if view is None:
             if len(self._views) == MAX_SERVERS:
-                self._forget(server)
-            view = self._views[server] = ServerView(self._config)
+                self._forget()
+            view = self._views[sample.server] = ServerView(self._config)
+        view.arrival_ns = sample.arrival_ns
         return view
 
-    def _forget(self, newcomer: str) -> None:
-        _, idle = min((self._arrivals_ns[name], name) for name in self._views)
+    def _forget(self) -> None:
+        """Drop the view that has been longest without a sample."""
+        _, idle = min((view.arrival_ns, name) for name, view in self._views.items())
         self._past_false += self._views.pop(idle).false_rounds
-        del self._arrivals_ns[idle]
         if idle in self._jumped:
             self._jumped.remove(idle)
 
@@ -243,8 +231,8 @@ class MeasuredClock(Saved):
         views = self._views
         if len(views) < 2:
             return views
-        since_ns = max(self._arrivals_ns.values()) - STALE_AFTER_NS
-        return {name: view for name, view in views.items() if self._arrivals_ns[name] >= since_ns}
+        since_ns = max(view.arrival_ns for view in views.values()) - STALE_AFTER_NS
+        return {name: view for name, view in views.items() if view.arrival_ns >= since_ns}
 
     def _judge(self, view: ServerView, ts_ns: int) -> None:
         """Count a round whose view contradicts the majority."""
@@ -281,26 +269,14 @@ class MeasuredClock(Saved):
         rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
         return rates[len(rates) // 2] if rates else None
 
-    def snapshot(self) -> Plain:
-        """Bounds and counts; all of it integers, names and lists."""
-        views = [[name, self._arrivals_ns[name], view.dump()] for name, view in self._views.items()]
-        return [super().snapshot(), views]
-
-    def restore(self, state: Plain) -> None:
-        own, views = state
-        super().restore(own)
-        self._views = {}
-        self._arrivals_ns = {}
-        for name, arrival_ns, view_state in views:
-            view = self._views[name] = ServerView(self._config)
-            view.load(view_state)
-            self._arrivals_ns[name] = arrival_ns
+    def fresh(self, field: str) -> ServerView:
+        return ServerView(self._config)
 
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
     """The places of those that so many agree with, at both ends of the cell."""
-    at_start = true_ones([(span.low_ns, span.high_ns) for span in spans], quorum)
-    at_end = true_ones([(span.low_end_ns, span.high_end_ns) for span in spans], quorum)
+    at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
+    at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]
 
 
@@ -315,33 +291,34 @@ def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     lowest = sorted(agreeing, key=height)[:one_is_true]
     highest = sorted(agreeing, key=depth)[:one_is_true]
     span = outermost(state_of(agreeing), highest, lowest)
-    if span.low_ns > span.high_ns or span.low_end_ns > span.high_end_ns:
+    if span.start[0] > span.start[2] or span.end[0] > span.end[2]:
         return outermost(SUSPECT, spans, spans)
     return span
 
 
 def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
-    """From the lowest of the ones to the highest of the others."""
-    low_ns = min(span.low_ns for span in below)
-    high_ns = max(span.high_ns for span in above)
-    low_end_ns = min(span.low_end_ns for span in below)
-    high_end_ns = max(span.high_end_ns for span in above)
-    guesses = sorted(span.guess_ns for span in below)
-    end_guesses = sorted(span.guess_end_ns for span in below)
-    middle = len(below) // 2
-    guess_ns = min(max(low_ns, guesses[middle]), high_ns)
-    guess_end_ns = min(max(low_end_ns, end_guesses[middle]), high_end_ns)
-    return OffsetSpan(state, (low_ns, guess_ns, high_ns), (low_end_ns, guess_end_ns, high_end_ns))
+    """Return the span from the lowest of the ones to the highest of the others."""
+    start = outermost_at([span.start for span in below], [span.start for span in above])
+    return OffsetSpan(
+        state, start, outermost_at([span.end for span in below], [span.end for span in above])
+    )
+
+
+def outermost_at(below: list[Range], above: list[Range]) -> Range:
+    low_ns = min([low_ns for low_ns, _, _ in below])
+    high_ns = max([high_ns for _, _, high_ns in above])
+    guess_ns = sorted([guess_ns for _, guess_ns, _ in below])[len(below) // 2]
+    return low_ns, min(max(low_ns, guess_ns), high_ns), high_ns
 
 
 def cell_over(start_ns: int, span: OffsetSpan) -> ClockCell:
-    """Its interval contains the span for every stamp."""
-    offset_ns, offset_end_ns = span.guess_ns, span.guess_end_ns
-    error_ns = max(span.high_ns - offset_ns, offset_ns - span.low_ns)
-    error_end_ns = max(span.high_end_ns - offset_end_ns, offset_end_ns - span.low_end_ns)
+    """Return the cell whose interval contains the span for every stamp."""
+    state, (low_ns, offset_ns, high_ns), (low_end_ns, offset_end_ns, high_end_ns) = span
+    error_ns = max(high_ns - offset_ns, offset_ns - low_ns)
+    error_end_ns = max(high_end_ns - offset_end_ns, offset_end_ns - low_end_ns)
     return ClockCell(
         start_ns,
-        span.state,
+        state,
         offset_ns,
         error_ns + CELL_ROUNDING_NS,
         offset_end_ns - offset_ns,
@@ -357,8 +334,8 @@ def state_of(spans: list[OffsetSpan]) -> str:
 
 
 def height(span: OffsetSpan) -> int:
-    return span.high_ns + span.high_end_ns
+    return span.start[2] + span.end[2]
 
 
 def depth(span: OffsetSpan) -> int:
-    return -span.low_ns - span.low_end_ns
+    return -span.start[0] - span.end[0]

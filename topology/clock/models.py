@@ -14,11 +14,12 @@ Cost of a fold: that of the model for each round, and of its snapshot for a copy
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.settings import ClockConfig
+from topology.model.kept import Optional, Shape, ShapeRefused, Written, digest_of
 from topology.model.operator import Plain
 from topology.model.sample import Sample
 
@@ -31,8 +32,6 @@ class Measuring(Protocol):
 
     segment: int
     rejected: int
-    late: int
-    jumps: int
 
     @property
     def falsetickers(self) -> int: ...
@@ -49,9 +48,11 @@ class Measuring(Protocol):
     def skew_ppb(self) -> int | None:
         """The best guess at its rate, for people; None: there is none."""
 
-    def snapshot(self) -> Plain: ...
+    SHAPE: ClassVar[Shape]
 
-    def restore(self, state: Plain) -> None: ...
+    def dump(self) -> Plain: ...
+
+    def load(self, row: Plain, written: Written | None = None) -> None: ...
 
 
 class Rounds(NamedTuple):
@@ -90,20 +91,40 @@ class Folded:
     def copied(self) -> Measuring:
         """The model, to go on with."""
         twin = self.rounds.clock()
-        twin.restore(self.measured.snapshot())
+        twin.load(self.measured.dump())
         return twin
 
-    def snapshot(self) -> Plain:
-        return [self.rounds.model, *self.place, self.segments, self.measured.snapshot()]
+    def dump(self) -> Plain:
+        said = [self.rounds.model, digest_of(self.measured.SHAPE)]
+        return [*said, *self.place, self.segments, self.measured.dump()]
 
 
-def unfolded(rounds: Rounds, state: Any) -> Folded | None:
-    """From a snapshot; None: that was of another model."""
-    model, arrival_ns, offset, segments, measured = state
+def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
+    """Return what was dumped; None: of another model. ShapeRefused if it cannot be read."""
+    folded = Folded(rounds)
+    try:
+        model, digest, arrival_ns, offset, folded.segments, measured = row
+    except (TypeError, ValueError) as wrong:
+        raise ShapeRefused(f"{row!r:.60} is no folded clock") from wrong
     if model != rounds.model:
         return None
-    folded = Folded(rounds)
+    if digest != digest_of(folded.measured.SHAPE):
+        raise ShapeRefused(f"a folded clock of the model {model} is written in another version")
     folded.place = (arrival_ns, offset)
-    folded.segments = segments
-    folded.measured.restore(measured)
+    folded.measured.load(measured)
     return folded
+
+
+class OfModel(Optional):
+    """The kind of the clock that rounds make. One that is written in another model is passed
+    over."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.name = "measured"
+        self._shape = shape
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        if written is not None and not written.names(self._shape):
+            return None
+        return super().load(plain, written, owner, field)

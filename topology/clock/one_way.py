@@ -45,10 +45,10 @@ Cost: O(1) an event and a cell; twelve numbers a source.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
-from topology.model.saved import Saved
+from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, tuple_of
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
@@ -67,11 +67,22 @@ ALL: Final = 1 << 64
 BILLION: Final = 1_000_000_000
 
 
-class Level(Saved):
-    """Looks for readings that agree, over long enough, on where the edge is."""
+LEVEL: Final = Shape(
+    "clock.level",
+    1,
+    _reading_ns=BIG,
+    _since_ns=BIG,
+    _near=INT,
+    _seen=INT,
+    settled_ns=optional(BIG),
+)
 
-    __slots__ = ("_near", "_reading_ns", "_seen", "_since_ns", "_width_ns", "settled_ns")
-    FIELDS = ("_reading_ns", "_since_ns", "_near", "_seen", "settled_ns")
+
+class Level(Kept):
+    """The readings that agree, over long enough, on where the edge is."""
+
+    SHAPE = LEVEL
+    __slots__ = (*LEVEL.fields, "_width_ns")
 
     def __init__(self, width_ns: int) -> None:
         self._width_ns = width_ns
@@ -106,25 +117,32 @@ class Level(Saved):
         self._near = 0
 
 
-NO_LEVEL: Final = Level(0)
-"""That of a source that has not been watched."""
+ONE_WAY: Final = Shape(
+    "clock.one_way",
+    1,
+    _bin_start_ns=INT,
+    _smallest=list_of(INT),
+    _carried=optional(tuple_of(INT, INT, INT)),
+    mends=FLAG,
+    _level=optional(LEVEL),
+)
 
 
-class OneWay:
-    """`note` every event whose reading is below `notable_ns` or its stamp at or after
-    `bin_end_ns`: no other changes anything. `mends`: the clock is taken to be behind."""
+class OneWay(Kept):
+    """The bounds of one source's clock by its arrivals.
 
+    `note` every event whose reading is below `notable_ns` or its stamp at or after `bin_end_ns`: no
+    other changes anything. `mends`: the clock is taken to be behind.
+    """
+
+    SHAPE = ONE_WAY
     __slots__ = (
-        "_bin_start_ns",
-        "_carried",
+        *ONE_WAY.fields,
         "_floor_ns",
-        "_level",
         "_max_skew_ppb",
         "_mend_above_ns",
-        "_smallest",
         "_watches",
         "bin_end_ns",
-        "mends",
         "notable_ns",
         "width_ns",
     )
@@ -146,7 +164,8 @@ class OneWay:
         self._carried: tuple[int, int, int] | None = None
         """(time, reading, apart) of the bin, before the open one, whose bound is the smallest."""
         self._smallest: list[int] = []
-        self._level = NO_LEVEL
+        self._level: Level | None = None
+        """That of a source that is watched."""
         self.mends = False
         self._watches = False
         self.notable_ns = ALL
@@ -158,9 +177,12 @@ class OneWay:
         self._judge()
 
     def _own_level(self) -> Level:
-        if self._level is NO_LEVEL:
+        if self._level is None:
             self._level = Level(self._floor_ns)
         return self._level
+
+    def _is_settled(self, edge_ns: int) -> bool:
+        return self._level is not None and self._level.bears(edge_ns)
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
         """True if the answer may have changed."""
@@ -200,7 +222,7 @@ class OneWay:
         """What the edge says of the clock, and whether it matters that it is not settled."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
         behind = edge_ns - self._floor_ns > self._mend_above_ns
-        settled = self._level.bears(edge_ns)
+        settled = self._is_settled(edge_ns)
         if edge_ns <= self._mend_above_ns // 2:
             self.mends = False
         elif behind and settled:
@@ -245,25 +267,19 @@ class OneWay:
         width_ns = self.width_ns if offset_ns else self._floor_ns
         lower_ns = upper_ns - width_ns - 2 * apart_ns
         ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -self._floor_ns)
-        if ahead and not self._level.bears(upper_ns):
+        if ahead and not self._is_settled(upper_ns):
             lower_ns -= UNSETTLED_NS
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
         if not offset_ns and upper_ns > UNSETTLED_NS:
             error_ns = self.width_ns
         return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns), upper_ns
 
-    def snapshot(self) -> list[Any]:
-        carried = None if self._carried is None else list(self._carried)
-        level = self._level.snapshot()
-        return [self._bin_start_ns, self._smallest[:], carried, self.mends, level]
+    def fresh(self, field: str) -> Level:
+        return Level(self._floor_ns)
 
-    def restore(self, state: list[Any]) -> None:
-        self._bin_start_ns, self._smallest, carried, self.mends, level = state
-        self.bin_end_ns = self._bin_start_ns + BIN_NS if self._smallest else 0
-        self._carried = None if carried is None else (carried[0], carried[1], carried[2])
-        if level != NO_LEVEL.snapshot():
-            self._own_level().restore(level)
+    def settled(self) -> None:
         if self._smallest:
+            self.bin_end_ns = self._bin_start_ns + BIN_NS
             self._judge()
 
 

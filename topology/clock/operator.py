@@ -55,17 +55,13 @@ from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import Rounds
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
-from topology.clock.source_clock import MovedSources, SourceClock
+from topology.clock.source_clock import MOVED, SINCE_EVER, Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.idle import LongestIdle
-from topology.model.journal import Journal
-from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State, total
+from topology.model.kept import KeptState, Shape, ShapeRefused
+from topology.model.operator import Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
 
-STAMP: Final = "stamp/"
-"""Key of what changes with every event of a source; short."""
-MODEL: Final = "model/"
-"""Key of what is known about its clock."""
+CLOCK: Final = Shape("clock", 1, _moved=MOVED)
 
 AHEAD_DETAIL: Final = (
     "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"
@@ -115,17 +111,13 @@ class Clock(Operator):
     ) -> None:
         self._config = config
         self._rounds = self._rounds_of(config)
-        self._max_sources = config.max_sources
-        self._forget_after_ns = config.forget_after_ns
         self._table = table if table is not None and config.sync != "none" else DriftTable()
-        self._sources: dict[str, SourceClock] = {}
-        self._longest_idle = LongestIdle()
-        self._journal = Journal(self._sources)
+        self._clocks = Clocks(self._rounds, self._table, config.max_sources, config.forget_after_ns)
+        self._moved = self._clocks.moved
+        self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
-        self._tally = MovedSources()
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
         """What an event may take, of a source whose clock is known to be wrong."""
-        self.forgotten = 0
         self.contradicted = 0
         self.jumps = 0
 
@@ -136,7 +128,8 @@ class Clock(Operator):
         # In one piece because it runs for every event.
         step = Step(now_ns)
         released = step.released
-        sources = self._sources
+        clocks = self._clocks
+        sources = clocks.rows
         jump_min_ns = self._config.jump_min_ns
         max_behind_ns = self._config.max_behind_ns
         takes_plain = self.takes_plain
@@ -154,7 +147,7 @@ class Clock(Operator):
             if clock is None:
                 clock = self._new(event.source, arrival_ns)
             if not clock.dirty:
-                self._journal.mark(clock)
+                clocks.mark(clock)
             if arrival_ns > clock.last_arrival_ns:
                 clock.last_arrival_ns = arrival_ns
             if clock.last_arrival_ns >= clock.due_ns or clock.track.version != clock.track_version:
@@ -272,25 +265,13 @@ class Clock(Operator):
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = SourceClock(source, self._rounds, self._table.use(source), self._tally)
-        self._sources[source] = clock
-        self._longest_idle.note(source, arrival_ns)
+        clock = self._clocks.fresh(source)
         clock.last_arrival_ns = arrival_ns
         clock.begin()
-        self._forget(source, arrival_ns - self._forget_after_ns)
-        if len(self._sources) > self._max_sources:
-            self._forget(source, NEVER)
-        return clock
-
-    def _forget(self, newcomer: str, before_ns: int) -> None:
-        """The longest idle source, if it last sent before that time."""
-        longest = self._longest_idle.longest(self._sources, newcomer, before_ns)
-        if longest is not None:
-            absent = self._sources.pop(longest)
-            self._table.leave(longest)
+        for absent in self._clocks.add(clock):
+            self._table.leave(absent.source)
             self._recount(absent, "")
-            self._journal.forget([STAMP + longest, MODEL + longest])
-            self.forgotten += 1
+        return clock
 
     @property
     def hears(self) -> Rounds | None:
@@ -299,7 +280,7 @@ class Clock(Operator):
 
     def received(self, source: str) -> Place | None:
         """The source's samples up to there have been taken; None: it is not known here."""
-        clock = self._sources.get(source)
+        clock = self._clocks.rows.get(source)
         return None if clock is None else clock.received
 
     # -- for people --------------------------------------------------------------------------------
@@ -307,62 +288,49 @@ class Clock(Operator):
     def figures(self) -> Figures:
         """Sources by the state that their last event met."""
         return {
-            "sources": len(self._sources),
+            "sources": len(self._clocks.rows),
             **self._states,
-            "corrected_by_arrival": self._tally.moved,
-            "corrected_by_arrival_ns": self._tally.moved_ns,
+            "corrected_by_arrival": self._moved.moved,
+            "corrected_by_arrival_ns": self._moved.moved_ns,
             "contradicted": self.contradicted,
             "jumps": self.jumps,
-            "forgotten": self.forgotten,
+            "forgotten": self._clocks.forgotten,
         }
 
     def explain(self) -> dict[str, Any]:
         """The sources whose time is least sure, at most `MAX_LISTED`. `policy`: what is done with
         those that have not synced."""
-        worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_LISTED]
+        worst = sorted(self._clocks.rows.values(), key=trouble, reverse=True)[:MAX_LISTED]
         clocks = [clock.explain() for clock in worst]
         return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
         """The clock of the source: no event stays here."""
-        clock = self._sources.get(source)
+        clock = self._clocks.rows.get(source)
         return None if clock is None else clock.explain()
 
     # -- state -------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """It is used no more, and so needs the drift table no more."""
-        for source in self._sources:
+        for source in self._clocks.rows:
             self._table.leave(source)
-        self._sources = {}
+        self._clocks.rows.clear()
 
     def snapshot(self) -> State:
-        state: State = {}
-        for source, clock in self._sources.items():
-            state[STAMP + source] = clock.stamp_state()
-            state[MODEL + source] = clock.model_state()
-        return state
+        return self._kept.snapshot(self)
 
     def changes(self) -> Changes:
-        changes: Changes = {**self._journal.take_removed()}
-        for clock in self._journal.take_changed():
-            changes[STAMP + clock.source] = clock.stamp_state()
-            if clock.model_dirty:
-                clock.model_dirty = False
-                changes[MODEL + clock.source] = clock.model_state()
-        return changes
+        return self._kept.changes(self)
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        for key, stamp in state.items():
-            if not key.startswith(STAMP):
-                continue
-            source = key[len(STAMP) :]
-            clock = SourceClock(source, self._rounds, self._table.use(source), self._tally)
-            clock.restore(stamp, state[MODEL + source])
+        self._kept.restore(self, state)
+        for source, clock in self._clocks.rows.items():
+            if clock.model_dirty or clock.last_arrival_ns == SINCE_EVER:
+                raise ShapeRefused(f"one of the two rows of {source} is missing")
+            clock.restored()
             if clock.state:
                 self._states[clock.state] += 1
-            self._sources[source] = clock
-            self._longest_idle.note(source, clock.last_arrival_ns)
 
 
 def trouble(clock: SourceClock) -> tuple[int, int, str]:

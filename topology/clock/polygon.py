@@ -30,7 +30,8 @@ Cost: O(kept) to add a bound and to build the polygon, times its few corners.
 from __future__ import annotations
 
 from bisect import bisect_left
-from math import ceil, floor, inf
+from collections.abc import Sequence
+from math import ceil, floor
 from typing import Final
 
 from topology.model.kept import INT, Kept, Shape, list_of
@@ -103,6 +104,10 @@ class Bounds(Kept):
             del times[looser], values[looser]
 
 
+Plane = tuple[float, float, float]
+"""(x, sign, most): the half plane of all lines with sign (theta + rho x) <= most."""
+
+
 class Polygon:
     """Its corners (theta, rho), theta relative to `base_ns`, rho in ns per ns."""
 
@@ -150,79 +155,58 @@ class Polygon:
         return theta + across / area / 3, rho + along / area / 3
 
     def cut(self, sign: float, x: float, most: float) -> bool:
-        """Keeps where sign (theta + rho x) <= most; whether anything is left."""
+        """Keep where sign (theta + rho x) <= most. If that left nothing, return False and keep
+        all."""
         thetas, rhos = self.thetas, self.rhos
         x *= sign
         overs = [sign * theta + rho * x - most for theta, rho in zip(thetas, rhos, strict=True)]
         if max(overs) <= 0:
             return True
-        self.thetas, self.rhos = [], []
+        left_thetas: list[float] = []
+        left_rhos: list[float] = []
         last = len(thetas) - 1
         for at, over in enumerate(overs):
             before = overs[last]
             if (before > 0) != (over > 0):
                 share = before / (before - over)
-                self.thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
-                self.rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
+                left_thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
+                left_rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
             if over <= 0:
-                self.thetas.append(thetas[at])
-                self.rhos.append(rhos[at])
+                left_thetas.append(thetas[at])
+                left_rhos.append(rhos[at])
             last = at
-        return len(self.thetas) > 0
-
-
-class HalfPlanes:
-    """Bounds of both kinds relative to t0 and base, the newest first: each keeps
-    sign (theta + rho x) <= most, once relaxed."""
-
-    __slots__ = ("_planes", "_skew")
-
-    def __init__(
-        self, uppers: Bounds, lowers: Bounds, since_ns: int, polygon: Polygon, skew: float
-    ) -> None:
-        self._skew = skew
-        self._planes: list[tuple[float, float, float]] = []
-        self._take(uppers, 1, since_ns, polygon)
-        self._take(lowers, -1, since_ns, polygon)
-        self._planes.sort(reverse=True)
-
-    def _take(self, bounds: Bounds, sign: int, since_ns: int, polygon: Polygon) -> None:
-        """The newest counts, however far it lies behind the newest of the other kind."""
-        t0_ns, shift_ns = polygon.t0_ns, sign * polygon.base_ns
-        times, values = bounds.times_ns, bounds.values_ns
-        for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
-            x, most = float(times[at] - t0_ns), float(values[at] - shift_ns)
-            self._planes.append((x, float(sign), most))
-
-    def relaxed(self, most: float, x: float, half_wander: float) -> float:
-        # However it wanders, a clock that keeps to +-skew strays no further than that.
-        return most + min(half_wander * x * x, 2 * self._skew * abs(x)) + ROUNDING_NS
-
-    def box(self, half_wander: float) -> tuple[float, float]:
-        """Theta is within it, at any rate."""
-        low, high = -inf, inf
-        for x, sign, most in self._planes:
-            limit = self.relaxed(most, x, half_wander) - self._skew * x
-            if sign > 0:
-                high = min(high, limit)
-            else:
-                low = max(low, -limit)
-        return low, high
-
-    def cut(self, polygon: Polygon, half_wander: float) -> bool:
-        """With all; False where nothing is left."""
-        for x, sign, most in self._planes:
-            if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
-                return False
+        if not left_thetas:
+            return False
+        self.thetas, self.rhos = left_thetas, left_rhos
         return True
 
-    def cut_while_any(self, polygon: Polygon, half_wander: float) -> None:
-        """With all, up to the first that would leave nothing."""
-        for x, sign, most in self._planes:
-            thetas, rhos = polygon.thetas, polygon.rhos
-            if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
-                polygon.thetas, polygon.rhos = thetas, rhos
-                return
+    def cut_with(self, planes: Sequence[Plane]) -> bool:
+        """Cut with all, up to the first that would leave nothing. Return whether there is none."""
+        return all(self.cut(sign, x, most) for x, sign, most in planes)
+
+
+def planes_of(
+    uppers: Bounds,
+    lowers: Bounds,
+    since_ns: int,
+    polygon: Polygon,
+    skew: float,
+    half_wander: float,
+) -> list[Plane]:
+    """Return the bounds of both kinds, relaxed and relative to t0 and base, the newest first.
+
+    The newest of a kind counts, however far it lies behind the newest of the other.
+    """
+    planes: list[Plane] = []
+    for bounds, sign in ((uppers, 1), (lowers, -1)):
+        times, values, shift_ns = bounds.times_ns, bounds.values_ns, sign * polygon.base_ns
+        for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
+            x, most = float(times[at] - polygon.t0_ns), float(values[at] - shift_ns)
+            # However it wanders, a clock that keeps to +-skew strays no further than that.
+            strays = min(half_wander * x * x, 2 * skew * abs(x))
+            planes.append((x, float(sign), most + strays + ROUNDING_NS))
+    planes.sort(reverse=True)
+    return planes
 
 
 def polygon_of(
@@ -232,13 +216,14 @@ def polygon_of(
     There is at least one of each kind; `lowers` bound -D."""
     t0_ns = max(uppers.times_ns[-1], lowers.times_ns[-1])
     polygon = Polygon(t0_ns, uppers.values_ns[-1], half_wander)
-    planes = HalfPlanes(uppers, lowers, t0_ns - window_ns, polygon, skew)
-    low, high = planes.box(half_wander)
+    planes = planes_of(uppers, lowers, t0_ns - window_ns, polygon, skew, half_wander)
+    high = min([most - skew * x for x, sign, most in planes if sign > 0])
+    low = max([skew * x - most for x, sign, most in planes if sign < 0])
     if low > high:
         return None
     polygon.thetas = [low, high, high, low]
     polygon.rhos = [-skew, -skew, skew, skew]
-    return polygon if planes.cut(polygon, half_wander) else None
+    return polygon if polygon.cut_with(planes) else None
 
 
 def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> tuple[float, float]:
@@ -246,6 +231,6 @@ def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> t
     likely = Polygon(polygon.t0_ns, polygon.base_ns, polygon.half_wander)
     likely.thetas, likely.rhos = polygon.thetas, polygon.rhos
     since_ns = min(uppers.times_ns[0], lowers.times_ns[0])
-    planes = HalfPlanes(uppers, lowers, since_ns, polygon, skew)
-    planes.cut_while_any(likely, polygon.half_wander / GUESS_STEADINESS)
+    steadier = polygon.half_wander / GUESS_STEADINESS
+    likely.cut_with(planes_of(uppers, lowers, since_ns, polygon, skew, steadier))
     return likely.centroid()

@@ -40,6 +40,8 @@ reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; mem
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
@@ -55,13 +57,6 @@ GUESS_WINDOWS: Final = 3
 """Bounds are kept for so many `sync_window`; those of the last one bound, all guide."""
 NEVER_NS: Final = -(1 << 63)
 NS_PER_MIN: Final = 60_000_000_000
-
-AGREES: Final = 0
-LATE: Final = 1
-DOUBTED: Final = 2
-FALSE: Final = 3
-JUMPED: Final = 4
-
 
 Range = tuple[int, int, int]
 """The smallest offset possible, the guess, the largest."""
@@ -89,24 +84,16 @@ class Round(NamedTuple):
         return self.lower_ns - below_ns, self.upper_ns + above_ns
 
 
-class OffsetSpan:
-    """The offsets possible at both ends of a cell, and the guess among them; between the
+SERVER_TIME: Final = attrgetter("server_ns")
+
+
+class OffsetSpan(NamedTuple):
+    """The offsets that are possible at both ends of a cell, and the guess among them; between the
     ends they run straight."""
 
-    __slots__ = (
-        "guess_end_ns",
-        "guess_ns",
-        "high_end_ns",
-        "high_ns",
-        "low_end_ns",
-        "low_ns",
-        "state",
-    )
-
-    def __init__(self, state: str, start: Range, end: Range) -> None:
-        self.state = state
-        self.low_ns, self.guess_ns, self.high_ns = start
-        self.low_end_ns, self.guess_end_ns, self.high_end_ns = end
+    state: str
+    start: Range
+    end: Range
 
 
 ROUND: Final = record(
@@ -160,7 +147,9 @@ class Belief(Kept):
             self.newest = new
         if new.received_ns > self.received_ns:
             self.received_ns = new.received_ns
-        self._count(new)
+        plain = list(new[:-1])
+        if len(self._first_three) < GOOD_ROUNDS and plain not in self._first_three:
+            self._first_three.append(plain)
         return True
 
     def _bound(self, new: Round) -> bool:
@@ -185,21 +174,12 @@ class Belief(Kept):
         self._guess = None
         return True
 
-    def _count(self, new: Round) -> None:
-        if len(self._first_three) < GOOD_ROUNDS:
-            plain = list(new[:-1])
-            if plain not in self._first_three:
-                self._first_three.append(plain)
-
-    def first_ns(self) -> int:
-        """The oldest of the bounds that count."""
-        oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
-        return max(oldest_ns, self.received_ns - self._config.sync_window_ns)
-
     def span(self, start_ns: int) -> OffsetSpan:
         """Over the cell that starts there."""
+        oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
+        first_ns = max(oldest_ns, self.received_ns - self._config.sync_window_ns)
         # At the edges of cells, so that within each the bounds stay convex.
-        fresh_from_ns = cell_start(self.first_ns() - STALE_AFTER_NS)
+        fresh_from_ns = cell_start(first_ns - STALE_AFTER_NS)
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
         if fresh_from_ns <= start_ns < fresh_until_ns:
@@ -234,11 +214,6 @@ class Belief(Kept):
         """The guess at the change of the offset."""
         return round(self._line()[1] * PPB)
 
-    def possible_at(self, ts_ns: int) -> tuple[int, int]:
-        """The smallest and the largest offset, over the whole cell of `ts_ns`."""
-        span = self.span(cell_start(ts_ns))
-        return min(span.low_ns, span.low_end_ns), max(span.high_ns, span.high_end_ns)
-
     def settled(self) -> None:
         if self.newest is not None:
             self.polygon = left_by(self._uppers, self._lowers, self._config)
@@ -247,25 +222,29 @@ class Belief(Kept):
 SERVER_VIEW: Final = Shape(
     "clock.server_view",
     1,
+    arrival_ns=INT,
     belief=BELIEF,
     doubted=list_of(ROUND),
     suspect=FLAG,
     floor_ns=INT,
     false_rounds=INT,
     late_rounds=INT,
-    jumps=INT,
 )
 
 
 class ServerView(Kept):
-    """`false_rounds`, `late_rounds` and `jumps` count; `floor_ns` is the server's time up
-    to which rounds belong to a clock segment that is over."""
+    """What one server's rounds say of a source's clock.
+
+    `false_rounds` and `late_rounds` count; `floor_ns` is the server's time up to which rounds
+    belong to a clock segment that is over, `arrival_ns` when its newest round arrived.
+    """
 
     SHAPE = SERVER_VIEW
     __slots__ = (*SERVER_VIEW.fields, "_config")
 
     def __init__(self, config: ClockConfig) -> None:
         self._config = config
+        self.arrival_ns = 0
         self.belief = Belief(config)
         self.doubted: list[Round] = []
         """In the order they came."""
@@ -273,7 +252,6 @@ class ServerView(Kept):
         self.floor_ns = NEVER_NS
         self.false_rounds = 0
         self.late_rounds = 0
-        self.jumps = 0
 
     @property
     def answers(self) -> bool:
@@ -282,9 +260,7 @@ class ServerView(Kept):
     def span(self, start_ns: int) -> OffsetSpan:
         """The span of a view that answers."""
         span = self.belief.span(start_ns)
-        if self.suspect:
-            span.state = SUSPECT
-        return span
+        return span._replace(state=SUSPECT) if self.suspect else span
 
     def begin_anew(self) -> None:
         """The clock has jumped: what is known is of a segment that is over."""
@@ -297,40 +273,39 @@ class ServerView(Kept):
 
     def follow(self) -> None:
         """Others have seen the jump: what is doubted here may be of the new segment."""
-        doubted = sorted(self.doubted, key=server_time)
+        doubted = sorted(self.doubted, key=SERVER_TIME)
         self.begin_anew()
         for each in doubted:
             self.add(each)
 
-    def add(self, new: Round) -> int:
-        verdict = self._verdict(new)
-        if verdict == LATE:
-            self.late_rounds += 1
-        elif verdict == FALSE:
-            self.false_rounds += 1
+    def add(self, new: Round) -> bool:
+        """Take a round. Return whether it shows that the clock has jumped."""
+        jumped = self._take(new)
         newest = self.belief.newest
-        assert newest is not None or verdict == LATE
         self.suspect = newest is not None and any(
             abs(each.server_ns - newest.server_ns) <= self._config.sync_window_ns
             for each in self.doubted
         )
-        return verdict
+        return jumped
 
-    def _verdict(self, new: Round) -> int:
-        if new.server_ns <= self.floor_ns:
-            return LATE
+    def _take(self, new: Round) -> bool:
         newest = self.belief.newest
+        ahead_ns = lag_ns = 0
         if newest is not None:
-            ahead_ns = new.server_ns - newest.server_ns
-            if ahead_ns > self._config.sync_window_ns:
-                return self._doubt(new)
-            if ahead_ns < -self._config.sync_window_ns:
-                return self._doubt(new) if new.lag_ns < newest.lag_ns else LATE
+            ahead_ns, lag_ns = new.server_ns - newest.server_ns, newest.lag_ns
+        is_old = ahead_ns < -self._config.sync_window_ns
+        if new.server_ns <= self.floor_ns or (is_old and new.lag_ns >= lag_ns):
+            self.late_rounds += 1
+            return False
+        if is_old or ahead_ns > self._config.sync_window_ns:
+            return self._doubt(new)
         if self.belief.join(new):
             self._settle(new)
-            return AGREES
-        assert newest is not None
-        return FALSE if new.server_ns <= newest.server_ns else self._doubt(new)
+            return False
+        if ahead_ns > 0:
+            return self._doubt(new)
+        self.false_rounds += 1
+        return False
 
     def _settle(self, good: Round) -> None:
         """Rounds doubted before this one are false, unless they only came too soon."""
@@ -339,9 +314,9 @@ class ServerView(Kept):
             self.doubted = [each for each in self.doubted if each.server_ns > good.server_ns]
             self.false_rounds += sum(not self.belief.join(each) for each in before)
 
-    def _doubt(self, new: Round) -> int:
+    def _doubt(self, new: Round) -> bool:
         if any(each[:-1] == new[:-1] for each in self.doubted):
-            return DOUBTED
+            return False
         self.doubted.append(new)
         if len(self.doubted) > MAX_DOUBTED:
             self.false_rounds += 1
@@ -351,12 +326,12 @@ class ServerView(Kept):
             for each in self.doubted
             if abs(each.server_ns - new.server_ns) <= self._config.sync_window_ns
         ]
-        near.sort(key=server_time)
+        near.sort(key=SERVER_TIME)
         for agreeing in candidates(near, self._config.max_skew_ppb):
             believed = self._believable(agreeing, len(near))
             if believed is not None:
                 return self._replace(believed, near)
-        return DOUBTED
+        return False
 
     def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
         """Those of the rounds that leave a line possible, newest first, if enough."""
@@ -369,15 +344,17 @@ class ServerView(Kept):
             enough = 2 * len(believed) > known + of
         return believed if enough else None
 
-    def _replace(self, believed: list[Round], near: list[Round]) -> int:
-        """`believed`, newest first, become the belief."""
+    def _replace(self, believed: list[Round], near: list[Round]) -> bool:
+        """Make `believed`, newest first, the belief. Return whether the clock has jumped."""
         old, first = self.belief, believed[-1]
         assert old.newest is not None
         gap_ns = first.server_ns - old.newest.server_ns
         jumped = old.rounds >= GOOD_ROUNDS
         if jumped and gap_ns > self._config.sync_window_ns:
-            low_ns, high_ns = old.possible_at(first.received_ns)
-            jumped = first.lower_ns > high_ns or first.upper_ns < low_ns
+            _, start, end = old.span(cell_start(first.received_ns))
+            jumped = first.lower_ns > max(start[2], end[2]) or first.upper_ns < min(
+                start[0], end[0]
+            )
         self.belief = Belief(self._config)
         for each in believed:
             self.belief.join(each)
@@ -385,22 +362,15 @@ class ServerView(Kept):
         self.false_rounds += len(near) - len(believed)
         if gap_ns > 0:
             self.floor_ns = max(self.floor_ns, old.newest.server_ns)
-        if jumped:
-            self.jumps += 1
-            return JUMPED
-        if gap_ns <= self._config.sync_window_ns:
+        if not jumped and gap_ns <= self._config.sync_window_ns:
             self.false_rounds += old.rounds
-        return AGREES
+        return jumped
 
 
 def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
     """What the bounds leave possible; None: nothing."""
     half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
     return polygon_of(uppers, lowers, config.sync_window_ns, config.max_skew_ppb / PPB, half_wander)
-
-
-def server_time(each: Round) -> int:
-    return each.server_ns
 
 
 def agree(one: Round, other: Round, skew_ppb: int) -> bool:
@@ -417,13 +387,8 @@ def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
     count, point_ns = most_covered(intervals)
     sets = []
     if 2 * count > len(rounds):
-        sets.append(
-            [
-                each
-                for each, (low_ns, high_ns) in zip(rounds, intervals, strict=True)
-                if low_ns <= point_ns <= high_ns
-            ]
-        )
+        covered = [low_ns <= point_ns <= high_ns for low_ns, high_ns in intervals]
+        sets.append(list(compress(rounds, covered)))
     if len(rounds) > GOOD_ROUNDS:
         sets.append(rounds[-GOOD_ROUNDS:])
     return sets

@@ -7,18 +7,28 @@ another cell. `topology.clock.operator` says what they mean.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
-from topology.clock.models import Measuring, Rounds
-from topology.clock.one_way import OneWay
+from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force, place_of
+from topology.clock.models import Measuring, OfModel, Rounds
+from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.operator import NEVER, Plain
+from topology.model.kept import (
+    BIG,
+    FLAG,
+    INT,
+    TEXT,
+    Kept,
+    Shape,
+    Table,
+    list_of,
+    optional,
+    tuple_of,
+)
+from topology.model.operator import NEVER, Changes, Plain
 from topology.model.sample import Sample
-from topology.model.saved import assign, dump, load
-from topology.model.sources import KnownSource
+from topology.model.sources import KnownSource, SourceTable
 
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""
@@ -44,58 +54,79 @@ Vote = tuple[int, int]
 """(stamp, reading) of an event that contradicts the clock."""
 
 
-class MovedSources:
+MOVED: Final = Shape("clock.moved", 1, moved=INT, moved_ns=BIG)
+
+
+class MovedSources(Kept):
     """How many of all sources the policy `estimate` has moved, and by how much at most."""
 
-    __slots__ = ("moved", "moved_ns")
+    SHAPE = MOVED
+    __slots__ = MOVED.fields
 
     def __init__(self) -> None:
         self.moved = 0
         self.moved_ns = 0
 
 
-class SourceClock(KnownSource):
-    """`ref_time_ns` is the last reference time given, `segment` the one in force."""
+PLACE: Final = tuple_of(INT, INT)
+STAMP: Final = Shape(
+    "clock.stamp",
+    1,
+    fallen_ns=BIG,
+    votes=list_of(tuple_of(INT, INT), tuple),
+    ref_time_ns=INT,
+    last_arrival_ns=INT,
+    segment=INT,
+    straying=FLAG,
+    state=TEXT,
+)
+"""What changes with every event of a source; short."""
+MODEL: Final = Shape(
+    "clock.model",
+    1,
+    received=PLACE,
+    broken=FLAG,
+    proven=FLAG,
+    unsettled_until_ns=BIG,
+    _ground=TEXT,
+    _base_ns=BIG,
+    moved_ns=BIG,
+    _base_error_ns=BIG,
+    _refuted=PLACE,
+    _declared=optional(list_of(INT)),
+    _one_way=optional(ONE_WAY),
+)
+"""What is known about its clock, but for the `measured` clock, of which there are several kinds."""
 
+
+class SourceClock(KnownSource):
+    """What CLOCK knows of a source.
+
+    `ref_time_ns` is the last reference time given, `segment` the one in force.
+    """
+
+    SHAPE = STAMP
     __slots__ = (
-        "_base_error_ns",
-        "_base_ns",
+        *STAMP.fields,
+        *MODEL.fields,
         "_config",
-        "_declared",
-        "_ground",
-        "_measured_segment",
-        "_one_way",
-        "_refuted",
         "_rounds",
-        "_steady_ns",
         "_tally",
-        "_trusting",
         "bin_end_ns",
-        "broken",
         "cell",
         "due_ns",
-        "fallen_ns",
         "least_reading_ns",
         "measured",
         "model_dirty",
-        "moved_ns",
         "notable_ns",
-        "proven",
-        "received",
-        "ref_time_ns",
         "refuted_ns",
-        "segment",
-        "state",
         "steady",
-        "straying",
         "track",
         "track_version",
-        "unsettled_until_ns",
-        "votes",
         "watched",
     )
 
-    def __init__(  # noqa: PLR0915
+    def __init__(
         self, source: str, rounds: Rounds, track: SampleTrack, tally: MovedSources
     ) -> None:
         super().__init__(source, SINCE_EVER)
@@ -128,13 +159,7 @@ class SourceClock(KnownSource):
         self.moved_ns = 0
         """How far the policy has moved it at most."""
         self.measured: Measuring | None = None
-        self._measured_segment = 0
-        self._trusting = config.unsynced == "trust"
-        self._steady_ns = PASSIVE_FLOOR_NS if config.unsynced == "estimate" else 0
-        """An estimate that moves by so little is the same one."""
-        self._one_way: OneWay | None = None
-        if config.unsynced == "estimate":
-            self._one_way = OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
+        self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
         """With a smaller reading the event would lie too far after its arrival."""
@@ -151,6 +176,10 @@ class SourceClock(KnownSource):
         """That the last event met; "" before the first."""
         self.model_dirty = True
 
+    def _new_one_way(self) -> OneWay:
+        config = self._config
+        return OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
+
     # -- what is received -------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -158,7 +187,6 @@ class SourceClock(KnownSource):
         folded = self.track.folded_by(self._rounds)
         if folded is not None:
             self.measured = folded.copied()
-            self._measured_segment = self.measured.segment
             self.segment += folded.segments
             self.received = folded.place
             self.watched = True
@@ -196,9 +224,9 @@ class SourceClock(KnownSource):
     def _take(self, sample: Sample) -> None:
         if self.measured is None:
             self.measured = self._rounds.clock()
+        segment = self.measured.segment
         self.measured.add(sample)
-        if self.measured.segment != self._measured_segment:
-            self._measured_segment = self.measured.segment
+        if self.measured.segment != segment:
             self.proven = False
             self.segment += 1
 
@@ -220,7 +248,9 @@ class SourceClock(KnownSource):
         if ground == DECLARED:
             moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
         else:
-            moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > self._steady_ns
+            # An estimate that moves by so little is the same one.
+            same_ns = PASSIVE_FLOOR_NS if self._one_way is not None else 0
+            moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > same_ns
         if ground != self._ground or moved:
             if self._ground:
                 self.segment += 1
@@ -229,7 +259,8 @@ class SourceClock(KnownSource):
             self.model_dirty = True
 
     def _grounds(self, ts_ns: int) -> tuple[str, ClockCell]:
-        slack_ns = self._config.broker_slack_ns
+        config = self._config
+        slack_ns = config.broker_slack_ns
         if self._declared is not None:
             offset_ns, error_ns = self._declared[:2]
             self.least_reading_ns = offset_ns - slack_ns
@@ -238,7 +269,7 @@ class SourceClock(KnownSource):
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
             # Where the policy would be to trust it, what was measured once is more than its word.
-            if cell.state != UNSYNCED or (self._trusting and self.proven):
+            if cell.state != UNSYNCED or (self.proven and config.unsynced == "trust"):
                 if not self.proven:
                     self.proven = True
                     self.broken = False
@@ -262,7 +293,8 @@ class SourceClock(KnownSource):
             if abs(cell.offset_ns) > self.moved_ns:
                 self._count_move(abs(cell.offset_ns))
             return cell
-        self.least_reading_ns = -self._config.max_ahead_ns if self._trusting else FOR_EVER
+        trusts = self._config.unsynced == "trust"
+        self.least_reading_ns = -self._config.max_ahead_ns if trusts else FOR_EVER
         self.refuted_ns = self.least_reading_ns
         if self.measured is None:
             return everlasting(state, 0, 0)
@@ -365,7 +397,6 @@ class SourceClock(KnownSource):
             self.broken = self.broken or self.proven
             self.proven = False
             self.measured.begin_segment()
-            self._measured_segment = self.measured.segment
         one_way = self._one_way
         if one_way is not None:
             one_way.begin_anew()
@@ -395,60 +426,82 @@ class SourceClock(KnownSource):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def stamp_state(self) -> Plain:
-        fallen_ns = max(SINCE_EVER, self.fallen_ns)
-        return [fallen_ns, [list(vote) for vote in self.votes], *_stamp(self)]
+    def fresh(self, field: str) -> Any:
+        return self._rounds.clock() if field == "measured" else self._new_one_way()
 
-    def model_state(self) -> Plain:
-        return [
-            self._declared,
-            None if self.measured is None else [self._rounds.model, self.measured.snapshot()],
-            None if self._one_way is None else self._one_way.snapshot(),
-            dump(self, MODEL_FIELDS),
-        ]
-
-    def restore(self, stamp: Plain, model: Plain) -> None:
-        self.fallen_ns, votes, *values = stamp
-        assign(self, STAMP_FIELDS, values)
-        self.votes = tuple((ts_ns, reading_ns) for ts_ns, reading_ns in votes)
+    def restored(self) -> None:
+        """Both rows are read, maybe those of a CLOCK with other settings."""
         self.steady = not self.votes and not self.straying
-        self._declared, measured, one_way, values = model
-        load(self, MODEL_FIELDS, values)
-        if self.moved_ns:
-            self._tally.moved += 1
-            self._tally.moved_ns = max(self._tally.moved_ns, self.moved_ns)
         if self._config.sync == "none":
-            measured = self._declared = None
+            self.measured = self._declared = None
             self.proven = False
-        if measured is not None and measured[0] == self._rounds.model:
-            self.measured = self._rounds.clock()
-            self.measured.restore(measured[1])
-            self._measured_segment = self.measured.segment
-        elif measured is not None:  # of another model: this one hears the samples anew
-            self.received = NOTHING_RECEIVED
-            self.proven = False
-            self.begin()
-        if one_way is not None and self._one_way is not None:
-            self._one_way.restore(one_way)
+        elif self.received != NOTHING_RECEIVED:
+            self.watched = True
+            if self.measured is None:  # It was of another model: this one hears the samples anew.
+                self.received = NOTHING_RECEIVED
+                self.proven = False
+                self.begin()
+        if self._declared is not None:
+            self.watched = True
+        if self._config.unsynced != "estimate":
+            self._one_way = None
+        elif self._one_way is None:
+            self._one_way = self._new_one_way()
+        else:
             self._settle_notable(self._one_way)
-        self.watched = self.watched or measured is not None or self._declared is not None
         self.model_dirty = False
 
 
-STAMP_FIELDS: Final = ("ref_time_ns", "last_arrival_ns", "segment", "straying", "state")
-_stamp: Final = attrgetter(*STAMP_FIELDS)
-MODEL_FIELDS: Final = (
-    "received",
-    "broken",
-    "proven",
-    "unsettled_until_ns",
-    "_ground",
-    "_base_ns",
-    "moved_ns",
-    "_base_error_ns",
-    "_refuted",
-)
-"""What is state of a source's clock besides."""
+class Clocks(SourceTable[SourceClock]):
+    """The sources of CLOCK. Each has two rows: its stamps here, and its model in `models`."""
+
+    def __init__(
+        self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
+    ) -> None:
+        super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
+        self._rounds = rounds
+        self._table = table
+        self.moved = MovedSources()
+        self.models = ClockModels(self, rounds.clock().SHAPE)
+
+    def fresh(self, key: str) -> SourceClock:
+        clock = self.rows.get(key)
+        if clock is None:
+            clock = SourceClock(key, self._rounds, self._table.use(key), self.moved)
+            self.rows[key] = clock
+        return clock
+
+    def changes(self) -> Changes:
+        """Return what has changed; which models have, `models` is told."""
+        for source in self._changed if self.is_asked else self.rows:
+            clock = self.rows.get(source)
+            if clock is None:
+                self.models.note(source)
+            elif clock.model_dirty:
+                clock.model_dirty = False
+                self.models.note(source)
+        return super().changes()
+
+
+class ClockModels(Table[str, SourceClock]):
+    """What is known of the clocks of all sources: rows that change seldom."""
+
+    def __init__(self, clocks: Clocks, measured: Shape) -> None:
+        shape = MODEL.with_more("clock.model", 1, measured=OfModel(measured))
+        super().__init__("model/", shape)
+        self._shape = shape
+        self._clocks = clocks
+        self.rows = clocks.rows
+
+    def fresh(self, key: str) -> SourceClock:
+        return self._clocks.fresh(key)
+
+    def put(self, key: str, row: SourceClock) -> None:
+        row.model_dirty = False
+
+    def peek(self, key: str) -> Plain:
+        clock = self.rows.get(key)
+        return None if clock is None else self._shape.dump(clock)
 
 
 def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:

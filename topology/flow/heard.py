@@ -119,7 +119,7 @@ class Heard:
 
     def _write(self, source: str, state: dict[str, Plain]) -> None:
         for each in self._table.folded(source):
-            state[self._prefixes[self._rounds.index(each.rounds)] + source] = each.snapshot()
+            state[self._prefixes[self._rounds.index(each.rounds)] + source] = each.dump()
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""

@@ -21,15 +21,16 @@ from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, Frontier
 from topology.answer.progress import Progress, frontier_of
-from topology.answer.quality_target import PERHAPS_TARGET, QualityTarget
+from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
 from topology.model.event import Event
-from topology.model.kept import Parts, Shape
+from topology.model.kept import FLAG, TEXT, Parts, Shape, list_of
 from topology.model.operator import NEVER
 from topology.query.beginning import ALWAYS, QueryBeginning
 
 FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
+SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unheard=list_of(TEXT), _is_new=FLAG)
 BETWEEN: Final = "\n"
 """Stream and source: no stream's name holds one."""
 
@@ -38,7 +39,7 @@ class SharedTarget(QualityTarget):
     """Sources of one name are others on another stream. A stream of which nothing has come
     counts as a source that is behind all events, until it sends or is idle."""
 
-    FIELDS = (*QualityTarget.FIELDS, "_unheard", "_is_new")
+    SHAPE = SHARED_TARGET
 
     def __init__(
         self, quality: QualityConfig, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool

@@ -27,6 +27,7 @@ from functools import cache
 from itertools import islice
 from types import CodeType
 from typing import Any, ClassVar, Final, Generic, TypeVar
+from zlib import crc32
 
 from topology.model.native import mypyc_attr
 from topology.model.operator import TURN, Changes, Plain, State
@@ -414,6 +415,15 @@ def described(kinds: Iterable[ValueKind]) -> Plain:
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
 
+@cache
+def digest_of(shape: Shape) -> int:
+    """Return a number that is another one if the shape, or one within it, is another.
+
+    For a row that says itself how it is written.
+    """
+    return crc32(repr(described([shape])).encode())
+
+
 class Written:
     """The shapes that a state is written in, where these are not today's."""
 
@@ -427,10 +437,14 @@ class Written:
         except (TypeError, ValueError) as wrong:
             raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
 
+    def names(self, shape: Shape) -> bool:
+        """Return whether the state may have rows of the shape."""
+        return shape.title in self._shapes
+
     def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind | None]]:
         """Return the fields that rows of the shape have, and their kinds; None: it was dropped.
         ShapeRefused if today's shape does not follow from that."""
-        if shape.title not in self._shapes:
+        if not self.names(shape):
             raise ShapeRefused(f"it does not say how {shape.title} is written")
         number, fields = self._shapes[shape.title]
         if number != shape.number:
@@ -453,13 +467,17 @@ class Written:
 
 def written_in(said: Plain, kinds: Iterable[ValueKind]) -> Written | None:
     """Return the shapes that a state says it is written in; None: they are today's of those kinds.
-    ShapeRefused if one of them cannot be read."""
+    ShapeRefused if one of them cannot be read.
+
+    A shape within others that the state does not name has no row in it.
+    """
     kinds = list(kinds)
     if said == described(kinds):
         return None
     written = Written(said)
     for shape in shapes_in(kinds).values():
-        written.layout(shape)
+        if shape in kinds or written.names(shape):
+            written.layout(shape)
     return written
 
 
@@ -515,6 +533,8 @@ class Table(Generic[K, V]):
         self.kind = kind
         self.rows: dict[K, V] = {}
         self.is_asked = False
+        self.is_apart = False
+        """Whether its rows are left out of the row of its owner (`TableWithin`)."""
         self._changed: dict[K, None] = {}
 
     # An heir may hold its rows in another way.
@@ -575,6 +595,24 @@ class Table(Generic[K, V]):
         """All rows are read. Those that were written in other shapes are all written anew."""
         self.is_asked = is_as_written
         self._changed = {}
+
+
+class TableWithin(ValueKind):
+    """The kind of a table whose rows are written within the row of its owner, unless it is apart:
+    then whoever has set that writes them."""
+
+    def __init__(self, kind: ValueKind) -> None:
+        super().__init__(f"{{{kind.name}}}", is_plain=False, kinds=[kind])
+
+    def dump(self, value: Table[Any, Any]) -> Plain:
+        return {} if value.is_apart else value.snapshot()
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        if not isinstance(plain, dict):
+            raise self.refusal(plain)
+        table = getattr(one, name)
+        for key, row in plain.items():
+            table.take(key, row, written)
 
 
 NumberAndKey = tuple[int, str]

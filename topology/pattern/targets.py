@@ -70,14 +70,14 @@ class SavedTargets(ValueKind):
     """The kind of quality targets. What is there of a query that does not wait is left."""
 
     def dump(self, value: QualityTargets) -> Plain:
-        return {name: target.snapshot() for name, target in value.by_name.items()}
+        return {name: target.dump() for name, target in value.by_name.items()}
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
         targets: QualityTargets = getattr(one, name)
         if not isinstance(plain, dict):
             raise self.refusal(plain)
         for query in plain.keys() & targets.by_name.keys():
-            targets.by_name[query].restore(plain[query])
+            targets.by_name[query].load(plain[query])
 
 
 SAVED_TARGETS: Final = SavedTargets("targets", is_plain=False)

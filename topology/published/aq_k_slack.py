@@ -21,8 +21,9 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Final
 
-from topology.model.operator import Figures, Plain
-from topology.published.mp_k_slack import MPKSlack
+from topology.model.kept import BIG, FLOAT, INT, dict_of, list_of, optional
+from topology.model.operator import Figures
+from topology.published.mp_k_slack import MP, MPKSlack
 from topology.waiting.policy import BEFORE_ALL
 
 KP: Final = 0.5
@@ -32,19 +33,21 @@ PATIENCE: Final = 0.95
 MAX_OPEN: Final = 100_000
 
 
+AQ: Final = MP.with_more(
+    "published.aq",
+    1,
+    alpha=FLOAT,
+    _before=optional(FLOAT),
+    _measured_to=BIG,
+    _latenesses=list_of(INT, deque),
+    _windows=dict_of(INT, list_of(INT)),
+)
+
+
 class AQKSlack(MPKSlack):
-    __slots__ = (
-        "_before",
-        "_coverage",
-        "_latenesses",
-        "_measured_to",
-        "_open",
-        "_sorted",
-        "_window_ns",
-        "_windows",
-        "alpha",
-    )
-    FIELDS = (*MPKSlack.FIELDS, "alpha", "_before", "_measured_to", "_latenesses")
+    """The wait for a share of the largest delay seen, which keeps a wanted coverage."""
+
+    SHAPE = AQ
 
     def __init__(self, window_ns: int, coverage: float, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)
@@ -117,13 +120,7 @@ class AQKSlack(MPKSlack):
     def figures(self) -> Figures:
         return {**super().figures(), "wait_share_ppm": int(self.alpha * 1e6)}
 
-    def snapshot(self) -> Plain:
-        return [super().snapshot(), [[number, *counts] for number, counts in self._windows.items()]]
-
-    def restore(self, state: Plain) -> None:
-        own, windows = state
-        super().restore(own)
-        self._windows = {number: [events, late] for number, events, late in windows}
+    def settled(self) -> None:
         self._open = list(self._windows)
         heapify(self._open)
         self._sorted = sorted(self._latenesses)

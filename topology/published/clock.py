@@ -21,29 +21,29 @@ from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.models import Rounds
 from topology.clock.operator import Clock
 from topology.clock.settings import ClockConfig
+from topology.model.kept import INT, Kept, Shape, optional
 from topology.model.sample import Sample
-from topology.model.saved import Saved
 
 BURST_GAP_NS: Final = 5_000_000_000
 
 
-class ThesisClock(Saved):
-    """`segment`, `jumps` and `falsetickers` stay 0."""
+THESIS: Final = Shape(
+    "published.clock",
+    1,
+    _round_trip_ns=optional(INT),
+    _offset_ns=INT,
+    _begun_ns=INT,
+    _newest_ns=INT,
+    rejected=INT,
+    late=INT,
+)
 
-    __slots__ = (
-        "_begun_ns",
-        "_granularity_ns",
-        "_max_error_ns",
-        "_newest_ns",
-        "_offset_ns",
-        "_round_trip_ns",
-        "falsetickers",
-        "jumps",
-        "late",
-        "rejected",
-        "segment",
-    )
-    FIELDS = ("_round_trip_ns", "_offset_ns", "_begun_ns", "_newest_ns", "rejected", "late")
+
+class ThesisClock(Kept):
+    """The clock of one source by the quickest round. `segment`, `jumps` and `falsetickers` stay
+    0."""
+
+    SHAPE = THESIS
 
     def __init__(self, config: ClockConfig) -> None:
         self._granularity_ns = config.granularity_ns or 0

@@ -6,22 +6,25 @@ order, and all of them are known.
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.model.event import Event
-from topology.waiting.policy import BEFORE_ALL, FlooredSlack
-from topology.waiting.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources, sources_of
+
+EVENT_DRIVEN: Final = FLOORED.with_more("published.event_driven", 1, _sources=sources_of(SOURCE))
 
 
 class EventDriven(FlooredSlack):
     """Cost O(1) an event, O(sources) when the last of them moves."""
 
-    __slots__ = ("_sources",)
-    FIELDS = (*FlooredSlack.FIELDS, "_sources")
+    SHAPE = EVENT_DRIVEN
 
     certain = True
 
     def __init__(self, *, idle_ns: int | None = None, max_sources: int = MAX_SOURCES) -> None:
         super().__init__()
-        self._sources = Sources(Source, idle_ns, max_sources)
+        self._sources = Sources(Source, SOURCE, idle_ns, max_sources)
 
     def _observe(self, event: Event, now_ns: int) -> None:
         source = self._sources.hear(event.source, now_ns)

@@ -14,15 +14,21 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from topology.waiting.fixed import ClockedSlack
+from topology.model.kept import BIG, INT, list_of, tuple_of
+from topology.waiting.fixed import CLOCKED, ClockedSlack
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000
 
+MEAN_DELAYS: Final = CLOCKED.with_more(
+    "published.ldop", 1, _delays=list_of(tuple_of(INT, INT), deque), _sum_ns=BIG
+)
+
 
 class LDOP(ClockedSlack):
-    __slots__ = ("_delays", "_factor_ppm", "_sum_ns", "_window_ns")
-    FIELDS = (*ClockedSlack.FIELDS, "_delays", "_sum_ns")
+    """The wait for a multiple of the mean delay."""
+
+    SHAPE = MEAN_DELAYS
 
     def __init__(self, window_ns: int, factor_ppm: int, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)

@@ -9,19 +9,21 @@ Cost: O(1) an event, O(1) memory.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
-from topology.waiting.fixed import ClockedSlack
+from topology.model.kept import BIG, optional
+from topology.waiting.fixed import CLOCKED, ClockedSlack
 from topology.waiting.policy import BEFORE_ALL
 
 Measure = Literal["next_tick", "arrival"]
+
+MP: Final = CLOCKED.with_more("published.mp", 1, k_ns=BIG, _lowest_ns=optional(BIG))
 
 
 class MPKSlack(ClockedSlack):
     """K = the largest delay seen so far, at most `max_k_ns`."""
 
-    __slots__ = ("_lowest_ns", "_max_k_ns", "_next_tick", "k_ns")
-    FIELDS = (*ClockedSlack.FIELDS, "k_ns", "_lowest_ns")
+    SHAPE = MP
 
     def __init__(
         self,

@@ -23,18 +23,25 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.operator import Figures, Plain
-from topology.waiting.fitting import Counts, DelayTables, Fitting, grid_floor, grid_next
+from topology.model.kept import BIG, INT, optional, tuple_of
+from topology.model.operator import Figures
+from topology.waiting.fitting import (
+    COUNTS,
+    FITTING,
+    Counts,
+    DelayTables,
+    Fitting,
+    grid_floor,
+    grid_next,
+)
 from topology.waiting.miss import ONE, Joint, share
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, Weighing
 
 MS: Final = 1_000_000
 
 
 class Jumping(Fitting):
     """Counts of `period` events make a model, then begin anew."""
-
-    __slots__ = ()
 
     def _due(self) -> DelayTables | None:
         if self._now.events < self._period:
@@ -49,8 +56,6 @@ class Jumping(Fitting):
 class Polyline:
     """Where J passes `theta` (in 2^-32): the least alpha with J(alpha, beta) > theta, as a step
     function of beta, worked out where it is asked."""
-
-    __slots__ = ("_first_beta", "_hats", "_joint", "_limit")
 
     def __init__(self, joint: Joint, theta: int) -> None:
         self._joint = joint
@@ -88,20 +93,21 @@ class Polyline:
         return self._first_beta[alpha]
 
 
+PROB_SLACK: Final = SLACK.with_more(
+    "published.prob_slack",
+    1,
+    _last_ns=BIG,
+    _closed=INT,
+    _missed=INT,
+    _fitting=FITTING,
+    _model=optional(tuple_of(COUNTS, COUNTS)),
+)
+
+
 class ProbSlack(Weighing):
-    __slots__ = (
-        "_closed",
-        "_fitting",
-        "_guard",
-        "_joint",
-        "_last_ns",
-        "_missed",
-        "_model",
-        "_polyline",
-        "_step_ns",
-        "_theta",
-    )
-    FIELDS = (*Weighing.FIELDS, "_last_ns", "_closed", "_missed", "_fitting")
+    """The wait until the joint probability is at most `delta`."""
+
+    SHAPE = PROB_SLACK
 
     def __init__(
         self,
@@ -172,9 +178,6 @@ class ProbSlack(Weighing):
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
 
-    def _reach_ns(self) -> int:
-        return (self._joint.last + 1) * self._step_ns if self._joint is not None else 0
-
     def _is_safe(self, bound_ns: int, now_ns: int) -> bool:
         assert self._polyline is not None
         hat = self._polyline.hat(self._beta(now_ns))
@@ -203,14 +206,6 @@ class ProbSlack(Weighing):
     def figures(self) -> Figures:
         return {"closed": self._closed, "missed": self._missed, "guarded": int(self._guarded())}
 
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        model = [list(map(list, table.items())) for table in self._model or ()]
-        return [super().snapshot(), model]
-
-    def restore(self, state: Plain) -> None:
-        own, model = state
-        super().restore(own)
-        if model:
-            self._make(dict(model[0]), dict(model[1]))
+    def settled(self) -> None:
+        if self._model is not None:
+            self._make(*self._model)

@@ -46,14 +46,11 @@ from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shell import SOURCES, Buffers, Shell
-from topology.reorder.time_buffer import ORDER, TimeBuffer
+from topology.reorder.time_buffer import TimeBuffer, order_shape
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
 
 BUFFER: Final = "line/"
-TIMED: Final = Shape(
-    "reorder.timed_source", 1, next_number=INT, blocked=FLAG, last_arrival_ns=INT, _order=ORDER
-)
 BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
@@ -64,7 +61,6 @@ PUSHED_OUT: Final = 8
 class TimedBuffer(SourceBuffer):
     """One source: its order, and the number that the next of its events bears."""
 
-    SHAPE = TIMED
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
     def __init__(
@@ -145,9 +141,6 @@ class TimedBuffer(SourceBuffer):
             "strategy": self._order.explain(),
         }
 
-    def dump(self) -> Plain:
-        return [self.next_number, self.blocked, self.last_arrival_ns, ORDER.dump(self._order)]
-
     def hold_again(self, held: list[Event]) -> None:
         self._order.hold_again(held)
         self.is_open = self._order.instant_open
@@ -172,7 +165,15 @@ class ReorderByTime(Shell[TimedBuffer]):
         self._policy: Callable[[], SlackPolicy] = policy or own
         self._position = position
         self._max_ahead_ns = max_ahead_ns
-        super().__init__(Buffers(BUFFER, TIMED, config, self._empty), Totals(), BY_TIME)
+        timed = Shape(
+            "reorder.timed_source",
+            1,
+            next_number=INT,
+            blocked=FLAG,
+            last_arrival_ns=INT,
+            _order=order_shape(self._policy().SHAPE),
+        )
+        super().__init__(Buffers(BUFFER, timed, config, self._empty), Totals(), BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)

@@ -32,12 +32,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
-from topology.model.kept import FLAG, INT, PLAIN, TEXT, KeptState, Shape, tuple_of
+from topology.model.kept import FLAG, INT, TEXT, KeptState, Shape, tuple_of
 from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Figures, Plain, State
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
@@ -59,8 +60,13 @@ ORDER: Final = Shape(
     _last=tuple_of(INT, TEXT, INT, INT),
     late=INT,
     overflows=INT,
-    policy_state=PLAIN,
 )
+
+
+@cache
+def order_shape(policy: Shape) -> Shape:
+    """Return the shape of an order that waits by a strategy of that shape."""
+    return ORDER.with_more("reorder.order_by", 1, _policy=policy)
 
 
 class TimeBuffer(InstantOperator):
@@ -241,23 +247,15 @@ class TimeBuffer(InstantOperator):
 
     # -- state -------------------------------------------------------------------------------------
 
-    @property
-    def policy_state(self) -> Plain:
-        return self._policy.snapshot()
-
-    @policy_state.setter
-    def policy_state(self, state: Plain) -> None:
-        self._policy.restore(state)
-
     def snapshot(self) -> State:
-        return KeptState(OWN, ORDER).snapshot(self)
+        return KeptState(OWN, order_shape(self._policy.SHAPE)).snapshot(self)
 
     def held(self) -> Iterable[Event]:
         for _, event in self.heap:
             yield event
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        KeptState(OWN, ORDER).restore(self, state)
+        KeptState(OWN, order_shape(self._policy.SHAPE)).restore(self, state)
         self.hold_again(held)
 
     def hold_again(self, held: Iterable[Event]) -> None:

@@ -17,11 +17,11 @@ or the end closed are apart. Exact: integers, delta in ppm and theta in units of
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Final
 
+from topology.model.kept import INT, Kept, Shape
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
-from topology.model.saved import Saved
 from topology.waiting.miss import ONE, share
 from topology.waiting.policy import PROBABLE, PROMISED
 
@@ -30,10 +30,14 @@ RATE = 0.005
 PPM = 1_000_000
 
 
+ACCURACY: Final = Shape("waiting.budget", 1, _theta=INT, _closed=INT, _missed=INT, _pending=INT)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
-class AccuracyBudget(Saved):
-    __slots__ = ("_closed", "_delta_ppm", "_down", "_missed", "_pending", "_theta", "_up")
-    FIELDS: ClassVar[tuple[str, ...]] = ("_theta", "_closed", "_missed", "_pending")
+class AccuracyBudget(Kept):
+    """The budget of windows that may miss an event: a share `delta` of them."""
+
+    SHAPE = ACCURACY
 
     def __init__(self, delta: float, *, rate: float = RATE) -> None:
         self._delta_ppm = round(delta * PPM)

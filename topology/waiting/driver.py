@@ -34,9 +34,9 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from topology.model.event import Event
+from topology.model.kept import BIG, FLAG, INT, TEXT, Kept, Shape, list_of, optional
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
-from topology.model.saved import Saved
 from topology.waiting.policy import (
     BEFORE_ALL,
     CAP,
@@ -47,7 +47,7 @@ from topology.waiting.policy import (
     PROMISED,
     SlackPolicy,
 )
-from topology.waiting.runs import Filled, Runs
+from topology.waiting.runs import FILLED, RUNS, Filled, Runs
 
 MAX_PENDING: Final = 100_000
 
@@ -76,24 +76,30 @@ class Missed(NamedTuple):
 Decision = Closing | Missed
 
 
+DRIVER: Final = Shape(
+    "waiting.driver",
+    1,
+    _now_ns=BIG,
+    _due_ns=BIG,
+    _announced_ns=BIG,
+    _open=FLAG,
+    _next=optional(INT),
+    _next_pending=INT,
+    _pending=list_of(TEXT, deque),
+    missed=INT,
+    _missed=list_of(INT, set),
+    missed_apart=INT,
+    _apart=RUNS,
+    filled=optional(FILLED),
+    _empty=list_of(INT, set),
+)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WindowDriver(Saved):
-    FIELDS = (
-        "_now_ns",
-        "_due_ns",
-        "_announced_ns",
-        "_open",
-        "_next",
-        "_next_pending",
-        "_pending",
-        "missed",
-        "_missed",
-        "missed_apart",
-        "_apart",
-        "filled",
-        "_empty",
-        "policy",
-    )
+class WindowDriver(Kept):
+    """The closing of windows by a strategy. Who owns it saves the strategy beside it."""
+
+    SHAPE = DRIVER
 
     def __init__(
         self,
@@ -397,4 +403,5 @@ class WindowDriver(Saved):
         elif number not in self._missed:
             self.policy.resolved(missed=missed, by=by)
 
-    # -- state -------------------------------------------------------------------------------------
+    def fresh(self, field: str) -> Filled:
+        return Filled()

@@ -16,9 +16,9 @@ counts is T events old. A model is due after 200 samples, then every T/8.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
-from topology.model.saved import Saved
+from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
@@ -59,11 +59,26 @@ def grid_top(bin_steps: int) -> int:
     return grid_next(bin_steps) - 1
 
 
-class DelayTables(Saved):
+COUNTS: Final = dict_of(INT, INT)
+DELAYS: Final = Shape(
+    "waiting.delays",
+    1,
+    events=INT,
+    stragglers=INT,
+    span_ns=INT,
+    apart=COUNTS,
+    delays=COUNTS,
+    straggled=COUNTS,
+)
+FITTING: Final = Shape("waiting.fitting", 1, base_ns=optional(BIG), _now=DELAYS)
+ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _before=optional(DELAYS))
+
+
+class DelayTables(Kept):
     """Counts of one stretch: g, d of the events that kept order, and d of stragglers."""
 
-    __slots__ = ("apart", "delays", "events", "span_ns", "straggled", "stragglers")
-    FIELDS = ("events", "stragglers", "span_ns", "apart", "delays", "straggled")
+    SHAPE = DELAYS
+    __slots__ = DELAYS.fields
 
     def __init__(self) -> None:
         self.events = 0
@@ -84,11 +99,11 @@ class DelayTables(Saved):
         return both
 
 
-class Fitting(Saved):
-    """What is common: adding, and the sample a model is to be made of when one is due."""
+class Fitting(Kept):
+    """The counts of a source, and the sample that a model is to be made of when one is due."""
 
-    __slots__ = ("_now", "_period", "_step_ns", "base_ns")
-    FIELDS: ClassVar[tuple[str, ...]] = ("base_ns", "_now")
+    SHAPE = FITTING
+    __slots__ = (*FITTING.fields, "_period", "_step_ns")
 
     def __init__(self, period: int, step_ns: int) -> None:
         self._period = period
@@ -131,12 +146,14 @@ class Fitting(Saved):
 
 
 class Rotating(Fitting):
+    """Counts of two halves of `period` events, the older of which goes when the newer is full."""
+
+    SHAPE = ROTATING
     __slots__ = ("_before", "_until_due")
-    FIELDS = (*Fitting.FIELDS, "_until_due", "_before")
 
     def __init__(self, period: int, step_ns: int) -> None:
         super().__init__(period, step_ns)
-        self._before = DelayTables()
+        self._before: DelayTables | None = None
         self._until_due = READY
 
     def _due(self) -> DelayTables | None:
@@ -151,7 +168,10 @@ class Rotating(Fitting):
 
     def sample(self) -> DelayTables:
         """All that counts at present."""
-        return self._before + self._now
+        return (self._before or DelayTables()) + self._now
+
+    def fresh(self, field: str) -> DelayTables:
+        return DelayTables()
 
 
 def _sum(one: Counts, other: Counts) -> Counts:

@@ -12,16 +12,20 @@ Cost: O(1) an event, O(1) memory.
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.model.event import Event
+from topology.model.kept import BIG
 from topology.model.operator import Figures
-from topology.waiting.policy import BEFORE_ALL, FlooredSlack
+from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
+
+CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_ns=BIG)
 
 
 class ClockedSlack(FlooredSlack):
     """Frontier = clock - slack; each strategy has its own slack."""
 
-    __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns")
-    FIELDS = (*FlooredSlack.FIELDS, "_clock_ns", "_moved_ns")
+    SHAPE = CLOCKED
 
     def __init__(self, *, idle_ns: int | None = None) -> None:
         super().__init__()
@@ -66,8 +70,6 @@ class ClockedSlack(FlooredSlack):
 
 class KSlack(ClockedSlack):
     """`k_ns` >= 0; 0 passes everything on at once."""
-
-    __slots__ = ("_k_ns",)
 
     def __init__(self, k_ns: int, *, idle_ns: int | None = None) -> None:
         super().__init__(idle_ns=idle_ns)

@@ -29,19 +29,6 @@ def share(part: float) -> int:
 class Joint:
     """Rows of J, times `whole` = N_g N_d. `never` is what "no delay is enough" counts."""
 
-    __slots__ = (
-        "_counts",
-        "_delays",
-        "_never",
-        "_rows",
-        "_sums",
-        "_tops",
-        "above",
-        "apart",
-        "last",
-        "whole",
-    )
-
     def __init__(self, apart: Counts, delays: Counts, never: int = 0) -> None:
         self.apart = sorted(apart)
         self._counts = [apart[g] for g in self.apart]

@@ -9,7 +9,7 @@ any strategy drives either. No I/O, no clock: `now_ns` is an argument and never 
   too, in arrival order. Only its time, source and type count, never its payload.
 * `passes(bound_ns, now_ns)`: nothing at or below `bound_ns` is waited for any more. All
   arrivals stamped <= `now_ns` count, so drivers ask when the instant is over.
-* `frontier_ns(now_ns)`: the largest bound that passes, or passed when it was asked for.
+* The *frontier* is the largest bound that passes, or passed when it was asked for.
 * `deadline_ns(bound_ns, now_ns)`: of a bound that does not pass now, the earliest later
   instant at which it may without an arrival; None: only an arrival helps.
 * `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
@@ -25,13 +25,13 @@ largest time before it, *delay* arrival - time, which is negative where clocks a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 from topology.model.event import Event
+from topology.model.kept import BIG, FLAG, Kept, Shape, Table
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures, Plain
-from topology.model.saved import Saved
+from topology.model.operator import NEVER, Figures
 
 BEFORE_ALL: Final = -NEVER
 """The frontier before the first event."""
@@ -50,12 +50,16 @@ PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
 """Closings that a promised accuracy speaks of; the others are counted apart."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SlackPolicy(Saved):
-    """What all strategies share: what came of it does not move them, unless they say so."""
+SLACK: Final = Shape("waiting.slack", 1, _ended=FLAG)
+FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BIG)
 
-    __slots__ = ("_ended",)
-    FIELDS: ClassVar[tuple[str, ...]] = ("_ended",)
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SlackPolicy(Kept):
+    """A strategy. What came of it does not move it, unless an heir says so."""
+
+    SHAPE = SLACK
+    __slots__ = SLACK.fields
 
     certain: ClassVar[bool] = False
     """Whether what is at or below `confirmed_ns` is complete as far as can be known."""
@@ -69,9 +73,6 @@ class SlackPolicy(Saved):
     def passes(self, bound_ns: int, now_ns: int) -> bool:
         raise NotImplementedError
 
-    def frontier_ns(self, now_ns: int) -> int:
-        raise NotImplementedError
-
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         return None
 
@@ -80,8 +81,8 @@ class SlackPolicy(Saved):
         raise NotImplementedError
 
     def confirmed_ns(self, now_ns: int) -> int:
-        """Where a strategy knows no certainty: its frontier."""
-        return self.frontier_ns(now_ns)
+        """Return the certain frontier; where a strategy knows no certainty, its frontier."""
+        raise NotImplementedError
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
         """Whether a source that has not sent beyond `bound_ns` is left out as idle."""
@@ -115,21 +116,10 @@ class SlackPolicy(Saved):
         """For people and their monitors; no part of the state."""
         return {}
 
-    # Where a strategy keeps much, and each event changes little of it.
-
-    def keep_apart(self) -> None:
-        """From now on what it may have in parts is left out of its snapshot."""
-
-    def parts(self) -> dict[str, Plain]:
-        """Those parts, by name."""
-        return {}
-
-    def changed_parts(self) -> dict[str, Plain]:
-        """Those that changed since the last call; None: removed."""
-        return {}
-
-    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
-        """After `restore`."""
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """Return the tables that may be saved apart: they hold much, of which each event changes
+        little. Each has a prefix of its own; that of one of them may be empty."""
+        return ()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -137,8 +127,8 @@ class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
     was when an instant began is kept, though an arrival may lower it."""
 
+    SHAPE = FLOORED
     __slots__ = ("_floor_ns", "_now_ns")
-    FIELDS = (*SlackPolicy.FIELDS, "_floor_ns", "_now_ns")
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +151,7 @@ class FlooredSlack(SlackPolicy):
     def passes(self, bound_ns: int, now_ns: int) -> bool:
         return bound_ns <= self._floor_ns or bound_ns <= self._raw_ns(now_ns)
 
-    def frontier_ns(self, now_ns: int) -> int:
+    def confirmed_ns(self, now_ns: int) -> int:
         return max(self._floor_ns, self._raw_ns(now_ns))
 
     def end(self) -> None:
@@ -172,37 +162,12 @@ class FlooredSlack(SlackPolicy):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Weighing(SlackPolicy):
     """A strategy that weighs each bound by itself (`_weighs`), so that what passed may no
-    longer pass a while later. The drivers act on the first instant; to those who ask for the
-    frontier, an answer once given is kept."""
-
-    __slots__ = ("_emitted_ns",)
-    FIELDS = (*SlackPolicy.FIELDS, "_emitted_ns")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._emitted_ns = BEFORE_ALL
+    longer pass a while later. The drivers act on the first instant."""
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
-        """Whether a bound that is not confirmed may pass; if it does, so do all before it."""
-        raise NotImplementedError
-
-    def _reach_ns(self) -> int:
-        """How far beyond the newest event and the clock a bound can pass."""
+        """Return whether a bound that is not confirmed may pass; if it does, so do all before
+        it."""
         raise NotImplementedError
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
         return bound_ns <= self.confirmed_ns(now_ns) or self._weighs(bound_ns, now_ns)
-
-    def frontier_ns(self, now_ns: int) -> int:
-        """By bisection."""
-        low_ns = max(self._emitted_ns, self.confirmed_ns(now_ns))
-        if BEFORE_ALL < low_ns < AFTER_ALL:
-            high_ns = max(self.newest_ns(), now_ns) + self._reach_ns() + 1
-            while high_ns - low_ns > 1:
-                middle_ns = (low_ns + high_ns) // 2
-                if self.passes(middle_ns, now_ns):
-                    low_ns = middle_ns
-                else:
-                    high_ns = middle_ns
-        self._emitted_ns = low_ns
-        return low_ns

@@ -47,18 +47,6 @@ class StepRate(NamedTuple):
 class Posterior:
     """The posterior of one source. Without a `pace` p is not weighed."""
 
-    __slots__ = (
-        "_joint",
-        "_never",
-        "_pace",
-        "_risks",
-        "_span",
-        "_straggled",
-        "_weighed",
-        "base_ns",
-        "last",
-    )
-
     def __init__(
         self, sample: DelayTables, step_ns: int, base_ns: int, pace: StepRate | None
     ) -> None:

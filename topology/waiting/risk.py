@@ -25,16 +25,27 @@ not sent beyond the bound) a decision. Memory: two tables of a few hundred bins 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.kept import (
+    FLAG,
+    INT,
+    Kept,
+    Shape,
+    Table,
+    TableWithin,
+    list_of,
+    optional,
+    record,
+)
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures, Plain
-from topology.model.saved import Saved, dump, load
-from topology.waiting.budget import AccuracyBudget
+from topology.model.operator import Changes, Figures
+from topology.waiting.budget import ACCURACY, AccuracyBudget
 from topology.waiting.fitting import (
+    DELAYS,
     READY,
+    ROTATING,
     DelayTables,
     Rotating,
     distance_ppm,
@@ -42,9 +53,9 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SLACK, Weighing
 from topology.waiting.posterior import Posterior, StepRate
-from topology.waiting.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources, sources_of
 
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
@@ -54,16 +65,33 @@ the next arrival there are seldom more, and with it all is asked anew."""
 
 
 POOL: Final = "pool"
-SOURCE: Final = "of/"
-"""Names of the parts of the state."""
 
-BESIDE_PARTS: Final = (*Weighing.FIELDS, "_ordered", "_sources", "budget")
+MODELLED: Final = Shape(
+    "waiting.modelled",
+    1,
+    fitting=ROTATING,
+    made_of=optional(DELAYS),
+    pace=optional(record(StepRate, events=INT, steps=INT)),
+)
+MODELLED_SOURCE: Final = SOURCE.with_more(
+    "waiting.modelled_source", 1, alone=FLAG, _events=INT, lateness_ns=list_of(INT), own=MODELLED
+)
+SOURCES: Final = sources_of(MODELLED_SOURCE)
+RISK: Final = SLACK.with_more(
+    "waiting.risk",
+    1,
+    _ordered=FLAG,
+    _pool=TableWithin(MODELLED),
+    _sources=SOURCES,
+    budget=ACCURACY,
+)
 
 
-class Modelled(Saved):
-    """Counts and the model last made of them."""
+class Modelled(Kept):
+    """Counts, and the model that was last made of them."""
 
-    __slots__ = ("_step_ns", "fitting", "made_of", "model", "pace")
+    SHAPE = MODELLED
+    __slots__ = (*MODELLED.fields, "_step_ns", "model")
 
     def __init__(self, period: int, step_ns: int) -> None:
         self.fitting = Rotating(period, step_ns)
@@ -75,34 +103,47 @@ class Modelled(Saved):
     def make(self, sample: DelayTables, pace: StepRate | None) -> None:
         self.made_of = sample
         self.pace = pace
-        assert self.fitting.base_ns is not None
-        self.model = Posterior(sample, self._step_ns, self.fitting.base_ns, pace)
+        self.settled()
 
-    def snapshot(self) -> Plain:
-        made_of = self.made_of.snapshot() if self.made_of is not None else None
-        pace = list(self.pace) if self.pace is not None else None
-        return [self.fitting.snapshot(), made_of, pace]
+    def fresh(self, field: str) -> DelayTables:
+        return DelayTables()
 
-    def restore(self, state: Plain) -> None:
-        fitting, made_of, pace = state
-        self.fitting.restore(fitting)
-        if made_of is not None:
-            sample = DelayTables()
-            sample.restore(made_of)
-            self.make(sample, StepRate(*pace) if pace is not None else None)
+    def settled(self) -> None:
+        if self.made_of is not None:
+            assert self.fitting.base_ns is not None
+            self.model = Posterior(self.made_of, self._step_ns, self.fitting.base_ns, self.pace)
+
+
+class PoolTable(Table[str, Modelled]):
+    """The counts of all sources together: one row."""
+
+    def __init__(self, pool: Modelled) -> None:
+        super().__init__("", MODELLED)
+        self.rows[POOL] = pool
+        self.is_noted = False
+
+    def fresh(self, key: str) -> Modelled:
+        return self.rows[key]
+
+    def changes(self) -> Changes:
+        self.is_noted = False
+        return super().changes()
 
 
 class ModelledSource(Source):
-    """A source with its tables; `lateness_ns` is the largest of this half of the period
-    and of the one before."""
+    """A source with its counts.
 
+    `alone`: it goes by its own model. `lateness_ns` is the largest of this half of the period and
+    of the one before.
+    """
+
+    SHAPE = MODELLED_SOURCE
     __slots__ = ("_events", "_half", "alone", "lateness_ns", "own")
-    FIELDS = (*Source.FIELDS, "alone", "_events", "lateness_ns", "own")
 
-    def __init__(self, period: int, step_ns: int) -> None:
-        super().__init__()
+    def __init__(self, source: str, period: int, step_ns: int) -> None:
+        super().__init__(source)
         self.own = Modelled(period, step_ns)
-        self.alone = False  # it goes by its own tables
+        self.alone = False
         self.lateness_ns = [0, 0]
         self._events = 0
         self._half = period // 2
@@ -119,18 +160,9 @@ class ModelledSource(Source):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
-    __slots__ = (
-        "_is_apart",
-        "_ordered",
-        "_pool",
-        "_pool_changed",
-        "_sources",
-        "_step_ns",
-        "_weigh",
-        "budget",
-    )
-    FIELDS = (*Weighing.FIELDS, "_ordered", "_pool", "_sources", "budget")
+    """The wait that the risk of each bound calls for, within a budget."""
 
+    SHAPE = RISK
     certain = True
 
     def __init__(
@@ -147,11 +179,15 @@ class RiskSlack(Weighing):
         self.budget = budget
         self._step_ns = step_ns
         self._weigh = weigh
-        self._pool = Modelled(period, step_ns)
-        self._sources = Sources(lambda: ModelledSource(period, step_ns), idle_ns, max_sources)
+        self._all = Modelled(period, step_ns)
+        self._pool = PoolTable(self._all)
+        self._sources = Sources(
+            lambda source: ModelledSource(source, period, step_ns),
+            MODELLED_SOURCE,
+            idle_ns,
+            max_sources,
+        )
         self._ordered = True  # no straggler has come yet
-        self._is_apart = False
-        self._pool_changed = False
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -165,33 +201,35 @@ class RiskSlack(Weighing):
             return
         if not self._ordered:
             source.count()
-        self._pool_changed = True
+        if not self._pool.is_noted:
+            self._pool.is_noted = True
+            self._pool.note(POOL)
         several = len(sources.known) > 1
         if ts_ns < last_ns:
             self._ordered = False
             source.lateness_ns[0] = max(source.lateness_ns[0], last_ns - ts_ns)
-            self._pool.fitting.straggled(now_ns - ts_ns)
+            self._all.fitting.straggled(now_ns - ts_ns)
             if several:
                 source.own.fitting.straggled(now_ns - ts_ns)
             return
         sources.advance(source, ts_ns)
-        due = self._pool.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
+        due = self._all.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
         if due is not None:
             steps = max(1, due.span_ns // self._step_ns)
-            self._pool.make(due, StepRate(due.events, steps) if self._weigh else None)
+            self._all.make(due, StepRate(due.events, steps) if self._weigh else None)
         if several:
             due = source.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
             if due is not None:
-                source.own.make(due, self._pool.pace if self._weigh else None)
+                source.own.make(due, self._all.pace if self._weigh else None)
                 source.alone = due.events >= READY and self._differs(source.own)
 
     def _differs(self, own: Modelled) -> bool:
-        mine, others = own.made_of, self._pool.made_of
-        if mine is None or others is None or own.model is None or self._pool.model is None:
+        mine, others = own.made_of, self._all.made_of
+        if mine is None or others is None or own.model is None or self._all.model is None:
             return False
         if distance_ppm(mine.apart, others.apart) > OWN_PPM:
             return True
-        shift = (own.model.base_ns - self._pool.model.base_ns) // self._step_ns
+        shift = (own.model.base_ns - self._all.model.base_ns) // self._step_ns
         shifted = {grid_floor(d + shift): count for d, count in mine.delays.items()}
         return distance_ppm(shifted, others.delays) > OWN_PPM
 
@@ -224,7 +262,7 @@ class RiskSlack(Weighing):
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         threshold = self.budget.threshold()
-        if threshold <= 0 or self._pool.model is None:
+        if threshold <= 0 or self._all.model is None:
             return False
         return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
 
@@ -233,7 +271,7 @@ class RiskSlack(Weighing):
         return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
     def _model(self, source: ModelledSource) -> Posterior | None:
-        return source.own.model if source.alone else self._pool.model
+        return source.own.model if source.alone else self._all.model
 
     def _risk(
         self, sources: list[ModelledSource], bound_ns: int, now_ns: int, *, weighed: bool = True
@@ -267,7 +305,7 @@ class RiskSlack(Weighing):
 
     def _by_risk_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int | None:
         threshold = self.budget.threshold()
-        if threshold <= 0 or self._pool.model is None:
+        if threshold <= 0 or self._all.model is None:
             return None
         sources = self._behind(bound_ns, now_ns)
         if len(sources) == 1 and self._ordered:
@@ -314,9 +352,6 @@ class RiskSlack(Weighing):
                     next_ns = min(next_ns, origin_ns + grid_next(steps) * step_ns)
         return next_ns if next_ns < AFTER_ALL else None
 
-    def _reach_ns(self) -> int:
-        return (self._pool.model.last + 1) * self._step_ns if self._pool.model is not None else 0
-
     def newest_ns(self) -> int:
         return self._sources.newest_ns
 
@@ -325,34 +360,5 @@ class RiskSlack(Weighing):
         alone = sum(source.alone for source in known)
         return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
 
-    # -- state: the tables of all, and of each source, may be parts of it by themselves -----------
-
-    def keep_apart(self) -> None:
-        self._is_apart = True
-        self._sources.keep_apart()
-
-    def snapshot(self) -> Plain:
-        return dump(self, BESIDE_PARTS if self._is_apart else self.FIELDS)
-
-    def restore(self, state: Plain) -> None:
-        load(self, BESIDE_PARTS if self._is_apart else self.FIELDS, state)
-
-    def parts(self) -> dict[str, Plain]:
-        return {POOL: self._pool.snapshot(), **_of_sources(self._sources.parts())}
-
-    def changed_parts(self) -> dict[str, Plain]:
-        changed = _of_sources(self._sources.changed_parts())
-        if self._pool_changed:
-            self._pool_changed = False
-            changed[POOL] = self._pool.snapshot()
-        return changed
-
-    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
-        known = dict(parts)
-        if POOL in known:
-            self._pool.restore(known.pop(POOL))
-        self._sources.restore_parts({name[len(SOURCE) :]: one for name, one in known.items()})
-
-
-def _of_sources(parts: Mapping[str, Plain]) -> dict[str, Plain]:
-    return {SOURCE + name: one for name, one in parts.items()}
+    def tables(self) -> list[Table[Any, Any]]:
+        return [self._pool, self._sources.table]

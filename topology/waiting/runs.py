@@ -11,19 +11,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, tuple_of
 from topology.model.operator import NEVER
-from topology.model.saved import Saved
 
 MAX_RUNS: Final = 10_000
 
 Run = tuple[int, int]
 
+ALL_RUNS: Final = list_of(tuple_of(INT, INT))
+RUNS: Final = Shape("waiting.runs", 1, _runs=ALL_RUNS)
+FILLED: Final = Shape(
+    "waiting.filled", 1, _runs=ALL_RUNS, closed=dict_of(TEXT, INT), waited_ns=INT, longest_ns=INT
+)
 
-class Runs(Saved):
+
+class Runs(Kept):
     """A set of numbers that come in rising order."""
 
-    __slots__ = ("_runs",)
-    FIELDS = ("_runs",)
+    SHAPE = RUNS
+    __slots__ = RUNS.fields
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -43,12 +49,15 @@ class Runs(Saved):
         return at < len(self._runs) and self._runs[at][0] <= number
 
 
-class Filled(Saved):
-    """`closed`: filled windows by the reason for which they closed; `waited_ns` all of them
-    together, `longest_ns` one of them, after their last instant."""
+class Filled(Kept):
+    """The windows that hold an event.
 
-    __slots__ = ("_runs", "closed", "longest_ns", "waited_ns")
-    FIELDS = ("_runs", "closed", "waited_ns", "longest_ns")
+    `closed` counts the closed ones by the reason for which they closed; `waited_ns` all of them
+    together, `longest_ns` one of them, after their last instant.
+    """
+
+    SHAPE = FILLED
+    __slots__ = FILLED.fields
 
     def __init__(self) -> None:
         self._runs: list[Run] = []

@@ -36,10 +36,10 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.histogram import PPM, Histogram
+from topology.model.histogram import HISTOGRAM, PPM, Histogram
+from topology.model.kept import BIG, INT, Kept, Shape, optional
 from topology.model.operator import Figures
-from topology.model.saved import Saved
-from topology.waiting.policy import BEFORE_ALL, FlooredSlack
+from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
 """Late events that must be left to spend before the tail is cut at delta."""
@@ -47,11 +47,25 @@ RESERVE: Final = 20
 COLD: Final = 64
 
 
-class Allowance(Saved):
+ALLOWANCE: Final = Shape("waiting.allowance", 1, events=INT, late=INT, beyond=INT)
+TAILS: Final = Shape(
+    "waiting.tails",
+    1,
+    samples=INT,
+    least_ns=optional(BIG),
+    latenesses=HISTOGRAM,
+    delays=HISTOGRAM,
+)
+TAIL: Final = FLOORED.with_more(
+    "waiting.tail", 1, _newest_ns=BIG, _newest_at_ns=BIG, _allowance=ALLOWANCE, _tails=TAILS
+)
+
+
+class Allowance(Kept):
     """How many of the events may be late, and how many have been."""
 
-    __slots__ = ("beyond", "delta_ppm", "events", "late")
-    FIELDS = ("events", "late", "beyond")
+    SHAPE = ALLOWANCE
+    __slots__ = (*ALLOWANCE.fields, "delta_ppm")
 
     def __init__(self, delta_ppm: int) -> None:
         self.delta_ppm = delta_ppm
@@ -69,11 +83,11 @@ class Allowance(Saved):
         return {**own, "q_ppm": self.q_ppm()}
 
 
-class Tails(Saved):
-    """Latenesses and delays of a source, or of all. Delays stand against the least seen."""
+class Tails(Kept):
+    """The latenesses and delays of a source, or of all. Delays stand against the least seen."""
 
-    __slots__ = ("_cut", "_cut_at", "_most_ns", "delays", "latenesses", "least_ns", "samples")
-    FIELDS = ("samples", "least_ns", "latenesses", "delays")
+    SHAPE = TAILS
+    __slots__ = (*TAILS.fields, "_cut", "_cut_at", "_most_ns")
 
     def __init__(self, max_wait_ns: int) -> None:
         self._most_ns = max_wait_ns
@@ -110,10 +124,10 @@ class Tails(Saved):
 
 
 class OwnTail(FlooredSlack):
-    """`delta_ppm`: how many of a million events may be late."""
+    """The wait that all but `delta_ppm` of a million events need."""
 
+    SHAPE = TAIL
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
-    FIELDS = (*FlooredSlack.FIELDS, "_newest_ns", "_newest_at_ns", "_allowance", "_tails")
 
     def __init__(self, delta_ppm: int, *, max_wait_ns: int) -> None:
         super().__init__()

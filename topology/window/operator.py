@@ -158,7 +158,7 @@ class Windows(QueryOperator):
         self.beginnings.append(self._beginning)
         self._target = target_of(query)
         if self._target is not None:
-            self._target.policy.keep_apart()
+            self._target.keep_apart()
         self._stale: Changes = {}
         self._frontier = frontier_of(query, self._target, ordered=ordered)
         self._progress = Progress([self._frontier], self._target, ordered=ordered)
@@ -304,19 +304,17 @@ class Windows(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        of_target: State = {} if self._target is None else self._target.policy.parts()
+        of_target: State = {} if self._target is None else self._target.parts()
         return self._kept.snapshot(self) | _of_target(of_target) | self._target_state()
 
     def changes(self) -> Changes:
         target = self._target
-        of_target: Changes = {} if target is None else target.policy.changed_parts()
-        if target is not None and not self._kept.is_asked:
-            of_target = {**target.policy.parts()}
+        of_target: Changes = {} if target is None else target.changed_parts()
         stale, self._stale = self._stale, {}
         return stale | self._kept.changes(self) | _of_target(of_target) | self._target_state()
 
     def _target_state(self) -> State:
-        return {} if self._target is None else {TARGET: self._target.snapshot()}
+        return {} if self._target is None else {TARGET: self._target.dump()}
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if QUERY not in state:
@@ -327,10 +325,11 @@ class Windows(QueryOperator):
             if name.startswith(OF_TARGET):
                 of_target[name[len(OF_TARGET) :]] = value
         target = self._target
-        if TARGET in state and (
-            target is None or not target.restore_parts(state[TARGET], of_target)
-        ):
-            self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
+        if TARGET in state:
+            if target is not None and target.load(state[TARGET]):
+                target.load_parts(of_target)
+            else:
+                self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
         self._windows.loaded()
 
 

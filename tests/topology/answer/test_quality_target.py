@@ -7,6 +7,7 @@ import pytest
 from topology.answer.quality_target import QualityTarget, piece_ns
 from topology.config import QualityConfig
 from topology.model.event import Event
+from topology.model.kept import ShapeRefused
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -51,5 +52,14 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     before, after = target(2 * S), target(4 * S)
     before.hear(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
     before.settle(1_700_000_100 * S, 1_700_000_090 * S)
-    after.restore(before.snapshot())
+    after.load(before.dump())
     assert after.closed_ns == before.closed_ns > 0
+
+
+def test_what_is_no_state_of_a_target_is_refused() -> None:
+    quality = QualityConfig(accuracy_ppm=990_000, max_wait_ns=2 * S)
+    target = QualityTarget(quality, reach_ns=300 * S)
+    waits, closed_ns, row = target.dump()
+    for wrong in (None, [waits], [waits, "x", row], [waits, closed_ns, row[:-1]]):
+        with pytest.raises(ShapeRefused):
+            QualityTarget(quality, reach_ns=300 * S).load(wrong)

@@ -366,25 +366,22 @@ def test_servers_are_bounded() -> None:
         sample for i in range(3 * MAX_SERVERS) for sample in burst(AT + i * S, server=f"n{i}")
     ]
     clock = fed(rounds)
-    views = clock.snapshot()[-1]
-    assert [name for name, *_ in views] == [
-        f"n{i}" for i in range(2 * MAX_SERVERS, 3 * MAX_SERVERS)
-    ]
+    assert [*clock._views] == [f"n{i}" for i in range(2 * MAX_SERVERS, 3 * MAX_SERVERS)]
 
 
 @pytest.mark.slow
 def test_state_is_bounded() -> None:
     """Rounds ten times a second for eight minutes, and a thousand that contradict."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
-    _, _, ((_, _, _, uppers, lowers), doubted, *_) = clock.snapshot()[-1][0]
-    assert len(uppers[0]) <= MAX_BOUNDS
-    assert len(lowers[0]) <= MAX_BOUNDS
-    assert not doubted
+    (view,) = clock._views.values()
+    assert len(view.belief._uppers.times_ns) <= MAX_BOUNDS
+    assert len(view.belief._lowers.times_ns) <= MAX_BOUNDS
+    assert not view.doubted
     low_ns, high_ns = interval(clock, AT + 480 * S)
     assert low_ns <= 0 <= high_ns
     assert high_ns - low_ns < 250 * US
     fed((round_at(AT + 481 * S + i, i % 999 * 3 * S) for i in range(1_000)), clock)
-    assert len(clock.snapshot()[-1][0][2][1]) <= MAX_DOUBTED
+    assert len(view.doubted) <= MAX_DOUBTED
 
 
 def test_a_server_that_came_back_under_another_name_leaves_no_vote_behind() -> None:

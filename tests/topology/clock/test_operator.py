@@ -17,6 +17,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
+from topology.model.kept import ShapeRefused
 from topology.model.late import GAP
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
@@ -107,16 +108,16 @@ def test_the_longest_quiet_source_is_forgotten() -> None:
     operator = clock(max_sources=2)
     for arrival, source in ((50, "a"), (51, "b"), (52, "a"), (53, "c")):
         operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {key.partition("/")[2] for key in operator.snapshot()} == {"a", "c"}
-    assert operator.forgotten == 1
+    assert {*operator._clocks.rows} == {"a", "c"}
+    assert operator.figures()["forgotten"] == 1
 
 
 def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
     operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
     for arrival, source in ((50, "a"), (54, "b"), (56, "b"), (57, "c")):
         operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
-    assert {key.partition("/")[2] for key in operator.snapshot()} == {"b", "c"}
-    assert operator.forgotten == 1
+    assert {*operator._clocks.rows} == {"b", "c"}
+    assert operator.figures()["forgotten"] == 1
 
 
 # -- reject ----------------------------------------------------------------------------------------
@@ -408,3 +409,36 @@ def test_a_ground_that_changes_with_the_time_alone_is_saved(unsynced: str) -> No
         one = event(seq, ms, ms + 1, "s0")
         clock.on_batch([one], one.at_ns)
         log.checkpoint(clock)
+
+
+# -- what is no state of this version --------------------------------------------------------------
+
+
+def test_a_state_of_another_layout_is_refused() -> None:
+    operator = clock("estimate", table=synced(behind=50))
+    stamped(operator, event(0, NOW + 5 * S, NOW + 5 * S + 55))
+    state = operator.snapshot()
+    for missing in ("#shape", "stamp/s", "model/s"):
+        with pytest.raises(ShapeRefused):
+            clock("estimate").restore({k: v for k, v in state.items() if k != missing}, ())
+    with pytest.raises(ShapeRefused, match="votes of clock.stamp"):
+        clock("estimate").restore({**state, "stamp/s": [0, 7, 0, 0, 0, False, ""]}, ())
+
+
+def test_a_silent_source_goes_with_all_others_that_are_silent_when_a_new_one_comes() -> None:
+    operator = Clock(ClockConfig(max_sources=10, forget_after_ns=5 * MS))
+    for arrival, source in ((50, "a"), (51, "b"), (55, "c"), (60, "d")):
+        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
+    assert {*operator._clocks.rows} == {"c", "d"}
+    assert operator.figures()["forgotten"] == 2
+    assert operator.changes().keys() == {"#shape", "clock", *_rows("c"), *_rows("d")}
+    operator.on_batch([event(70, 70, 70, "e")], 70 * MS)
+    changes = operator.changes()
+    assert [name for name in changes if changes[name] is None] == [
+        *("stamp/c", "stamp/d"),
+        *("model/c", "model/d"),
+    ]
+
+
+def _rows(source: str) -> tuple[str, str]:
+    return f"stamp/{source}", f"model/{source}"

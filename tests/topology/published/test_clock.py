@@ -66,5 +66,5 @@ def test_restored() -> None:
     for sample in burst(AT, 5 * MS):
         clock.add(sample)
     other = thesis()
-    other.restore(clock.snapshot())
+    other.load(clock.dump())
     assert numbers(other.cell(AT)) == numbers(clock.cell(AT))

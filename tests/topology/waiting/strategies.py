@@ -21,7 +21,7 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fixed import KSlack
-from topology.waiting.policy import SlackPolicy
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail
 
@@ -53,6 +53,10 @@ def always(make: Callable[..., SlackPolicy], **settings: Any) -> Callable[[int],
 
 def _printed(scale: int, delta: float, **more: Any) -> ProbSlack:
     return ProbSlack(delta, period=200, step_ns=MS * scale, **more)
+
+
+REACH_NS: Final = 60_000 * MS
+"""No strategy lets a bound pass that lies further beyond the newest event and the clock."""
 
 
 class Unguarded(AccuracyBudget):
@@ -94,6 +98,28 @@ STRATEGIES: Final = [
     Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, short", lambda s: OwnTail(100_000, max_wait_ns=30 * MS * s), inexact=True),
 ]
+
+
+class Frontier:
+    """The largest bound that passes, or passed when it was asked for."""
+
+    def __init__(self, policy: SlackPolicy) -> None:
+        self._policy = policy
+        self._kept_ns = BEFORE_ALL
+
+    def at(self, now_ns: int) -> int:
+        policy = self._policy
+        low_ns = max(self._kept_ns, policy.confirmed_ns(now_ns))
+        if BEFORE_ALL < low_ns < AFTER_ALL:
+            high_ns = max(policy.newest_ns(), now_ns) + REACH_NS
+            while high_ns - low_ns > 1:
+                middle_ns = (low_ns + high_ns) // 2
+                if policy.passes(middle_ns, now_ns):
+                    low_ns = middle_ns
+                else:
+                    high_ns = middle_ns
+        self._kept_ns = low_ns
+        return low_ns
 
 
 def in_order(seed: int, n: int = 450) -> list[Event]:

@@ -318,11 +318,11 @@ def test_nothing_closes_in_an_empty_stream() -> None:
         OwnTail(100_000, max_wait_ns=1),
     ):
         driver = WindowDriver(policy, 10 * MS)
-        assert policy.frontier_ns(5) == BEFORE_ALL
+        assert policy.confirmed_ns(5) == BEFORE_ALL
         assert driver.next_deadline_ns() is None
         assert driver.on_time(10**9) == []
         assert driver.on_end(10**9) == []
-        assert policy.frontier_ns(10**9) == AFTER_ALL
+        assert policy.confirmed_ns(10**9) == AFTER_ALL
 
 
 def test_one_event_closes_its_window_by_cap_or_end_only() -> None:

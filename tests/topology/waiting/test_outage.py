@@ -105,7 +105,7 @@ def test_runs_are_a_set_of_numbers() -> None:
         known |= set(range(first, at + 1))
         at += 1
     again: Any = Runs()
-    again.restore(runs.snapshot())
+    again.load(runs.dump())
     assert all((number in again) == (number in known) for number in range(-600, at + 9))
 
 

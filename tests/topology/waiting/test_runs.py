@@ -33,7 +33,7 @@ def test_runs_are_what_a_set_of_numbers_is() -> None:
                 numbers -= closing
             assert filled.first == min(numbers, default=None)
             again = Filled()
-            again.restore(filled.snapshot())
+            again.load(filled.dump())
             filled = again
         assert (filled.waited_ns, sum(filled.closed.values())) == (waited_ns, windows)
 

@@ -387,5 +387,5 @@ def test_what_a_target_that_waits_otherwise_kept_of_its_sources_is_removed() -> 
     other.restore(state, ())
     changes = other.changes()
     removed = [key for key, value in changes.items() if value is None]
-    assert removed == [key for key in state if key.startswith("promise/")]
+    assert removed == [key for key in state if key.startswith("promise/of/")]
     assert changes.keys() - {*removed} <= other.snapshot().keys()

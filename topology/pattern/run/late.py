@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from topology.model.saved import Saved
+from topology.model.kept import INT, Kept, Shape
 from topology.pattern.store.entry import Entry, Key
 
 NEVER: Final = 1 << 66
@@ -21,10 +21,13 @@ FEW: Final = 10
 """Below one in so many, corrections are made at once."""
 
 
-class Lateness(Saved):
+LATENESS: Final = Shape("pattern.lateness", 1, _events=INT, _late=INT, _largest_ns=INT)
+
+
+class Lateness(Kept):
     """Events of one query, and how many of them came late; older ones count half."""
 
-    FIELDS = ("_events", "_late", "_largest_ns")
+    SHAPE = LATENESS
 
     def __init__(self) -> None:
         self._events = 0

@@ -129,7 +129,7 @@ def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
         wiring.query.name: [
             wiring.query.known_by,
             wiring.since_ns,
-            wiring.lateness.snapshot(),
+            wiring.lateness.dump(),
             wiring.target_ns,
         ]
         for wiring in wirings
@@ -154,7 +154,7 @@ def restore_wirings(
         elif target_ns is not None and known:
             released.add(wiring.query.name)
         if known:
-            wiring.lateness.restore(lateness)
+            wiring.lateness.load(lateness)
     return released
 
 
