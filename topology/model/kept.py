@@ -21,7 +21,6 @@ Cost: a row of numbers is one call of `attrgetter`, and reading it one look at t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
 from zlib import crc32
@@ -417,7 +416,6 @@ def described(kinds: Iterable[ValueKind]) -> Plain:
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
 
-@cache
 def digest_of(shape: Shape) -> int:
     """Return a number that is another one if the shape, or one within it, is another.
 
