@@ -415,7 +415,6 @@ def described(kinds: Iterable[ValueKind]) -> Plain:
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
 
 
-@cache
 def digest_of(shape: Shape) -> int:
     """Return a number that is another one if the shape, or one within it, is another.
 
