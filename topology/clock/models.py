@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.settings import ClockConfig
-from topology.model.kept import Optional, Shape, ShapeRefused, Written, digest_of
+from topology.model.kept import Shape, ShapeRefused, ValueKind, Written, digest_of
 from topology.model.operator import Plain
 from topology.model.sample import Sample
 
@@ -115,16 +115,17 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
     return folded
 
 
-class OfModel(Optional):
-    """The kind of the clock that rounds make. One that is written in another model is passed
-    over."""
+class OfModel(ValueKind):
+    """The kind of the clock that rounds make, or None. One of another model is passed over."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.name = "measured"
+        super().__init__("measured", is_plain=False, kinds=[shape])
         self._shape = shape
 
+    def dump(self, value: Any) -> Plain:
+        return None if value is None else self._shape.dump(value)
+
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        if written is not None and not written.names(self._shape):
+        if plain is None or (written is not None and not written.names(self._shape)):
             return None
-        return super().load(plain, written, owner, field)
+        return self._shape.load(plain, written, owner, field)

@@ -488,10 +488,9 @@ class ClockModels(Table[str, SourceClock]):
 
     def __init__(self, clocks: Clocks, measured: Shape) -> None:
         shape = MODEL.with_more("clock.model", 1, measured=OfModel(measured))
-        super().__init__("model/", shape)
+        super().__init__("model/", shape, clocks.rows)
         self._shape = shape
         self._clocks = clocks
-        self.rows = clocks.rows
 
     def fresh(self, key: str) -> SourceClock:
         return self._clocks.fresh(key)

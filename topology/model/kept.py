@@ -526,11 +526,12 @@ class Table(Generic[K, V]):
     nothing.
     """
 
-    def __init__(self, prefix: str, kind: ValueKind) -> None:
-        """`prefix`: of the names; it ends in its only slash."""
+    def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
+        """`prefix`: of the names; it ends in its only slash. `rows`: those of another table, whose
+        keys are the same."""
         self.prefix = prefix
         self.kind = kind
-        self.rows: dict[K, V] = {}
+        self.rows: dict[K, V] = {} if rows is None else rows
         self.is_asked = False
         self.is_apart = False
         """Whether its rows are left out of the row of its owner (`TableWithin`)."""
