@@ -13,11 +13,13 @@ Cost: a look at each value of a result, and its line once more where it may be t
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.result import (
     EMIT,
     RETRACT,
+    DetectorResult,
     Finding,
     JoinResult,
     MatchResult,
@@ -29,8 +31,18 @@ from topology.model.result import (
 )
 from topology.wire.json_lines import line_json, result_line
 
-HEAD_CHARS: Final = 200
-"""At most, of what is in every line, and of a member besides its name."""
+CONTENT: Final[Mapping[type[Result], Sequence[str]]] = {
+    WindowResult: ("values", "key", "low", "high", "expected"),
+    MatchResult: ("values", "key", "members"),
+    DetectorResult: ("values", "key", "members"),
+    MatchSetResult: ("values", "key", "ranges", "joined"),
+    JoinResult: ("values", "key", "partners"),
+}
+"""The fields of a result that may be large, and are left out of a retraction."""
+
+NESTED: Final = (dict, list, tuple)
+HEAD_CHARS: Final = 400
+"""The most that every line has besides the content."""
 PLAIN_CHARS: Final = 30
 """A number, and what is around it."""
 BYTES_PER_CHAR: Final = 6
@@ -38,7 +50,7 @@ BYTES_PER_CHAR: Final = 6
 
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
-    """What of it is not too large, and what is said of the others."""
+    """Return the findings that are not too large, and what is said instead of the others."""
     most_chars = most_bytes // BYTES_PER_CHAR
     left: list[Finding] = []
     for each in found:
@@ -59,7 +71,9 @@ def _take_away(result: Result, left: list[Finding]) -> None:
     is_known, was_retract = result.op != EMIT, result.op == RETRACT
     if is_known:
         result.op = RETRACT
-        _empty(result)
+        for name in CONTENT[type(result)]:
+            content = getattr(result, name)
+            setattr(result, name, None if name == "key" else type(content)())
         left.append(result)
     if not was_retract:
         left.append(overflow)
@@ -76,60 +90,22 @@ def _last_of(result: Result) -> Member | None:
     return None
 
 
-def _empty(result: Result) -> None:
-    result.values = {}
-    if isinstance(result, WindowResult):
-        result.key, result.low, result.high, result.expected = None, {}, {}, {}
-    elif isinstance(result, MatchSetResult):
-        result.key, result.ranges, result.joined = None, [], []
-    elif isinstance(result, MatchResult):
-        result.key, result.members = None, []
-    elif isinstance(result, JoinResult):
-        result.key, result.partners = None, []
-
-
 def _chars(result: Result) -> int:
-    """As many as its line has, or more."""
-    size = 2 * HEAD_CHARS + len(result.stream) + len(result.query) + _of_values(result.values)
-    if isinstance(result, WindowResult):
-        size += _of_value(result.key)
-        for values in (result.low, result.high, result.expected):
-            size += _of_values(values)
-    elif isinstance(result, MatchSetResult):
-        size += _of_value(result.key)
-        for each in (*result.ranges, *result.joined):
-            size += 2 * HEAD_CHARS + len(each.first.source) + len(each.last.source)
-    elif isinstance(result, MatchResult):
-        size += _of_value(result.key)
-        for member in result.members:
-            size += HEAD_CHARS + len(member.source)
-    elif isinstance(result, JoinResult):
-        size += _of_value(result.key)
-        for partner in result.partners:
-            size += HEAD_CHARS + len(partner.source) + len(partner.stream)
-    return size
+    """Return as many as its line has, or more."""
+    parts = [getattr(result, name) for name in CONTENT[type(result)]]
+    return HEAD_CHARS + len(result.stream) + len(result.query) + _of_parts(parts)
 
 
-def _of_values(values: dict[str, Any]) -> int:
-    size = 0
-    for name, value in values.items():
-        size += PLAIN_CHARS + len(name)
-        if isinstance(value, str | dict | list | tuple):
-            size += _of_value(value)
-    return size
-
-
-def _of_value(value: Any) -> int:
+def _of_parts(value: Any) -> int:
     size = 0
     left = [value]
     while left:
         each = left.pop()
-        if isinstance(each, str):
-            size += len(each)
-        elif isinstance(each, dict):
-            left += each.keys()
-            left += each.values()
-        elif isinstance(each, list | tuple):
-            left += each
-        size += PLAIN_CHARS
+        parts = [*each, *each.values()] if isinstance(each, dict) else each
+        size += PLAIN_CHARS * len(parts)
+        for part in parts:
+            if isinstance(part, str):
+                size += len(part)
+            elif isinstance(part, NESTED):
+                left.append(part)
     return size

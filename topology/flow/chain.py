@@ -42,8 +42,8 @@ class Chain(Composite):
         self.accepted_edges: list[JoinInput] = []
         """Where goes what MERGE accepts."""
         self.moved: list[Event] | None = None
-        """Where it is a list: what passed from one operator to the next since it was
-        last emptied, for a driver that keeps book of who holds what."""
+        """Where it is a list: what passes from one operator to the next is added to it, for a
+        driver that keeps book of who holds what."""
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:

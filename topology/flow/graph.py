@@ -92,7 +92,7 @@ class Graph:
         self._own_clocks = own_clocks
         self._passed: tuple[int, int] | None = None
         """What last passed through all chains, and the time up to which it did."""
-        self._keeps_moved = False
+        self._moved: list[Event] | None = None
 
     @property
     def nodes(self) -> list[Node]:
@@ -104,7 +104,7 @@ class Graph:
         """Take over the chains and junctions of a part where nothing has come yet. `order`: of all
         streams, in which they are asked. O(streams) that are there."""
         for chain in part.chains.values():
-            chain.moved = [] if self._keeps_moved else None
+            chain.moved = self._moved
         if self._passed is not None:
             what, now_ns = self._passed
             part.on(what, {}, now_ns)
@@ -156,16 +156,8 @@ class Graph:
         found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
         return {name: answers for name, answers in found.items() if answers is not None}
 
-    def keep_moved(self) -> None:
-        """From now on `take_moved` says what passed from one operator to the next."""
-        self._keeps_moved = True
+    def note_moved(self, moved: list[Event]) -> None:
+        """Add from now on to this list what passes from one operator to the next."""
+        self._moved = moved
         for chain in self.chains.values():
-            chain.moved = []
-
-    def take_moved(self) -> list[Event]:
-        moved: list[Event] = []
-        for chain in self.chains.values():
-            if chain.moved:
-                moved += chain.moved
-                chain.moved = []
-        return moved
+            chain.moved = moved

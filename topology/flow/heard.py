@@ -45,8 +45,7 @@ class Heard:
         self._clocks: list[Clock] = []
         self._before: list[Operator] = []
         """Those that hold events which CLOCK has not seen."""
-        self._rounds: list[Rounds] = []
-        self._prefixes: list[str] = []
+        self._prefixes: dict[Rounds, str] = {}
         self._activation_ns = 0
         for stream, chain in stage.chains.items():
             for node in chain.nodes:
@@ -58,9 +57,7 @@ class Heard:
                 rounds = operator.hears
                 self._clocks.append(operator)
                 self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
-                if rounds not in self._rounds:
-                    self._rounds.append(rounds)
-                    self._prefixes.append(f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
+                self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
@@ -86,7 +83,7 @@ class Heard:
                 now_ns = min(now_ns, event.arrival_ns)
         oldest = (now_ns - self._activation_ns, LAST_OFFSET)
         for source in found:
-            if self._table.fold(source, self._taken(source, oldest), self._rounds):
+            if self._table.fold(source, self._taken(source, oldest), [*self._prefixes]):
                 self._moved.add(source)
                 self._folded.add(source)
 
@@ -113,17 +110,17 @@ class Heard:
         self._moved.clear()
         for source in [each for each in self._folded if not self._table.folded(each)]:
             self._folded.discard(source)
-            for prefix in self._prefixes:
+            for prefix in self._prefixes.values():
                 changes[prefix + source] = None
         return changes
 
     def _write(self, source: str, state: dict[str, Plain]) -> None:
         for each in self._table.folded(source):
-            state[self._prefixes[self._rounds.index(each.rounds)] + source] = each.dump()
+            state[self._prefixes[each.rounds] + source] = each.dump()
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""
-        for rounds, prefix in zip(self._rounds, self._prefixes, strict=True):
+        for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):
                     folded = unfolded(rounds, value)

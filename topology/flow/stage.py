@@ -87,8 +87,8 @@ class Stage(Composite):
         """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
         The list grows as streams begin."""
         self._begins_amid = 0
-        self._moved: list[Event] = []
-        self._keeps_moved = False
+        self._moved: list[Event] | None = None
+        """Where it is a list: what passed since `take_moved` was last asked."""
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         self._in_front: list[CompositePart] = []
@@ -162,7 +162,7 @@ class Stage(Composite):
         if self.alignment is None:
             return self._through(inputs, now_ns)
         aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
-        if self._keeps_moved:
+        if self._moved is not None:
             self._moved += aligned.released
         step = self._through(aligned.released, aligned.now_ns)
         step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
@@ -192,7 +192,7 @@ class Stage(Composite):
     def _bounded(self, step: Step) -> Step:
         if step.results:
             step.results = bounded(step.results, self._most_bytes)
-        if self._keeps_moved:
+        if self._moved is not None:
             self._moved += step.freed
         return step
 
@@ -270,14 +270,17 @@ class Stage(Composite):
         return {} if chain is None else chain.counts_of(source)
 
     def keep_moved(self) -> None:
-        """From now on `take_moved` says what passed from one operator to the next, or is no
-        longer held by one that had let it pass."""
-        self._keeps_moved = True
-        self._graph.keep_moved()
+        """Begin to note what passes from one operator to the next, and what is no longer held by
+        one that had let it pass."""
+        self._moved = []
+        self._graph.note_moved(self._moved)
 
     def take_moved(self) -> list[Event]:
-        moved, self._moved = self._moved, []
-        return moved + self._graph.take_moved()
+        """Return what was noted since the last call."""
+        assert self._moved is not None
+        moved = [*self._moved]
+        self._moved.clear()
+        return moved
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -51,10 +51,6 @@ class Queues:
         self.count = 0
         self.bytes = 0
 
-    def has_room(self, size: int) -> bool:
-        """For one more event, with so much payload."""
-        return self.count < self.max_count and self.bytes + size <= self.max_bytes
-
     def are_full(self) -> bool:
         return self.count > self.max_count or self.bytes > self.max_bytes
 
@@ -63,9 +59,7 @@ class Queues:
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.own_queue().append(event)
-        event.held_by |= self.position
-        self.count += 1
-        self.bytes += size_of(event)
+        self._count(event)
 
     def insert(self, progress: SourceProgress, event: Event) -> None:
         """`event` goes where its time and number say. O(log sources + queue of its source)."""
@@ -73,17 +67,18 @@ class Queues:
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.own_queue().insert(place, event)
-        event.held_by |= self.position
-        self.count += 1
-        self.bytes += size_of(event)
+        self._count(event)
 
     def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """It leaves with the others that are late at this instant."""
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
-        event.held_by |= self.position
         self.late.append(event)
+        self._count(event)
+
+    def _count(self, event: Event) -> None:
+        event.held_by |= self.position
         self.count += 1
         self.bytes += size_of(event)
 

@@ -288,10 +288,6 @@ class SourceProgress(KnownSource):
                 return [missing.first, missing.last]
         return None
 
-    def expired(self, before_ns: int) -> bool:
-        """Numbers are missing that were lost before that time: past correcting."""
-        return bool(self._missing) and self.lost_ns < before_ns
-
     @property
     def lost_ns(self) -> int:
         """When the numbers that are missing longest were lost; some are missing."""

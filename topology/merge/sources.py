@@ -76,31 +76,23 @@ class KnownSources(SourceTable[SourceProgress]):
             heappush(self._silent, (progress.newest_ns, progress.source))
 
     def least_live_ns(self) -> int:
-        """The newest time of the live source that is least far; NEVER: none is live."""
-        heap = self._live
-        while heap:
-            known_ns, source = heap[0]
-            progress = self.rows.get(source)
-            if progress is None or progress.state >= OUT:
-                heappop(heap)
-                if progress is not None:
-                    progress.in_live = False
-            elif progress.newest_ns > known_ns:
-                heapreplace(heap, (progress.newest_ns, source))
-            else:
-                return known_ns
-        return NEVER
+        """Return the newest time of the live source that is least far; NEVER: none is live."""
+        return self._least(self._live, is_live=True)
 
     def least_silent_ns(self) -> int:
-        """The same of those that are not live, and have not said bye."""
-        heap = self._silent
+        """Return the same of those that are not live, and have not said bye."""
+        return self._least(self._silent, is_live=False)
+
+    def _least(self, heap: list[tuple[int, str]], *, is_live: bool) -> int:
         while heap:
             known_ns, source = heap[0]
             progress = self.rows.get(source)
-            if progress is None or progress.state < OUT or progress.said_bye:
+            if progress is None:
                 heappop(heap)
-                if progress is not None:
-                    progress.in_silent = False
+            elif (progress.state < OUT) != is_live or (progress.said_bye and not is_live):
+                heappop(heap)
+                progress.in_live &= not is_live
+                progress.in_silent &= is_live
             elif progress.newest_ns > known_ns:
                 heapreplace(heap, (progress.newest_ns, source))
             else:

@@ -154,7 +154,7 @@ class Watermark(Kept):
         expired_ns = watermark_ns - self._correct_for_ns
         for source in sorted(self.lacking):
             progress = self._sources[source]
-            if progress.expired(expired_ns):
+            if progress.lost_ns < expired_ns:
                 progress.write_off(expired_ns)
                 self._known.mark(progress)
                 self.note(progress)

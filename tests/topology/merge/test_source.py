@@ -49,8 +49,11 @@ def test_a_late_event_fills_its_own_hole_only() -> None:
 
 def test_a_hole_is_past_correcting_by_the_time_behind_it() -> None:
     progress = progress_of(0, 2)
-    assert not progress.expired(20)
-    assert progress.expired(21)
+    assert progress.lost_ns == 20
+    progress.write_off(before_ns=20)
+    assert progress.lacks_numbers
+    progress.write_off(before_ns=21)
+    assert not progress.lacks_numbers
 
 
 def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
