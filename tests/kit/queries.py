@@ -17,7 +17,7 @@ from topology.config import (
 from topology.join.operator import JOIN, QUERY
 from topology.join.settings import JoinSettings
 from topology.model.one_clock import STEADY, Play
-from topology.model.operator import State
+from topology.model.operator import NEVER, State
 from topology.window.operator import WINDOWS
 from topology.window.settings import WindowSettings
 
@@ -132,7 +132,7 @@ def _spelled(key: Path | None) -> str | None:
     return None if key is None else ".".join(("payload", *key))
 
 
-def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int | None = None) -> QualityConfig:
+def quality_of(accuracy_ppm: int, max_wait_ns: int, idle_ns: int = NEVER) -> QualityConfig:
     """Return a quality target."""
     return QualityConfig(accuracy_ppm=accuracy_ppm, max_wait_ns=max_wait_ns, idle_ns=idle_ns)
 

@@ -98,7 +98,7 @@ class QualityTarget(KeptPart):
             cap_ns=cap_ns,
             only_filled=True,
             max_pending=MAX_PENDING,
-            patient=quality.idle_ns is not None and quality.idle_ns <= quality.max_wait_ns,
+            patient=quality.idle_ns <= quality.max_wait_ns,
         )
         self._heard = Event("", "", 0, 0, 0, 0)
         """What the policy looks at. One is enough, for none is kept."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, cast
 
 from topology.answer.rules import FINAL, Answer
+from topology.model.operator import NEVER
 from topology.query.fields import path_of
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -62,8 +63,9 @@ class QualityConfig(Section):
     max_wait_ns: PositiveNs = 2_000_000_000
     """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
-    idle_ns: Annotated[PositiveNs | None, Unspelled()] = None
-    """A source that is silent so long is not waited for; without it every source is."""
+    idle_ns: Annotated[PositiveNs, Unspelled()] = NEVER
+    """A source that is silent so long is not waited for: the longest `merge.idle_after` of
+    the streams that the query reads."""
     max_sources: Annotated[Count, Unspelled()] = 10_000
     """Sources that are remembered."""
     published: Annotated[Any, Unspelled()] = None

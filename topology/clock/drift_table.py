@@ -10,7 +10,7 @@ somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPL
 Or, where the table is asked to (`fold`): what has been taken by all who know the source is kept as
 the model that it makes (`topology.clock.models`), and the `KEPT` newest as they are.
 At most `max_sources` known sources, those in use apart; past that the one
-reported longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
+reported longest ago is forgotten. What is cut or forgotten is
 missed only by a source whose events are far behind.
 """
 
@@ -82,8 +82,6 @@ class DriftTable:
         self._tracks: dict[str, SampleTrack] = {}
         self._longest_idle = LongestIdle()
         self._sources_known = 0
-        self.forgotten = 0
-        self.cut = 0
         self.dropped: list[Sample | Declared] | None = None
         """Where it is a list: what is no longer kept, for whoever keeps a copy."""
 
@@ -124,15 +122,12 @@ class DriftTable:
             samples.append(news)
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
-                self.cut += 1
                 track.folded = []  # which the cut one would have come next to
         else:
             if news in track.declared:
                 return
             track.declared = sorted([*track.declared, news], key=in_force)
-            beyond = max(0, len(track.declared) - MAX_DECLARED)
-            self._drop(track.declared, beyond)
-            self.cut += beyond
+            self._drop(track.declared, max(0, len(track.declared) - MAX_DECLARED))
         track.version += 1
         if track.version == 1:
             self._longest_idle.note(news.source, news.arrival_ns)
@@ -210,7 +205,6 @@ class DriftTable:
                 track = self._tracks.pop(longest)
                 self._drop(track.samples, len(track.samples))
                 self._drop(track.declared, len(track.declared))
-                self.forgotten += 1
 
 
 def place_of(word: Sample | Declared) -> Place:

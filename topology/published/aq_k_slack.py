@@ -22,7 +22,7 @@ from math import ceil
 from typing import Final
 
 from topology.model.kept import BIG, FLOAT, INT, dict_of, list_of, optional
-from topology.model.operator import Figures
+from topology.model.operator import NEVER, Figures
 from topology.published.mp_k_slack import MP, MPKSlack
 from topology.waiting.policy import BEFORE_ALL
 
@@ -49,7 +49,7 @@ class AQKSlack(MPKSlack):
 
     SHAPE = AQ
 
-    def __init__(self, window_ns: int, coverage: float, *, idle_ns: int | None = None) -> None:
+    def __init__(self, window_ns: int, coverage: float, *, idle_ns: int = NEVER) -> None:
         super().__init__(idle_ns=idle_ns)
         self._window_ns = window_ns
         self._coverage = coverage

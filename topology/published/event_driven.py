@@ -9,10 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
+from topology.model.kept import BIG, TableWithin
+from topology.model.operator import NEVER
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
-from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources, sources_of
+from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 
-EVENT_DRIVEN: Final = FLOORED.with_more("published.event_driven", 1, _sources=sources_of(SOURCE))
+EVENT_DRIVEN: Final = FLOORED.with_more(
+    "published.event_driven", 1, _newest_ns=BIG, _sources=TableWithin(SOURCE)
+)
 
 
 class EventDriven(FlooredSlack):
@@ -22,28 +26,30 @@ class EventDriven(FlooredSlack):
 
     certain = True
 
-    def __init__(self, *, idle_ns: int | None = None, max_sources: int = MAX_SOURCES) -> None:
+    def __init__(self, *, idle_ns: int = NEVER, max_sources: int = MAX_SOURCES) -> None:
         super().__init__()
+        self._newest_ns = BEFORE_ALL
         self._sources = Sources(Source, SOURCE, idle_ns, max_sources)
 
     def _observe(self, event: Event, now_ns: int) -> None:
         source = self._sources.hear(event.source, now_ns)
-        if event.ref_time_ns > source.last_ns:
-            self._sources.advance(source, event.ref_time_ns)
+        source.last_ns = max(source.last_ns, event.ref_time_ns)
+        self._newest_ns = max(self._newest_ns, event.ref_time_ns)
 
     def _raw_ns(self, now_ns: int) -> int:
-        if not self._sources.known:
+        if not self._sources.rows:
             return BEFORE_ALL
-        return self._sources.least_ns(now_ns) - 1
+        return min(self._sources.least_ns(now_ns), self._newest_ns) - 1
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        return self._sources.next_idle_ns(now_ns) if bound_ns < self._sources.newest_ns else None
+        idle_ns = self._sources.next_idle_ns(now_ns)
+        return idle_ns if bound_ns < self._newest_ns and idle_ns < NEVER else None
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
         return self._sources.idle_is_behind(bound_ns, now_ns)
 
     def newest_ns(self) -> int:
-        return self._sources.newest_ns
+        return self._newest_ns
 
     def leave(self, source: str, now_ns: int) -> None:
         self._sources.leave(source)

@@ -15,6 +15,7 @@ from collections import deque
 from typing import Final
 
 from topology.model.kept import BIG, INT, list_of, tuple_of
+from topology.model.operator import NEVER
 from topology.waiting.fixed import CLOCKED, ClockedSlack
 
 MAX_KEPT: Final = 100_000
@@ -30,7 +31,7 @@ class LDOP(ClockedSlack):
 
     SHAPE = MEAN_DELAYS
 
-    def __init__(self, window_ns: int, factor_ppm: int, *, idle_ns: int | None = None) -> None:
+    def __init__(self, window_ns: int, factor_ppm: int, *, idle_ns: int = NEVER) -> None:
         super().__init__(idle_ns=idle_ns)
         self._window_ns = window_ns
         self._factor_ppm = factor_ppm

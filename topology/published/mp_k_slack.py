@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from topology.model.kept import BIG, optional
+from topology.model.operator import NEVER
 from topology.waiting.fixed import CLOCKED, ClockedSlack
 from topology.waiting.policy import BEFORE_ALL
 
@@ -30,7 +31,7 @@ class MPKSlack(ClockedSlack):
         *,
         measure: Measure = "next_tick",
         max_k_ns: int = 1 << 60,
-        idle_ns: int | None = None,
+        idle_ns: int = NEVER,
     ) -> None:
         super().__init__(idle_ns=idle_ns)
         self._next_tick = measure == "next_tick"

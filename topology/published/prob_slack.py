@@ -86,7 +86,7 @@ class Polyline:
         """The least beta (a bin) from which on a window `alpha` ahead is no risk."""
         if alpha not in self._first_beta:
             joint = self._joint
-            beta = grid_floor(joint.apart[0] + joint.lowest_delay()) - 1
+            beta = grid_floor(joint.apart[0] + joint.delays[0]) - 1
             while (hat := self.hat(beta)) is not None and hat <= alpha and beta <= joint.last:
                 beta = grid_next(beta)
             self._first_beta[alpha] = beta
@@ -185,12 +185,6 @@ class ProbSlack(Weighing):
 
     def _alpha(self, bound_ns: int) -> int:
         return -(-(bound_ns - self._last_ns) // self._step_ns)
-
-    def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
-        if self._joint is None or bound_ns <= self.confirmed_ns(now_ns):
-            return 0
-        joint = self._joint.joint(self._alpha(bound_ns), self._beta(now_ns))
-        return joint * 1_000_000 // self._joint.whole
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         if self._polyline is None or self._guarded():

@@ -53,15 +53,13 @@ MAX_PENDING: Final = 100_000
 
 
 class Closing(NamedTuple):
-    """The windows `number` .. `through` closed at `at_ns`. `miss_ppm` is the predicted
-    probability that an event of theirs is still to come."""
+    """The windows `number` .. `through`, which closed at `at_ns` for the reason `by`."""
 
     number: int
     through: int
     bound_ns: int
     at_ns: int
     by: str
-    miss_ppm: int
 
 
 class Missed(NamedTuple):
@@ -202,7 +200,7 @@ class WindowDriver(Kept):
         if self._next is not None:
             last = self._first_with(newest_ns)
             if last >= self._next:
-                self._close(last, END, 0, decisions)
+                self._close(last, END, decisions)
             self._resolve(NEVER)
         self._due_ns = NEVER
         return decisions
@@ -297,11 +295,11 @@ class WindowDriver(Kept):
                 last = self._first_that_counts() if by == IDLE else number
                 if last > number and not policy.passes(self.bound_ns(last), now_ns):
                     last = number  # else empty windows close with the next that is filled
-                self._close(last, by, policy.miss_ppm(bound_ns, now_ns), decisions)
+                self._close(last, by, decisions)
             elif now_ns >= bound_ns + self._cap_ns:
                 # What does not pass now lets none after it pass.
                 last = (now_ns - self._cap_ns + self._shift_ns) // self._every_ns
-                self._close(last, CAP, policy.miss_ppm(bound_ns, now_ns), decisions)
+                self._close(last, CAP, decisions)
             else:
                 due_ns = policy.deadline_ns(bound_ns, now_ns)
                 self._due_ns = bound_ns + self._cap_ns
@@ -357,7 +355,7 @@ class WindowDriver(Kept):
         if by not in PROMISED:
             self._apart.add(self._next, last)
         bound_ns = self.bound_ns(last)
-        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
+        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by))
         self._next = self._next_pending = last + 1
         if windows:
             self.policy.closed(bound_ns, self._now_ns, by, windows)
@@ -370,14 +368,14 @@ class WindowDriver(Kept):
             return last + 1 - self._next
         return self.filled.close(last, by, self._now_ns, self._every_ns, self._shift_ns)
 
-    def _close(self, last: int, by: str, miss_ppm: int, decisions: list[Decision]) -> None:
+    def _close(self, last: int, by: str, decisions: list[Decision]) -> None:
         """All windows up to `last`; whether they missed an event is still to be seen."""
         assert self._next is not None
         bound_ns = self.bound_ns(last)
         windows = last + 1 - self._next
         if not self._count(last, by) and windows == 1:
             self._empty.add(last)  # counted for as long as it may turn out to have missed
-        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by, miss_ppm))
+        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by))
         self._next = last + 1
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))

@@ -3,7 +3,7 @@
 The clock is the largest time accepted so far. Frontier = clock - K, inclusive; once reached it
 stays. An event whose lateness is at most K is never late.
 
-`idle_ns` (default: none): once the clock has not moved for so long, it is taken to go on
+`idle_ns`: once the clock has not moved for so long, it is taken to go on
 at the pace of the arrivals, so that the end of a stream leaves. A source that merely
 stalled is late then.
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.kept import BIG
-from topology.model.operator import Figures
+from topology.model.operator import NEVER, Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_ns=BIG)
@@ -27,7 +27,7 @@ class ClockedSlack(FlooredSlack):
 
     SHAPE = CLOCKED
 
-    def __init__(self, *, idle_ns: int | None = None) -> None:
+    def __init__(self, *, idle_ns: int = NEVER) -> None:
         super().__init__()
         self._idle_ns = idle_ns
         self._clock_ns = BEFORE_ALL
@@ -52,12 +52,12 @@ class ClockedSlack(FlooredSlack):
         if self._clock_ns == BEFORE_ALL:
             return BEFORE_ALL
         still_ns = now_ns - self._moved_ns
-        if self._idle_ns is not None and still_ns >= self._idle_ns:
+        if still_ns >= self._idle_ns:
             return self._clock_ns - self.slack_ns() + still_ns
         return self._clock_ns - self.slack_ns()
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        if self._clock_ns == BEFORE_ALL or self._idle_ns is None:
+        if self._clock_ns == BEFORE_ALL or self._idle_ns == NEVER:
             return None
         return self._moved_ns + max(self._idle_ns, bound_ns + self.slack_ns() - self._clock_ns)
 
@@ -71,7 +71,7 @@ class ClockedSlack(FlooredSlack):
 class KSlack(ClockedSlack):
     """`k_ns` >= 0; 0 passes everything on at once."""
 
-    def __init__(self, k_ns: int, *, idle_ns: int | None = None) -> None:
+    def __init__(self, k_ns: int, *, idle_ns: int = NEVER) -> None:
         super().__init__(idle_ns=idle_ns)
         self._k_ns = k_ns
 

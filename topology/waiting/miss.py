@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from topology.waiting.fitting import Counts, grid_floor, grid_top
+from topology.waiting.fitting import Counts, grid_top
 
 ONE: Final = 1 << 32
 """Probability 1."""
@@ -33,15 +33,15 @@ class Joint:
         self.apart = sorted(apart)
         self._counts = [apart[g] for g in self.apart]
         self._tops = [grid_top(g) for g in self.apart]
-        self._delays = sorted(delays)
+        self.delays = sorted(delays)
         total = sum(delays.values()) + never
         self.above = [total]  # above[i]: counts of d beyond the i smallest
-        for d in self._delays:
+        for d in self.delays:
             self.above.append(self.above[-1] - delays[d])
         self._never = never
         self._sums: list[int] | None = None
         self.whole = sum(self._counts) * total
-        self.last = self._tops[-1] + self._delays[-1]
+        self.last = self._tops[-1] + self.delays[-1]
         """From this beta on the rows no longer change."""
         self._rows: dict[int, list[int]] = {}
 
@@ -51,7 +51,7 @@ class Joint:
         row = self._rows.get(beta)
         if row is None:
             row = self._rows[beta] = [0]
-            delays, above = self._delays, self.above
+            delays, above = self.delays, self.above
             sum_so_far = 0
             for top, count in zip(self._tops, self._counts, strict=True):
                 sum_so_far += count * above[bisect_right(delays, beta - top)]
@@ -61,7 +61,7 @@ class Joint:
     def residual(self, beta: int) -> int:
         """Sum of count(g) count(d) (g + d - beta) over all that are beyond `beta`, but those
         that never come."""
-        delays, above = self._delays, self.above
+        delays, above = self.delays, self.above
         if self._sums is None:
             self._sums = [0]  # of the d from the i-th smallest on, from the end
             for at in range(len(delays) - 1, -1, -1):
@@ -73,13 +73,6 @@ class Joint:
             whole += count * (self._sums[at] - (beta - top) * (above[at] - self._never))
         return whole
 
-    def lowest_delay(self) -> int:
-        return self._delays[0]
-
     def index(self, alpha: int) -> int:
         """How many g are at most `alpha`."""
         return bisect_right(self.apart, alpha)
-
-    def joint(self, alpha: int, beta: int) -> int:
-        """J times `whole`."""
-        return self.row(grid_floor(beta))[self.index(alpha)]

@@ -88,11 +88,6 @@ class SlackPolicy(Kept):
         """Whether a source that has not sent beyond `bound_ns` is left out as idle."""
         return False
 
-    def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
-        """The predicted probability that something at or below the bound is still to come;
-        0 where the strategy has no model of it."""
-        return 0
-
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
         """`windows` windows up to the one that ends at `bound_ns` were closed."""
 

@@ -54,53 +54,40 @@ class Posterior:
         self._joint = Joint(sample.apart, sample.delays, never=1)
         self._never = sum(sample.delays.values()) + 1
         self._pace = pace
-        self._risks: dict[int, list[int]] = {}
-        self._weighed: dict[int, list[int]] = self._risks if pace is None else {}
+        self._rows: dict[int, list[int]] = {}
         self._span = max(1, sample.span_ns // step_ns)
         self._straggled = _tails(sample.straggled)
         self.last = self._joint.last
         """From this beta on nothing changes any more."""
 
     def risk(self, alpha: int, beta: int) -> int:
-        """p for a window that ends `alpha` steps after the last event, `beta` steps after
-        it (a bin)."""
-        row = self._risks.get(beta)
+        """Return p for a window that ends `alpha` steps after the last event, `beta` steps after
+        it (a bin); where there is a pace, weighed by what waiting costs."""
+        row = self._rows.get(beta)
         if row is None:
-            row = self._risks[beta] = self._risk_row(beta)
-        return row[self._joint.index(alpha)]
-
-    def weighed(self, alpha: int, beta: int) -> int:
-        """p, weighed by what waiting costs."""
-        row = self._weighed.get(beta)
-        if row is None:
-            row = self._weighed[beta] = self._weighed_row(beta)
+            row = self._rows[beta] = self._row(beta)
         return row[self._joint.index(alpha)]
 
     def first_beta(self, alpha: int, beta: int, theta: int) -> int | None:
-        """The first bin after `beta` at which the weighed p is at most `theta`; None: it
-        never is."""
+        """Return the first bin after `beta` at which the risk is at most `theta`; None: it never
+        is."""
         at = self._joint.index(alpha)
-        rows, last = self._weighed, self.last
+        rows, last = self._rows, self.last
         while beta < last:
             beta = beta + 1 if -EXACT < beta < EXACT else grid_next(beta)
             row = rows.get(beta)
             if row is None:
-                row = rows[beta] = self._weighed_row(beta)
+                row = rows[beta] = self._row(beta)
             if row[at] <= theta:
                 return beta
         return None
 
-    def _risk_row(self, beta: int) -> list[int]:
-        joint = self._joint.row(beta)
-        whole = joint[-1] + self._never
-        return [-(-part * ONE // whole) for part in joint]
-
-    def _weighed_row(self, beta: int) -> list[int]:
+    def _row(self, beta: int) -> list[int]:
         pace = self._pace
-        if pace is None:
-            return self._risk_row(beta)
         joint = self._joint.row(beta)
         whole = joint[-1] + self._never
+        if pace is None:
+            return [-(-part * ONE // whole) for part in joint]
         # With m = steps / events and E = residual / whole.
         cost = 4 * pace.events * self._joint.residual(beta) + whole * pace.steps
         return [-(-2 * part * pace.steps * ONE // cost) for part in joint]

@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.kept import (
+    BIG,
     FLAG,
     INT,
     Kept,
@@ -40,7 +41,7 @@ from topology.model.kept import (
     record,
 )
 from topology.model.native import mypyc_attr
-from topology.model.operator import Changes, Figures
+from topology.model.operator import NEVER, Changes, Figures
 from topology.waiting.budget import ACCURACY, AccuracyBudget
 from topology.waiting.fitting import (
     DELAYS,
@@ -55,7 +56,7 @@ from topology.waiting.fitting import (
 from topology.waiting.miss import ONE
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SLACK, Weighing
 from topology.waiting.posterior import Posterior, StepRate
-from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources, sources_of
+from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
@@ -76,13 +77,13 @@ MODELLED: Final = Shape(
 MODELLED_SOURCE: Final = SOURCE.with_more(
     "waiting.modelled_source", 1, alone=FLAG, _events=INT, lateness_ns=list_of(INT), own=MODELLED
 )
-SOURCES: Final = sources_of(MODELLED_SOURCE)
 RISK: Final = SLACK.with_more(
     "waiting.risk",
     1,
     _ordered=FLAG,
+    _newest_ns=BIG,
     _pool=TableWithin(MODELLED),
-    _sources=SOURCES,
+    _sources=TableWithin(MODELLED_SOURCE),
     budget=ACCURACY,
 )
 
@@ -172,7 +173,7 @@ class RiskSlack(Weighing):
         period: int = 10_000,
         step_ns: int = MS,
         weigh: bool = True,
-        idle_ns: int | None = None,
+        idle_ns: int = NEVER,
         max_sources: int = MAX_SOURCES,
     ) -> None:
         super().__init__()
@@ -187,6 +188,7 @@ class RiskSlack(Weighing):
             idle_ns,
             max_sources,
         )
+        self._newest_ns = BEFORE_ALL
         self._ordered = True  # no straggler has come yet
 
     # -- what happens ------------------------------------------------------------------------------
@@ -196,15 +198,17 @@ class RiskSlack(Weighing):
         source = sources.hear(event.source, now_ns)
         ts_ns = event.ref_time_ns
         last_ns = source.last_ns
+        if ts_ns > self._newest_ns:
+            self._newest_ns = ts_ns
         if last_ns == BEFORE_ALL:
-            sources.advance(source, ts_ns)
+            source.last_ns = ts_ns
             return
         if not self._ordered:
             source.count()
         if not self._pool.is_noted:
             self._pool.is_noted = True
             self._pool.note(POOL)
-        several = len(sources.known) > 1
+        several = len(sources.rows) > 1
         if ts_ns < last_ns:
             self._ordered = False
             source.lateness_ns[0] = max(source.lateness_ns[0], last_ns - ts_ns)
@@ -212,7 +216,7 @@ class RiskSlack(Weighing):
             if several:
                 source.own.fitting.straggled(now_ns - ts_ns)
             return
-        sources.advance(source, ts_ns)
+        source.last_ns = ts_ns
         due = self._all.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
         if due is not None:
             steps = max(1, due.span_ns // self._step_ns)
@@ -250,12 +254,12 @@ class RiskSlack(Weighing):
     def confirmed_ns(self, now_ns: int) -> int:
         if self._ended:
             return AFTER_ALL
-        if not self._sources.known:
+        if not self._sources.rows:
             return BEFORE_ALL
         if self._ordered:
-            return self._sources.least_ns(now_ns) - 1
+            return min(self._sources.least_ns(now_ns), self._newest_ns) - 1
         certain = (source.certain_ns() for source in self._sources.live(now_ns))
-        return min(certain, default=self._sources.newest_ns - 1)
+        return min(certain, default=self._newest_ns - 1)
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
         return self._sources.idle_is_behind(bound_ns, now_ns)
@@ -273,9 +277,7 @@ class RiskSlack(Weighing):
     def _model(self, source: ModelledSource) -> Posterior | None:
         return source.own.model if source.alone else self._all.model
 
-    def _risk(
-        self, sources: list[ModelledSource], bound_ns: int, now_ns: int, *, weighed: bool = True
-    ) -> int:
+    def _risk(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
         step_ns = self._step_ns
         risk = 0
         for source in sources:
@@ -285,58 +287,43 @@ class RiskSlack(Weighing):
             last_ns = source.last_ns
             beta = (now_ns - last_ns - model.base_ns) // step_ns
             alpha = -((last_ns - bound_ns) // step_ns)
-            one = model.weighed if weighed else model.risk
-            risk += one(alpha, grid_floor(beta))
+            risk += model.risk(alpha, grid_floor(beta))
             if source.lateness_ns[0] or source.lateness_ns[1]:
                 risk += model.stragglers((now_ns - bound_ns - model.base_ns) // step_ns)
         return risk
 
-    def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
-        sources = self._behind(bound_ns, now_ns)
-        return min(ONE, self._risk(sources, bound_ns, now_ns, weighed=False)) * 1_000_000 // ONE
-
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         idle_ns = self._sources.next_idle_ns(now_ns)
-        at_latest_ns = idle_ns if idle_ns is not None and idle_ns > now_ns else AFTER_ALL
-        at_ns = self._by_risk_ns(bound_ns, now_ns, at_latest_ns)
-        if at_ns is not None and at_ns < at_latest_ns:
-            return at_ns
-        return at_latest_ns if at_latest_ns < AFTER_ALL else None
+        at_ns = min(idle_ns, self._by_risk_ns(bound_ns, now_ns, idle_ns))
+        return at_ns if at_ns < AFTER_ALL else None
 
-    def _by_risk_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int | None:
+    def _by_risk_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int:
         threshold = self.budget.threshold()
         if threshold <= 0 or self._all.model is None:
-            return None
+            return AFTER_ALL
         sources = self._behind(bound_ns, now_ns)
         if len(sources) == 1 and self._ordered:
             return self._of_one_ns(sources[0], bound_ns, now_ns, threshold)
         at_ns = now_ns
         for _ in range(LOOK_AHEAD):
-            change_ns = self._next_change_ns(sources, bound_ns, at_ns)
-            if change_ns is None:
-                return None
-            at_ns = change_ns
+            at_ns = self._next_change_ns(sources, bound_ns, at_ns)
             if at_ns >= until_ns or self._risk(sources, bound_ns, at_ns) <= threshold:
                 break
         return at_ns
 
-    def _of_one_ns(
-        self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int
-    ) -> int | None:
+    def _of_one_ns(self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int) -> int:
         """As the general case, faster: most streams have one source behind, if any."""
         model = self._model(source)
         if model is None:
-            return None
+            return AFTER_ALL
         step_ns = self._step_ns
         origin_ns = source.last_ns + model.base_ns
         beta = grid_floor((now_ns - origin_ns) // step_ns)
         first = model.first_beta(-((source.last_ns - bound_ns) // step_ns), beta, threshold)
-        return None if first is None else origin_ns + first * step_ns
+        return AFTER_ALL if first is None else origin_ns + first * step_ns
 
-    def _next_change_ns(
-        self, sources: list[ModelledSource], bound_ns: int, now_ns: int
-    ) -> int | None:
-        """The next instant at which the risk is another, without an arrival."""
+    def _next_change_ns(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
+        """Return the next instant at which the risk is another, without an arrival."""
         step_ns = self._step_ns
         next_ns = AFTER_ALL
         for source in sources:
@@ -350,15 +337,15 @@ class RiskSlack(Weighing):
                 steps = grid_floor((now_ns - origin_ns) // step_ns)
                 if steps <= model.last:
                     next_ns = min(next_ns, origin_ns + grid_next(steps) * step_ns)
-        return next_ns if next_ns < AFTER_ALL else None
+        return next_ns
 
     def newest_ns(self) -> int:
-        return self._sources.newest_ns
+        return self._newest_ns
 
     def figures(self) -> Figures:
-        known = self._sources.known.values()
+        known = self._sources.rows.values()
         alone = sum(source.alone for source in known)
         return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
 
     def tables(self) -> list[Table[Any, Any]]:
-        return [self._pool, self._sources.table]
+        return [self._pool, self._sources]

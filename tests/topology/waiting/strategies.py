@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
 from topology.model.event import Event
+from topology.model.operator import NEVER
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
 from topology.published.ldop import LDOP
@@ -67,7 +68,7 @@ class Unguarded(AccuracyBudget):
 
 
 def _risk(scale: int, delta: float, idle: int = 0, **more: Any) -> RiskSlack:
-    idle_ns = idle * MS * scale if idle else None
+    idle_ns = idle * MS * scale if idle else NEVER
     return RiskSlack(AccuracyBudget(delta, **more), period=400, step_ns=MS * scale, idle_ns=idle_ns)
 
 

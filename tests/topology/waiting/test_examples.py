@@ -142,7 +142,7 @@ GOLDEN = {1: 1, 3: 1}, {1: 1, 2: 1}
 
 def test_the_joint_probability_of_a_next_event() -> None:
     joint = Joint(*GOLDEN)
-    assert [4 * joint.joint(2, beta) / joint.whole for beta in (1, 2, 3)] == [2, 1, 0]
+    assert [4 * joint.row(beta)[joint.index(2)] / joint.whole for beta in (1, 2, 3)] == [2, 1, 0]
     line = Polyline(joint, share(0.3))
     hats = [line.hat(beta) for beta in range(6)]
     assert hats == [1, 1, 3, 3, None, None]

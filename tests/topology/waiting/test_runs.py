@@ -46,7 +46,7 @@ def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
     budget = AccuracyBudget(0.1)
     driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
     emitted = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
-    assert emitted == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed", 0)]
+    assert emitted == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed")]
     assert budget.figures()["windows"] == 1
     driver = WindowDriver(RiskSlack(budget), 10 * MS, cap_ns=20 * MS, only_filled=True)
     driver.on_batch([arrival("a", 5, 6)], 7 * MS)

@@ -17,6 +17,7 @@ from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import QualityConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, PASSED, Event
+from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.published import waits
 from topology.window.operator import Windows
@@ -356,7 +357,7 @@ def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
 
 def settled(sources: int) -> Windows:
     """So many sources have sent, all windows are over, and all is saved."""
-    operator = windows(quality=QUALITY.model_copy(update={"idle_ns": None}), ordered=True)
+    operator = windows(quality=QUALITY.model_copy(update={"idle_ns": NEVER}), ordered=True)
     operator.changes()
     for ms in range(3):
         events = [heard(f"s{each}", ms, 5) for each in range(sources)]
