@@ -1,6 +1,6 @@
 """History through the very core that a worker runs, distributed by Spark.
 
-An input is read in pieces, side by side (`topology.wire.stretches` says how that comes to the same
+An input is read in pieces, side by side (`stretches` says how that comes to the same
 as reading it through). Each line goes to the *group* of streams that its stream belongs to: those
 that joins bring together; a word about a clock goes to all. One task takes a group, in the order of
 arrival, through one `topology.flow.replay.Replay`; groups run side by side, and none looks at
