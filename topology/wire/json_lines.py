@@ -121,6 +121,7 @@ def result_line(result: Finding) -> JsonObject:
 
     Of a set of matches only an update says what has `joined`.
     """
+    found: JsonObject
     match result:
         case WindowResult():
             found = {"values": result.values, "low": result.low, "high": result.high}
