@@ -29,7 +29,7 @@ from recordings.rows import csv_lines, text_lines
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
 from topology.wire.field_reader import NO_HEADERS, FieldReader
-from topology.wire.line_reader import LOOKED_AHEAD, Row
+from topology.wire.line_reader import LOOKED_AHEAD, UNREAD_FIELDS, Row
 from topology.wire.mapping import Fields
 from topology.wire.payload import as_json
 from topology.wire.reasons import WireFault, fault_of, times_in
@@ -231,10 +231,11 @@ def mapped_rows(
             continue
         found = reader.read(NO_HEADERS, None, value, 0, 0, number)
         values = reader.values_of(found)
-        row = Row(number, values, ts_is_instant=True, is_mapped=True)
+        row = Row(number, values, ts_is_instant=True)
         if isinstance(found, Malformed):
             fault = WireFault(found.reason, found.detail)
-            yield row._replace(values=values if found.source else {}, fault=fault)
+            read = {name: each for name, each in values.items() if each is not None}
+            yield row._replace(values=UNREAD_FIELDS | read if found.source else {}, fault=fault)
             continue
         try:
             values["arrival"] = arrivals.of(value)

@@ -44,7 +44,8 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import Copied
 from topology.clock.drift_table import DriftTable
-from topology.model.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample
+from topology.wire.clock_words import read_word
 
 log = logging.getLogger(__name__)
 

@@ -128,4 +128,4 @@ def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival
         values["payload"] = as_json(walked(decode(message.value), reader.fields.payload.path))
     except ValueFault:
         values["payload"] = None
-    return Row(number, values, ts_is_instant=True, is_mapped=True)
+    return Row(number, values, ts_is_instant=True)

@@ -1,8 +1,8 @@
 """History through the very core that a worker runs, distributed by Spark.
 
-An input is read in pieces, side by side (`topology.wire.stretches` says how that comes to the same
-as reading it through). Each line goes to the *group* of streams that its stream belongs to: those
-that joins bring together; a word about a clock goes to all. One task takes a group, in the order of
+An input is read in pieces, side by side (`stretches` says how that comes to the same as reading it
+through). Each line goes to the *group* of streams that its stream belongs to: those that joins
+bring together; a word about a clock goes to all. One task takes a group, in the order of
 arrival, through one `topology.flow.replay.Replay`; groups run side by side, and none looks at
 another, so what each says is what it says in `inorder replay`.
 
@@ -23,5 +23,6 @@ another, so what each says is what it says in `inorder replay`.
 | `run`      | the whole of a backfill, as one job of Spark                               |
 | `setting`  | the topology's text, on its way to the tasks                               |
 | `state`    | where a group stood at the end of a run, as bytes                          |
+| `stretches`| where each piece of an input begins, by what the pieces before it say      |
 | `work`     | what the tasks do: read a piece, take a group through the core             |
 """

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from inorder.contract import MAX_INT64
 from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.stretches import Beginning, PieceStretch, StretchReader, begins
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.checker import Reading
@@ -35,7 +36,6 @@ from topology.wire.packed import (
     packed_event,
     packed_word,
 )
-from topology.wire.stretches import Beginning, PieceStretch, StretchReader, begins
 
 LINES: Final = 512
 OF_TOPIC: Final = "of_topic"

@@ -34,10 +34,10 @@ from spark_analytics.backfill.place import (
     file_system,
     own_folder,
 )
+from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors.setting import difference
 from topology.config import Topology
 from topology.wire.marked import StateUnreadable
-from topology.wire.stretches import Beginning
 
 PARQUET: Final = "parquet"
 

@@ -45,6 +45,7 @@ from spark_analytics.backfill.resuming import (
     begun,
     refuse_detectors,
 )
+from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.backfill.work import (
     PARCELS,
     PARCELS_AT_ONCE,
@@ -58,7 +59,6 @@ from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, catalog_of
 from spark_analytics.tables.lake import open_lake
 from topology.config import Topology
-from topology.wire.stretches import Beginning
 
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"

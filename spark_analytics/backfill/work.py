@@ -31,6 +31,7 @@ from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.pieces import Piece, PieceRows
 from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.backfill.stretches import Beginning
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from topology.flow.instants import whole_instants
@@ -39,7 +40,6 @@ from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import step_lines
 from topology.wire.line_reader import Content
-from topology.wire.stretches import Beginning
 
 PARCELS: Final = pa.schema(
     zip(Parcel._fields, (pa.int32(), pa.int64(), pa.int64(), pa.binary()), strict=True)

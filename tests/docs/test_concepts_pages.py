@@ -11,7 +11,8 @@ import pytest
 
 from tests import ROOT
 from tests.cli.invoking import inorder
-from topology.model.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample
+from topology.wire.clock_words import read_word
 
 CONCEPTS = ROOT / "docs" / "concepts"
 JSON = re.compile(r"^```json\n(.*?)^```", re.M | re.S)

@@ -34,7 +34,8 @@ from tests.services import SharedKafka, UniqueName, require
 from tests.sinks.told import QUERIES, SPEED, beat, value_of
 from topology.model.outcome import Gap, Malformed
 from topology.model.result import EMIT, JoinResult, MatchResult, Member, Partner, WindowResult
-from topology.model.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample
+from topology.wire.clock_words import read_word
 from topology.wire.json_lines import report_line, result_line
 
 PAGE = (ROOT / "docs/reference/record_formats.md").read_text(encoding="utf-8")

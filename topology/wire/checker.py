@@ -170,8 +170,8 @@ class Look:
     def integer(self, field: str, low: int, high: int, *, needed: bool = False) -> int | None:
         """Return the integer between the bounds, or None."""
         value = self._found(field, needed=needed)
-        if value is None:
-            return None
+        if value is None or (type(value) is int and low <= value <= high):
+            return value
         takes = self.times if field == "ts" else integers_in(low, high)
         if value == "":
             self.refuse(field, "empty")
@@ -181,10 +181,8 @@ class Look:
             self.refuse(field, UNREADABLE if field == "ts" else "not_integer", takes)
         elif value < low == 0:
             self.refuse(field, "negative", takes)
-        elif not low <= value <= high:
-            self.refuse(field, HUGE, takes)
         else:
-            return value
+            self.refuse(field, HUGE, takes)
         return None
 
     def kind(self) -> str:

@@ -34,6 +34,9 @@ from topology.model.result import (
 JsonObject = dict[str, Any]
 Said = TypeVar("Said")
 
+KEYED: Final = (WindowResult, JoinResult)
+"""The results whose key comes before their times."""
+
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 """The names of the fields of a `Member` and of a `Partner` in a line."""
@@ -45,7 +48,7 @@ def _settled(epoch: int | None) -> int | None:
 
 def event_line(event: Event) -> JsonObject:
     """Return the line of an event. A late one also has its cause as `reason`."""
-    line = {
+    line: JsonObject = {
         "kind": "event",
         "source": event.source,
         "seq": event.seq,
@@ -59,7 +62,9 @@ def event_line(event: Event) -> JsonObject:
         "late": event.late != "",
         "at": event.at_ns,
     }
-    return line | {"reason": event.late} if event.late else line
+    if event.late:
+        line["reason"] = event.late
+    return line
 
 
 def report_line(report: Report, *, replayed: bool) -> JsonObject:
@@ -84,18 +89,21 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
                 "ts_after": report.ts_after_ns,
             }
         case Late():
-            line = _unordered("late", report.event, report.reason, replayed=replayed)
-            return line | {"at": report.at_ns, "by": report.by_ns}
+            line = _unordered("late", report, report.event, report.reason, replayed)
+            line["by"] = report.by_ns
+            return line
         case Duplicate():
             reason = "conflict" if report.conflict else "copy"
-            line = _unordered("duplicate", report.event, reason, replayed=replayed)
-            return line | {"at": report.at_ns}
+            return _unordered("duplicate", report, report.event, reason, replayed)
         case Malformed():
-            line = _unordered("dead", report, report.reason, replayed=replayed)
-            return line | {"at": report.at_ns, "detail": report.detail}
+            line = _unordered("dead", report, report, report.reason, replayed)
+            line["detail"] = report.detail
+            return line
 
 
-def _unordered(kind: str, item: Event | Malformed, reason: str, *, replayed: bool) -> JsonObject:
+def _unordered(
+    kind: str, report: Report, item: Event | Malformed, reason: str, is_replayed: bool
+) -> JsonObject:
     return {
         "kind": kind,
         "stream": item.stream,
@@ -103,7 +111,8 @@ def _unordered(kind: str, item: Event | Malformed, reason: str, *, replayed: boo
         "epoch": _settled(item.epoch),
         "seq": item.seq,
         "reason": reason,
-        "line": item.offset if replayed else None,
+        "line": item.offset if is_replayed else None,
+        "at": report.at_ns,
     }
 
 
@@ -114,6 +123,11 @@ def result_line(result: Finding) -> JsonObject:
     """
     found: JsonObject
     match result:
+        case WindowResult():
+            found = {"values": result.values, "low": result.low, "high": result.high}
+            line = _result("window", result, found)
+            line["expected"] = result.expected
+            return line
         case Overflow():
             return {
                 "kind": "overflow",
@@ -123,33 +137,25 @@ def result_line(result: Finding) -> JsonObject:
                 "at": result.at_ns,
                 "stream": result.stream,
             }
-        case WindowResult():
-            found = {"values": result.values, "low": result.low, "high": result.high}
-            key = {"key": result.key}
-            return _result("window", result, key, found, {"expected": result.expected})
         case JoinResult():
-            found = {
-                "events": [dict(zip(PARTNER, each, strict=True)) for each in result.partners],
-                "values": result.values,
-                "probability": result.probability,
-            }
-            return _result("join", result, {"key": result.key}, found, {})
+            events = [dict(zip(PARTNER, each, strict=True)) for each in result.partners]
+            found = {"events": events, "values": result.values, "probability": result.probability}
+            return _result("join", result, found)
         case MatchSetResult():
             found = {"count": result.count, "ranges": [_range(each) for each in result.ranges]}
             if result.op == UPDATE:
                 found["joined"] = [_range(each) for each in result.joined]
-            return _result("match_set", result, {}, found, {"key": result.key})
+            line = _result("match_set", result, found)
         case _:
             assert isinstance(result, MatchResult)
             events = [_member(member) for member in result.members]
-            found = {"events": events, "values": result.values}
-            return _result("match", result, {}, found, {"key": result.key})
+            line = _result("match", result, {"events": events, "values": result.values})
+    line["key"] = result.key
+    return line
 
 
-def _result(
-    kind: str, result: Result, before: JsonObject, found: JsonObject, after: JsonObject
-) -> JsonObject:
-    return {
+def _result(kind: str, result: Result, found: JsonObject) -> JsonObject:
+    line: JsonObject = {
         "kind": kind,
         "id": result.id,
         "query": result.query,
@@ -157,14 +163,15 @@ def _result(
         "revision": result.revision,
         "final": result.final,
         "confidence": result.confidence,
-        **before,
-        "start": result.start_ns,
-        "end": result.end_ns,
-        **found,
-        "at": result.at_ns,
-        "stream": result.stream,
-        **after,
     }
+    if isinstance(result, KEYED):
+        line["key"] = result.key
+    line["start"] = result.start_ns
+    line["end"] = result.end_ns
+    line.update(found)
+    line["at"] = result.at_ns
+    line["stream"] = result.stream
+    return line
 
 
 def _member(member: Member) -> JsonObject:

@@ -52,17 +52,10 @@ from inorder.contract import (
 from topology.model.append_clock import AppendClock
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.model.sample import (
-    MAX_DECLARED_ERROR_NS,
-    MAX_OFFSET_NS,
-    MAX_SERVER,
-    ROUND,
-    Declared,
-    Sample,
-    read_word,
-)
+from topology.model.sample import Declared, Sample
 from topology.wire.checker import AS_WRITTEN, UNREAD, Look, Reading, told
-from topology.wire.reasons import WireFault, fault_of, times_in
+from topology.wire.clock_words import word_of
+from topology.wire.reasons import WireFault, times_in
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival of a clock line that no event precedes."""
@@ -74,9 +67,8 @@ _SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
 _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
-DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
-_NOTHING: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
-"""The fields of an unreadable row, so that none is called missing."""
+UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
+"""The fields of a row whose fault names all that is missing."""
 
 
 class Row(NamedTuple):
@@ -87,14 +79,12 @@ class Row(NamedTuple):
         values: The values by key.
         fault: The reason why the row cannot be read.
         ts_is_instant: Whether `ts` had a unit of its own and is in ns, whatever `ts_unit` is.
-        is_mapped: Whether a mapping has found the values, so that `fault` names all faults.
     """
 
     number: int
     values: Mapping[str, Any]
     fault: WireFault | None = None
     ts_is_instant: bool = False
-    is_mapped: bool = False
 
 
 Content = Event | Malformed | Sample | Declared
@@ -121,7 +111,12 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
 
 class LineReader:
     """Reads rows in their order, and carries the arrival clock from one to the next. The clock
-    begins at `arrival_ns`, or with the first line. `judges`: an arrival may be wrong."""
+    begins at `arrival_ns`, or with the first line. `judges`: an arrival may be wrong.
+
+    Attributes:
+        arrival_ns: The arrival clock.
+        largest_ts_ns: The largest `ts` of the good lines so far.
+    """
 
     def __init__(
         self,
@@ -132,14 +127,9 @@ class LineReader:
     ) -> None:
         self._reading = reading
         self._by_time, self._units_ns, self._unnamed, self._mixed = reading
-        self._arrival_ns = arrival_ns
+        self.arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
-        self._largest_ts_ns: int | None = None
-
-    @property
-    def clock(self) -> tuple[int | None, int | None]:
-        """The arrival clock, and the largest `ts` of the good lines so far."""
-        return self._arrival_ns, self._largest_ts_ns
+        self.largest_ts_ns: int | None = None
 
     def read(self, row: Row) -> Content:
         values = row.values
@@ -199,29 +189,29 @@ class LineReader:
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
         """Move the clock by a good line, and return the line's arrival."""
-        if ts_ns is not None and (self._largest_ts_ns is None or ts_ns > self._largest_ts_ns):
-            self._largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
+        if ts_ns is not None and (self.largest_ts_ns is None or ts_ns > self.largest_ts_ns):
+            self.largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
-            arrival_ns = self._largest_ts_ns
+            arrival_ns = self.largest_ts_ns
         elif self._log is not None and arrival_ns >= (self._log.now_ns or arrival_ns):
             arrival_ns = self._log.take(arrival_ns, ts_ns)
         return self._advance(arrival_ns)
 
     def _advance(self, arrival_ns: int | None) -> int:
-        before_ns = self._arrival_ns
+        before_ns = self.arrival_ns
         if arrival_ns is None:
             arrival_ns = 0 if before_ns is None else before_ns
         if before_ns is not None and arrival_ns < before_ns:
             arrival_ns = before_ns
-        self._arrival_ns = arrival_ns
+        self.arrival_ns = arrival_ns
         return arrival_ns
 
     def _examined(self, row: Row) -> Event | Malformed:
         """Take the general path."""
         given = row.values
         values: dict[str, object] = dict(given)
-        if row.fault is not None and (row.is_mapped or not given):
-            values = _NOTHING | {key: each for key, each in given.items() if each is not None}
+        if row.fault is not None and not given:
+            values = dict(UNREAD_FIELDS)
         stream, ts = given.get("stream"), given.get("ts")
         name = self._unnamed if stream is None else stream
         unit_ns = 1
@@ -252,27 +242,14 @@ class LineReader:
         values = row.values
         look = Look(values, [], partial(told, values), {})
         source = look.text("clock", MAX_SOURCE_BYTES)
-        sampled = any(values.get(key) is not None for key in ROUND)
-        withdrawn = not sampled and "offset" in values and values["offset"] is None
-        keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
-        for key in keys:
-            bound = DECLARED_BOUNDS.get(key, MAX_INT64)
-            look.integer(key, 0 if key == "error" else -bound, bound)
-            if values.get(key) is None:
-                look.faults.append(fault_of("clock", "missing", f"`{key}`"))
-        if values.get("server"):
-            look.text("server", MAX_SERVER)
-        look.integer("segment", 0, MAX_INT64)
-        look.integer("mono", MIN_INT64, MAX_INT64)
+        word = word_of(look, source or "", row.number)
         arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
-        if look.faults or source is None:
+        if look.faults or word is None:
             dead = look.malformed(self._advance(None), row.number, values)
             dead.source = source
             return dead
-        before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
-        arrival_ns = before_ns if arrival_ns is None else max(arrival_ns, before_ns)
-        word = read_word(source, values, arrival_ns, row.number)
-        assert not isinstance(word, str), word  # Look has found no fault.
+        before_ns = BEFORE_EVERYTHING_NS if self.arrival_ns is None else self.arrival_ns
+        word.arrival_ns = before_ns if arrival_ns is None else max(arrival_ns, before_ns)
         return word
 
 

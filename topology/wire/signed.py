@@ -113,22 +113,17 @@ class SignatureCheck:
             name = source[: int(size)]
         macs = self._macs.get((scope, name))
         if macs is None:
-            macs = self._made(scope, name)
+            if len(self._macs) >= self._max_keys:
+                self._macs.clear()
+            macs = [Mac(derived(master, scope, name)) for master in self._masters]
+            self._macs[scope, name] = macs
         content = signed_content(self._order, found, value)
-        for place in range(len(macs)):
-            mac = macs[place]
+        for place, mac in enumerate(macs):
             if compare_digest(mac.tag(content).hex().encode(), digits):
                 if place:  # The source will sign by this key again.
                     macs.insert(0, macs.pop(place))
                 return True
         return False
-
-    def _made(self, scope: Scope, name: bytes) -> list[Mac]:
-        if len(self._macs) >= self._max_keys:
-            self._macs.clear()
-        macs = [Mac(derived(master, scope, name)) for master in self._masters]
-        self._macs[scope, name] = macs
-        return macs
 
     def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
         at_ns = item.arrival_ns if isinstance(item, Event) else item.at_ns

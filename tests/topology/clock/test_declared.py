@@ -16,8 +16,9 @@ from topology.clock.operator import Clock
 from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.model.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
+from topology.model.sample import Declared, Sample
 from topology.published.clock import RoundTripClock
+from topology.wire.clock_words import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, read_word
 
 MS = 1_000_000
 S = 1_000

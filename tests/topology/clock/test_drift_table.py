@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
-from topology.model.sample import Declared, Sample, read_word
+from topology.model.sample import Declared, Sample
+from topology.wire.clock_words import read_word
 
 EVER = (-1, -1)
 

@@ -116,13 +116,13 @@ class StretchReader:
 
     def ended(self, lines: int) -> PieceStretch:
         """In words, after so many lines."""
-        arrival_ns, largest_ts_ns = self._reader.clock
+        arrival_ns = self._reader.arrival_ns
         return PieceStretch(
             lines,
             self._first,
             self._first_is_timed,
             self._bare_from,
             BEFORE_EVERYTHING_NS if arrival_ns is None else arrival_ns,
-            largest_ts_ns,
+            self._reader.largest_ts_ns,
             self._timed_from,
         )

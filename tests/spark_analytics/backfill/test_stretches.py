@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spark_analytics.backfill.stretches import Beginning, StretchReader, begins
 from tests.seeds import seeds_of_today
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -16,7 +17,6 @@ from topology.model.sample import Declared, Sample
 from topology.wire.checker import Reading
 from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals
 from topology.wire.reasons import WireFault
-from topology.wire.stretches import Beginning, StretchReader, begins
 
 SEEDS = seeds_of_today(100)
 SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000_000})

@@ -1,0 +1,62 @@
+"""Clock lines, and records of `clock.offsets`, to rounds of time sync and declared offsets.
+
+A round has `t1`, `t2`, `t3` and `t4`, and where they are known `server`, `segment` and `mono`. A
+declared offset has `at`, `offset` and `error`. A null `offset` withdraws the last one. Times are
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from inorder.contract import MAX_INT64, MIN_INT64
+from topology.model.sample import UNKNOWN_MONO, Declared, Sample
+from topology.wire.checker import Look, told
+from topology.wire.reasons import fault_of
+
+MAX_OFFSET_NS: Final = 1 << 62
+"""146 years: no declared offset is larger."""
+MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
+"""An hour: a user who knows no better does not know the offset."""
+MAX_SERVER: Final = 64
+
+ROUND: Final = ("t1", "t2", "t3", "t4")
+BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
+
+
+def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
+    """Return what the looked-at values say, to arrive at 0; None if they have faults."""
+    values = look.values
+    sampled = any(values.get(key) is not None for key in ROUND)
+    withdrawn = not sampled and "offset" in values and values["offset"] is None
+    times: dict[str, Any] = {"offset": None, "error": 0}
+    for key in ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error"):
+        bound = BOUNDS.get(key, MAX_INT64)
+        times[key] = look.integer(key, 0 if key == "error" else -bound, bound)
+        if values.get(key) is None:
+            look.faults.append(fault_of("clock", "missing", f"`{key}`"))
+    server = look.text("server", MAX_SERVER) if values.get("server") else ""
+    segment = look.integer("segment", 0, MAX_INT64)
+    mono_ns = look.integer("mono", MIN_INT64, MAX_INT64)
+    if look.faults:
+        return None
+    if not sampled:
+        return Declared(source, times["at"], times["offset"], times["error"], 0, offset)
+    t1_ns, t2_ns, t3_ns, t4_ns = (times[key] for key in ROUND)
+    mono_ns = UNKNOWN_MONO if mono_ns is None else mono_ns
+    server, segment = server or "", segment or 0
+    return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, 0, offset, server, segment, mono_ns)
+
+
+def read_word(
+    source: str, values: Mapping[str, Any], arrival_ns: int, offset: int
+) -> Sample | Declared | str:
+    """Return what a record of `clock.offsets` says, or what is wrong with it."""
+    look = Look(values, [], partial(told, values), {})
+    word = word_of(look, source, offset)
+    if word is None:
+        return "; ".join(fault.detail for fault in look.faults)
+    word.arrival_ns = arrival_ns
+    return word
