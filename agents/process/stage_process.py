@@ -146,7 +146,7 @@ class StageProcess:
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         operators = arrangement.operator_names
-        metrics = self._metrics = Metrics(self._registry, operators)
+        metrics = self._metrics = Metrics(self._registry, arrangement.stage.name, operators)
         widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         if not {*KINDS}.isdisjoint(operators):
@@ -335,8 +335,8 @@ class StageProcess:
 
     def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
         name, log_id = f"{source.topic}/{source.partition}", self.topic_ids.get(log_topic, "")
-        failed = partial(self._metrics.store_error, self.arrangement.stage.name)
-        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id))
+        new_store, failed = partial(self._store, source), self._metrics.store_error
+        return CopyWriter(LocalCopy(name, new_store, failed, log_id))
 
     def _store(self, source: TopicPartition) -> StateStore | None:
         topology = self.arrangement.topology

@@ -148,7 +148,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), 2)
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "reorder+merge")
     around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
@@ -163,7 +163,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found: Any = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
-    found.services.metrics = Metrics(registry)
+    found.services.metrics = Metrics(registry, "reorder+merge")
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
         second.state.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
@@ -191,7 +191,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
 ) -> None:
     found: Any = handler("reorder+merge", [True])
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "reorder+merge")
     found.services.metrics, found.stage_log = metrics, StageLog(metrics)
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.current = is_current
@@ -217,7 +217,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
-    found.services.metrics = Metrics(CollectorRegistry())
+    found.services.metrics = Metrics(CollectorRegistry(), "reorder+merge")
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
     found.emptied = lambda: there.append(sum(each() is not None for each in left))
@@ -266,7 +266,7 @@ class Opening:
         arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
-        metrics = Metrics(CollectorRegistry())
+        metrics = Metrics(CollectorRegistry(), "reorder+merge")
         around = Services(logs, metrics, lambda _: delivery, no_copy)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
