@@ -82,8 +82,7 @@ class Partition:
         )
         delivery = services.new_delivery(source)
         outbox = Outbox(delivery.new_batch)
-        is_embedded = services.logs.is_embedded
-        self.work = Work(arrangement, self.state, outbox, self.metrics, is_embedded)
+        self.work = Work(arrangement, self.state, outbox, self.metrics)
         topology = arrangement.topology
         self.checkpoints = PartitionCheckpoints(
             self.state,

@@ -24,8 +24,9 @@ from agents.stage.services import Services
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
-from agents.watch.watchdog import S_NS, Patience, State, Watchdog
+from agents.watch.watchdog import S_NS, Patience, Watchdog
 from tests.agents.records import no_copy
+from tests.agents.watch.states import State, state_of
 from topology.config import parse
 
 LARGE = 1_000_000
@@ -281,7 +282,7 @@ class Opening:
                 await asyncio.sleep(0)
             self.handler.pulse()
             verdict = self.handler.verdict()
-        return verdict.state
+        return state_of(verdict)
 
 
 async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
@@ -298,7 +299,7 @@ async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
     assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
     await opening.task
     opening.handler.on_reading(opening.places)
-    assert opening.handler.verdict().state is State.READY  # before a batch or a tick comes
+    assert state_of(opening.handler.verdict()) is State.READY  # before a batch or a tick comes
     await opening.handler.on_revoked(opening.places)
 
 
@@ -332,7 +333,7 @@ async def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(
     await opening.task
     assert opening.most_at_once == OPENED_AT_ONCE
     opening.handler.on_reading(opening.places)
-    assert opening.handler.verdict().state is State.READY
+    assert state_of(opening.handler.verdict()) is State.READY
     await opening.handler.on_revoked(opening.places)
 
 
