@@ -69,7 +69,7 @@ def _text(text: str | None) -> str:
 def metrics() -> str:
     """Return the page of all metrics of a worker."""
     registry = CollectorRegistry()
-    Metrics(registry)
+    Metrics(registry, "merge")
     rows = [
         f"| `{each.name}{'_total' if each.type == 'counter' else ''}` | {each.type} |"
         f" {re.sub('[|]', ' ', each.documentation)} |"

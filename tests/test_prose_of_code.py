@@ -79,7 +79,7 @@ def test_help_is_plain(place: str, text: str) -> None:
 
 def test_the_help_of_metrics_is_plain() -> None:
     registry = CollectorRegistry()
-    Metrics(registry)
+    Metrics(registry, "merge")
     texts = {each.name: found(each.documentation) for each in registry.collect()}
     assert {name: faults for name, faults in texts.items() if faults} == {}
 

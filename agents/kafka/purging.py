@@ -59,30 +59,27 @@ class Purging:
 
     async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
         """Until it is refused; `own`: by owned partition, the first offset that the owner needs."""
+        was_well = True
         try:
-            await self._run(own)
+            while True:
+                await asyncio.sleep(PURGE_EVERY_S)
+                try:
+                    async with asyncio.timeout(LOOK_TIMEOUT_S):
+                        await self.look(own())
+                    was_well = True
+                except PurgeRefused as refused:
+                    log.error(
+                        "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
+                        self.topic.name,
+                        refused,
+                    )
+                    return
+                except (KafkaError, TimeoutError) as failed:
+                    if was_well:  # once, not at each look
+                        log.warning("%s is not purged at present: %r", self.topic.name, failed)
+                    was_well = False
         finally:
             await self.topic.close()
-
-    async def _run(self, own: Callable[[], Mapping[int, int]]) -> None:
-        was_well = True
-        while True:
-            await asyncio.sleep(PURGE_EVERY_S)
-            try:
-                async with asyncio.timeout(LOOK_TIMEOUT_S):
-                    await self.look(own())
-                was_well = True
-            except PurgeRefused as refused:
-                log.error(
-                    "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
-                    self.topic.name,
-                    refused,
-                )
-                return
-            except (KafkaError, TimeoutError) as failed:
-                if was_well:  # once, not at each look
-                    log.warning("%s is not purged at present: %r", self.topic.name, failed)
-                was_well = False
 
     async def look(self, own: Mapping[int, int]) -> None:
         """Purge once. PurgeRefused where that is for good, KafkaError else."""

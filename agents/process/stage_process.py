@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -50,14 +50,13 @@ from agents.stage.topic_watch import TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
-from agents.state.stores.store import StateStore, StoreName
+from agents.state.stores.store import StoreName
 from agents.watch.last_lines import LOG, LastLines
 from agents.watch.metrics.worker import Metrics
 from agents.watch.port.http import Health, HttpServer
-from agents.watch.port.question import Question
 from agents.watch.sentences import open_ends
 from agents.watch.stage_log import StageLog
-from agents.watch.watchdog import Patience, State, Verdict, Watchdog
+from agents.watch.watchdog import Patience, Verdict, Watchdog
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
@@ -100,9 +99,16 @@ class ProcessSettings:
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
-    """Run until a signal to stop; raise what ended it otherwise."""
+    """Run until a signal to stop; raise what ended it otherwise. ArrangementError where a topic
+    does not exist."""
     garbage.begin()
-    brokers, partitions = await described(settings, topics_of(topology, stage))
+    brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
+    topics = topics_of(topology, stage)
+    partitions = await asyncio.to_thread(brokers.partitions, topics)
+    if missing := sorted(topic for topic, count in partitions.items() if not count):
+        raise ArrangementError(
+            f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
+        )
     made = await plan(brokers, topology, stage)
     for each in made.differences:
         if each.verdict != REFUSED:
@@ -112,23 +118,8 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     arrangement = arrange(topology, stage, partitions, settings.masters, made.lanes)
     if arrangement.is_first:
         await asyncio.to_thread(refuse_compacted, brokers, arrangement.inputs)
-    topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
+    topic_ids = await asyncio.to_thread(brokers.topic_ids, topics)
     await StageProcess(arrangement, brokers, topic_ids, settings, made).run()
-
-
-async def described(
-    settings: ProcessSettings, topics: Iterable[str]
-) -> tuple[Brokers, dict[str, int]]:
-    """The brokers, and how many partitions each topic has; ArrangementError if one does
-    not exist."""
-    brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
-    found = await asyncio.to_thread(brokers.partitions, topics)
-    missing = sorted(topic for topic, count in found.items() if not count)
-    if missing:
-        raise ArrangementError(
-            f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
-        )
-    return brokers, found
 
 
 @dataclass(eq=False)
@@ -146,7 +137,7 @@ class StageProcess:
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         operators = arrangement.operator_names
-        metrics = self._metrics = Metrics(self._registry, operators)
+        metrics = self._metrics = Metrics(self._registry, arrangement.stage.name, operators)
         widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         if not {*KINDS}.isdisjoint(operators):
@@ -182,7 +173,7 @@ class StageProcess:
             ready=self._ready,
             explain=self._handler.explain,
             about=self._about,
-            event=self._located,
+            event=self._handler.locate,
             token=self.settings.token,
         )
 
@@ -272,7 +263,7 @@ class StageProcess:
 
     def _look_after(self) -> None:
         verdict = self._handler.verdict()
-        if verdict.state is State.STOP and self._stuck is None:
+        if verdict.is_stuck and self._stuck is None:
             self._stuck = Stuck("; ".join(verdict.reasons))
             self._stop.set()
         self._log.note_readiness(self._why_not_ready(verdict))
@@ -299,9 +290,6 @@ class StageProcess:
             "codec": str(codec.AT_WORK),
             LOG: self._lines.plain(),
         }
-
-    async def _located(self, asked: Question) -> list[dict[str, Any]]:
-        return self._handler.locate(asked)
 
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         of_topics = () if self._topics is None else self._topics.faults
@@ -334,18 +322,15 @@ class StageProcess:
         )
 
     def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
-        name, log_id = f"{source.topic}/{source.partition}", self.topic_ids.get(log_topic, "")
-        failed = partial(self._metrics.store_error, self.arrangement.stage.name)
-        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id))
-
-    def _store(self, source: TopicPartition) -> StateStore | None:
-        topology = self.arrangement.topology
-        name = StoreName(
-            topology.application, self.arrangement.stage.name, source.topic, source.partition
+        topology, stage = self.arrangement.topology, self.arrangement.stage
+        name = StoreName(topology.application, stage.name, source.topic, source.partition)
+        new_store = partial(
+            open_store, topology.state, name, self.settings.state_dir, topology.redis
         )
-        if topology.state == "memory":
-            return None  # it would be empty at every start
-        return open_store(topology.state, name, self.settings.state_dir, topology.redis)
+        log_id, failed = self.topic_ids.get(log_topic, ""), self._metrics.store_error
+        return CopyWriter(
+            LocalCopy(f"{source.topic}/{source.partition}", new_store, failed, log_id)
+        )
 
 
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

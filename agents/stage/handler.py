@@ -282,17 +282,13 @@ class StageHandler:
 
     def explain(self) -> list[dict[str, Any]]:
         """Return what each partition here holds, and what it waits for."""
-        stage, metrics, opened = self.arrangement.stage.name, self.services.metrics, self._opened
-        cut, unmet = self.arrangement.topology.cut.why, metrics.without_results()
-        about = {"stage": stage, "cut": cut, "unmet": unmet}
-        return [
-            {
-                **about,
-                "deaths": metrics.deaths[stage, partition.source].plain(),
-                **partition.explain(share(len(opened))),
-            }
-            for partition in opened
-        ]
+        about = {
+            "stage": self.arrangement.stage.name,
+            "cut": self.arrangement.topology.cut.why,
+            "unmet": self.services.metrics.without_results(),
+        }
+        most = share(len(self._opened))
+        return [{**about, **partition.explain(most)} for partition in self._opened]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
         """Return what each partition here that has met the event knows of it."""

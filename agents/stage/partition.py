@@ -76,15 +76,13 @@ class Partition:
         counts_in = self.state.stage.counts_in
         self.metrics = PartitionMetrics(
             services.metrics,
-            arrangement.stage.name,
             source,
             self.state.stage.streams,
             lambda stream, source: counts_in(stream, source).get("received", 0),
         )
         delivery = services.new_delivery(source)
         outbox = Outbox(delivery.new_batch)
-        is_embedded = services.logs.is_embedded
-        self.work = Work(arrangement, self.state, outbox, self.metrics, is_embedded)
+        self.work = Work(arrangement, self.state, outbox, self.metrics)
         topology = arrangement.topology
         self.checkpoints = PartitionCheckpoints(
             self.state,
@@ -263,6 +261,7 @@ class Partition:
             "overtaken": self.state.clock.overtaken,
             "checkpoint_age_s": None if came_s is None else time.monotonic() - came_s,
             **self.metrics.latest,
+            "deaths": self.metrics.deaths.plain(),
             "late": self.metrics.decisions.late(),
             **explained(self.state.stage, self.metrics.unhealthy, most_unhealthy),
         }

@@ -45,7 +45,6 @@ class Work:
     state: PartitionState
     outbox: Outbox
     metrics: PartitionMetrics
-    is_embedded: bool
 
     def __post_init__(self) -> None:
         arrangement, topology = self.arrangement, self.arrangement.topology
@@ -102,13 +101,13 @@ class Work:
         """Log that the topic bears no append time; ArrangementError where the file has to say
         what takes its place."""
         without = no_arrival(self.arrangement.topology, self.state.source.topic)
-        if without is not None and not self.is_embedded:
+        if without is not None and not self.state.clock.embedded:
             raise ArrangementError(without)
         log.warning(
             "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
             " time of %s, and two runs over one log may differ",
             self.state.source.topic,
-            "sending" if self.is_embedded else "reading",
+            "sending" if self.state.clock.embedded else "reading",
         )
 
     def tick(self, caught_up_at_ns: int) -> None:

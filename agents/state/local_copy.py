@@ -46,10 +46,16 @@ class Copied:
 
 
 def open_store(
-    kind: Literal["rocksdb", "redis"], name: StoreName, directory: Path, redis_url: str | None
-) -> StateStore:
-    """The copy of `name`. RocksDB may raise StoreLocked or StoreUnavailable here, Redis only when
-    it is asked. Redis needs the extra `sinks`, and is imported only then."""
+    kind: Literal["memory", "rocksdb", "redis"],
+    name: StoreName,
+    directory: Path,
+    redis_url: str | None,
+) -> StateStore | None:
+    """Return the copy of `name`; None for a kind that would be empty at every start. RocksDB may
+    raise StoreLocked or StoreUnavailable here, Redis only when it is asked. Redis needs the extra
+    `sinks`, and is imported only then."""
+    if kind == "memory":
+        return None
     if kind == "rocksdb":
         return RocksdbStore(directory, name)
     assert redis_url is not None, "the topology file wants one with `state: redis`"

@@ -29,21 +29,17 @@ class StreamsApart:
         """`streams_seen`: the streams whose events have come, by partition."""
         if len(streams_seen) < 2 or not self._unreported:
             return
-        homes: dict[str, list[Place]] = {}
+        homes: dict[str, list[str]] = {}
         for place in sorted(streams_seen):
             for stream in self._unreported.intersection(streams_seen[place]):
-                homes.setdefault(stream, []).append(place)
+                homes.setdefault(stream, []).append(f"{place[0]}/{place[1]}")
         for stream, places in homes.items():
             if len(places) > 1:
                 self._unreported.remove(stream)
-                self._warn(stream, places)
-
-    def _warn(self, stream: str, places: Collection[Place]) -> None:
-        log.warning(
-            "stream %s comes in several partitions (%s), and the topology file says `keyed_by:"
-            " stream`: each part is put in order by itself, so the stream's output is in no one"
-            " order; key its records by stream; else begin a new application with `keyed_by:"
-            " source`, a new input topic and new output topics",
-            stream,
-            ", ".join(f"{topic}/{number}" for topic, number in places),
-        )
+                log.warning(
+                    "stream %s comes in several partitions (%s), and the topology file says"
+                    " `keyed_by: stream`: each part is put in order by itself, so the stream's"
+                    " output is in no one order; key its records by stream; else begin a new"
+                    " application with `keyed_by: source`, a new input topic and new output topics",
+                    *(stream, ", ".join(places)),
+                )

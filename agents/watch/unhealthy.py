@@ -41,16 +41,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import Any, Final
 
-from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
 
 from agents.watch.frequent import Frequent, Source
 from agents.watch.page.sources import MAX_LATE, MAX_LOST
@@ -203,40 +200,18 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
     return {"unhealthy": unhealthy, **found}
 
 
-Place = tuple[str, TopicPartition]
-"""The stage, and what it reads: partition 0 of one topic is not that of another."""
-
-
-class LateSources(Collector):
-    """Those of a process that are late most often, by place."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._tables: dict[Place, UnhealthySources] = {}
-        registry.register(self)
-
-    def add(self, place: Place, table: UnhealthySources) -> None:
-        self._tables[place] = table
-
-    def forget(self, place: Place) -> None:
-        removed = self._tables.pop(place, None)
-        if removed is not None:
-            removed.read = no_reading  # who still has the table does not keep what it read from
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
-        read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
-        found = [
-            (each, stage)
-            for (stage, _), table in list(self._tables.items())
-            for each in table.worst_late()
-        ]
-        counts: dict[tuple[str, str, str], tuple[int, int]] = {}
-        for (late_count, (stream, source), read_count), stage in nlargest(LABELLED, found):
-            labels = (stage, stream, source[:LONGEST_NAME])
-            before = counts.get(labels, (0, 0))  # a source that comes by several partitions
-            counts[labels] = before[0] + late_count, before[1] + read_count
-        for labels, (late_count, read_count) in counts.items():
-            late.add_metric(labels, late_count)
-            read.add_metric(labels, read_count)
-        yield late
-        yield read
+def late_families(stage: str, tables: Iterable[UnhealthySources]) -> Iterable[CounterMetricFamily]:
+    """Yield the counts of those sources of a stage that are late most often."""
+    late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
+    read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
+    found = [each for table in tables for each in table.worst_late()]
+    counts: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for late_count, (stream, source), read_count in nlargest(LABELLED, found):
+        labels = (stage, stream, source[:LONGEST_NAME])
+        before = counts.get(labels, (0, 0))  # a source that comes by several partitions
+        counts[labels] = before[0] + late_count, before[1] + read_count
+    for labels, (late_count, read_count) in counts.items():
+        late.add_metric(labels, late_count)
+        read.add_metric(labels, read_count)
+    yield late
+    yield read

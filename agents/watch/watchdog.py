@@ -36,7 +36,6 @@ broker answers them meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final, NamedTuple
 
 S_NS: Final = 1_000_000_000
@@ -54,19 +53,12 @@ class Patience(NamedTuple):
     silent_after_ns: int = 6 * S_NS
 
 
-class State(Enum):
-    """In the order of gravity."""
-
-    READY = "ready"
-    NOT_READY = "not ready"
-    STOP = "stop"
-
-
 class Verdict(NamedTuple):
-    """`reasons` name each partition that is not in order, the longest stalled first."""
+    """What is to be said of a worker: it is ready where there are no reasons, and should stop where
+    it is stuck. `reasons` name each partition that is not in order, the longest stalled first."""
 
-    state: State
     reasons: tuple[str, ...] = ()
+    is_stuck: bool = False
 
 
 @dataclass(slots=True)
@@ -190,9 +182,7 @@ class Watchdog:
             waiting_ns = self._elapsed_ns - self._left_ns
             longest_ns = max(longest_ns, waiting_ns)
             reasons = (f"no place in the consumer group for {_shown(waiting_ns)}", *reasons)
-        if longest_ns >= self._patience.stuck_after_ns:
-            return Verdict(State.STOP, reasons)
-        return Verdict(State.NOT_READY if reasons else State.READY, reasons)
+        return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
         """For how long it is stalled, and the reason ("" if that is no fault)."""

@@ -187,7 +187,7 @@ def variables(sources: str) -> set[str]:
 def metrics(sources: str) -> set[str]:
     """A worker's, a sink's, and those that other programs name in full."""
     registry = CollectorRegistry()
-    Metrics(registry)
+    Metrics(registry, "merge")
     told = [*registry.collect(), *SinkCollector(Counts()).collect()]
     return {*(family.name for family in told), *(ENDS.sub("", n) for n in METRIC.findall(sources))}
 

@@ -78,7 +78,7 @@ async def nothing() -> View:
 def names() -> set[str]:
     """Every name that a worker or a sync server may tell."""
     registry = CollectorRegistry()
-    Metrics(registry)
+    Metrics(registry, "merge")
     publishing = LinePublishing(io.BytesIO(), "sync-1")
     server = SyncServer(LOOPBACK, 0, KeyRing.open_to_all(), publishing.take)
     registry.register(ServerCollector(server, publishing))

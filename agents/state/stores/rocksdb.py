@@ -213,22 +213,18 @@ def _typed_errors(name: StoreName, folder: Path) -> Iterator[None]:
     except StoreError:
         raise
     except Exception as error:  # rocksdict knows no narrower type
-        raise _typed(error, name, folder) from error
-
-
-def _typed(error: Exception, name: StoreName, folder: Path) -> StoreError:
-    text = str(error)
-    if isinstance(error, OSError) or any(world in text for world in _WORLD_FAILURES):
-        return store.StoreUnavailable(
-            f"state copy {name} in {folder} cannot be used: {text}; check that the disk"
-            " has room and that this user may write there"
-        )
-    if "/LOCK:" in text:
-        return store.StoreLocked(
-            f"state copy {name} in {folder} is open elsewhere; give each worker its own"
-            f" --state-dir, or wait until the other has stopped ({text})"
-        )
-    return store.StoreDamaged(f"state copy {name} in {folder} is damaged: {text}")
+        text = str(error)
+        if isinstance(error, OSError) or any(world in text for world in _WORLD_FAILURES):
+            raise store.StoreUnavailable(
+                f"state copy {name} in {folder} cannot be used: {text}; check that the disk"
+                " has room and that this user may write there"
+            ) from error
+        if "/LOCK:" in text:
+            raise store.StoreLocked(
+                f"state copy {name} in {folder} is open elsewhere; give each worker its own"
+                f" --state-dir, or wait until the other has stopped ({text})"
+            ) from error
+        raise store.StoreDamaged(f"state copy {name} in {folder} is damaged: {text}") from error
 
 
 def _aside(folder: Path, kind: str) -> Iterator[Path]:

@@ -44,19 +44,19 @@ class PartitionMetrics:
     come."""
 
     metrics: Metrics
-    stage: str
     source: TopicPartition
     streams: Sequence[str]
     read: InitVar[Read] = no_reading
 
     def __post_init__(self, read: Read) -> None:
-        metrics, stage, source = self.metrics, self.stage, self.source
-        self._labels = (stage, str(source.partition))
+        metrics, source = self.metrics, self.source
+        self._labels = (metrics.stage, str(source.partition))
+        self._places: dict[str, PlaceMetrics] = {}
         self.decisions = Decisions()
-        self._deaths = metrics.deaths[stage, source] = Deaths(f"{source.topic}/{source.partition}")
-        place = f"stage {stage}, {source.topic}/{source.partition}"
-        self.unhealthy = UnhealthySources(place, read)
-        metrics.late_sources.add((stage, source), self.unhealthy)
+        place = f"{source.topic}/{source.partition}"
+        self.deaths = metrics.deaths[source] = Deaths(place)
+        self.unhealthy = UnhealthySources(f"stage {metrics.stage}, {place}", read)
+        metrics.unhealthy[source] = self.unhealthy
         self.streams_seen: set[str] = set()  # streams whose events have come
         self.latest: dict[str, float] = {}
         """`checkpoint_bytes` of state that the last one wrote, and `restore_s`."""
@@ -65,30 +65,36 @@ class PartitionMetrics:
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
     def _place(self, stream: str) -> PlaceMetrics:
-        return self.metrics.place(self.stage, stream, self.source.partition)
+        """Return the children of a stream, which are bound once."""
+        name = self.metrics.streams.of(stream)
+        found = self._places.get(name)
+        if found is None:
+            partition = self.source.partition
+            found = self._places[name] = PlaceMetrics(self.metrics, name, partition)
+        return found
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
         counts = Counter([event.stream for event in events if event.kind == DATA])
         self.streams_seen.update(counts)
         for stream, count in counts.items():
             self._place(stream).read(count)
-            self._deaths.read += count
+            self.deaths.read += count
         for malformed in dead:
             self._place(malformed.stream or NO_STREAM).read(1)
         if self.metrics.unmet is not None:
             self.metrics.unmet.look(events)
-        self._deaths.read += len(dead)
+        self.deaths.read += len(dead)
         self.emitted(Step(0, [], list(dead)))
 
     def emitted(self, step: Step) -> None:
-        self.metrics.found(self.stage, step.results)
+        self.metrics.found(step.results)
         if not (step.released or step.reports):
             return
         self.decisions.saw(step.reports)
         self.unhealthy.saw(step.reports)
         for report in step.reports:
             if type(report) is Malformed:
-                self._deaths.add(report)
+                self.deaths.add(report)
         if len(self.streams) == 1 and all(stream_of(r) == self.streams[0] for r in step.reports):
             self._went_late(self._place(self.streams[0]).observe(step))
             return
@@ -124,7 +130,7 @@ class PartitionMetrics:
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
             place.set_current(held, together(part.figures for part in parts), oldest_ns)
-        self.metrics.lags(self.stage, self.source, lag, lag_ns)
+        self.metrics.lags(self.source, lag, lag_ns)
         self.metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self.metrics.waived_partitions.labels(*self._labels).inc(
             shell.waivers - self._shell.waivers
@@ -133,7 +139,7 @@ class PartitionMetrics:
 
     def overdue(self, seconds: float, waits_for: str) -> None:
         """Set by how much the oldest event is overdue, and what it waits for; 0: it is not."""
-        labels = (self.stage, self.source.topic, str(self.source.partition), waits_for)
+        labels = (self.metrics.stage, self.source.topic, str(self.source.partition), waits_for)
         if self._overdue is not None and (not seconds or labels != self._overdue):
             self.metrics.overdue.remove(*self._overdue)
             self._overdue = None
@@ -161,15 +167,15 @@ class PartitionMetrics:
 
     def restored(self, seconds: float) -> None:
         self.latest["restore_s"] = seconds
-        self.metrics.restore_seconds.labels(self.stage).observe(seconds)
+        self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
 
     def lost(self, records: int) -> None:
         """Input records that retention took before they were read."""
-        self.metrics.store_errors.labels(self.stage, "input_retention").inc(records)
+        self.metrics.store_error("input_retention", records)
 
     def held_missing(self, records: int) -> None:
         """Held records that retention took before they were read again."""
-        self.metrics.store_error(self.stage, "held_record_gone", records)
+        self.metrics.store_error("held_record_gone", records)
 
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
@@ -180,7 +186,11 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        self.metrics.forget(self.stage, self.source, {*self.streams, NO_STREAM})
+        self.unhealthy.read = no_reading  # else who has the table keeps what it reads from
+        for place in self._places.values():
+            place.forget()
+        self._places.clear()
+        self.metrics.forget(self.source)
 
 
 def stream_of(report: Report) -> str:

@@ -25,16 +25,20 @@ for the new owner has them from then on.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from agents.watch.deaths import MAX_REASONS, OTHER, Deaths
-from agents.watch.metrics.wait_histogram import WaitHistogram
-from agents.watch.unhealthy import LateSources, Place
+from agents.watch.metrics.wait_counts import WaitCounts
+from agents.watch.metrics.wait_histogram import wait_family
+from agents.watch.unhealthy import UnhealthySources, late_families
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.unmet import Unmet
 from topology.model.event import DATA, Event
@@ -60,24 +64,34 @@ _PARTITION: Final = ("stage", "partition")
 _STAGE: Final = ("stage",)
 
 
-class Metrics:
-    """All families of a stage with these operators (None: of all), in the registry given. Make one
-    per registry."""
+class Metrics(Collector):
+    """All families of the process of a stage with these operators (None: of all), in the registry
+    given. Make one per registry.
 
-    def __init__(self, registry: CollectorRegistry, operators: Sequence[str] | None = None) -> None:
+    Attributes:
+        deaths: Why records were dead, by input partition of this worker.
+        unhealthy: The sources of those partitions that are late, or lose numbers.
+        waits: How long events were held, by stream.
+        unmet: In a stage with queries: what they ask for and no event had.
+        open_ends: `agents.watch.sentences.open_ends`, until one of them has been told.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry, stage: str, operators: Sequence[str] | None = None
+    ) -> None:
         # Else each counter has a second series: when it began.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
-        self._lags: dict[tuple[str, int], dict[str, tuple[int, int | None]]] = {}
-        """Of each topic: how many records are not worked on, and for how long the next waits."""
-        self.deaths: dict[Place, Deaths] = {}
-        """Why records were dead, by stage and input partition of this worker."""
+        self.stage = stage
+        # By partition, of each topic: how many records are not worked on, and for how long the next
+        # one waits.
+        self._lags: dict[int, dict[str, tuple[int, int | None]]] = defaultdict(dict)
+        self.deaths: dict[TopicPartition, Deaths] = {}
+        self.unhealthy: dict[TopicPartition, UnhealthySources] = {}
+        self.waits: dict[str, WaitCounts] = defaultdict(WaitCounts)
         self.unmet: Unmet | None = None
-        """In a stage with queries: what they ask for and no event had."""
-        # `agents.watch.sentences.open_ends`, until one of them has been told.
         self.open_ends: Mapping[str, str] = {}
         self._answered: set[str] = set()
-        self._reasons, self._streams, self._queries = map(
+        self.reasons, self.streams, self._queries = map(
             Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
         )
 
@@ -102,7 +116,6 @@ class Metrics:
         self.held_oldest = gauge(
             "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", _PLACE
         )
-        self.late_sources = LateSources(registry)
         self.control = counter("records_control", "Control records", (*_PLACE, "kind"))
 
         # Operators.
@@ -113,12 +126,6 @@ class Metrics:
             "Time from the discovery of a gap to its declaration, in seconds",
             _PLACE,
             buckets=GAP_BUCKETS_S,
-        )
-        self.wait = WaitHistogram(
-            "inorder_wait_seconds",
-            "Time of an event from arrival to emission, in seconds",
-            ("stage", "stream"),
-            registry,
         )
         self.figures: dict[str, Counter | Gauge] = {
             figure: (counter if is_total else gauge)(figure.replace(TIME, "_seconds"), text, _PLACE)
@@ -206,23 +213,22 @@ class Metrics:
             "Payload that the partitions of this worker may buffer, in bytes",
             _STAGE,
         )
+        registry.register(self)
 
-    def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
-        """The children of one place; they are bound once and returned again."""
-        key = (stage, self._streams.of(stream), partition)
-        found = self._places.get(key)
-        if found is None:
-            found = self._places[key] = PlaceMetrics(self, self._reasons, *key)
-        return found
+    def collect(self) -> Iterable[Metric]:
+        """Yield what is counted apart and written out at a scrape."""
+        yield wait_family(self.stage, self.waits)
+        yield from late_families(self.stage, list(self.unhealthy.values()))
 
-    def found(self, stage: str, findings: Sequence[Finding]) -> None:
+    def found(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
             query = self._queries.of(finding.query)
             self._answered.add(query)
             if isinstance(finding, Overflow):
-                self.query_overflows.labels(stage, query).inc()
+                self.query_overflows.labels(self.stage, query).inc()
             else:
-                self.results.labels(stage, query, finding.op, str(finding.final).lower()).inc()
+                labels = (self.stage, query, finding.op, str(finding.final).lower())
+                self.results.labels(*labels).inc()
                 if not finding.final and query in self.open_ends:
                     log.info("%s", self.open_ends[query])
                     self.open_ends = {}
@@ -239,21 +245,18 @@ class Metrics:
             if words and (name not in self._answered or self.unmet.is_lasting(name))
         }
 
-    def store_error(self, stage: str, reason: str, count: int = 1) -> None:
-        self.store_errors.labels(stage, self._reasons.of(reason)).inc(count)
+    def store_error(self, reason: str, count: int = 1) -> None:
+        self.store_errors.labels(self.stage, self.reasons.of(reason)).inc(count)
 
-    def lags(
-        self, stage: str, source: TopicPartition, records: int, lag_ns: int | None = None
-    ) -> None:
+    def lags(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
         """Set how many records of it are not worked on, and for how long the next of them has
         waited (None: not known). Topics that a stage reads side by side are one, by the number of
         the partition: the sum of the records, the longest time."""
-        self._lags.setdefault((stage, source.partition), {})[source.topic] = records, lag_ns
-        self._set_lags(stage, source.partition)
+        self._lags[source.partition][source.topic] = records, lag_ns
+        self._set_lags(source.partition)
 
-    def _set_lags(self, stage: str, partition: int) -> None:
-        lags = self._lags.get((stage, partition), {}).values()
-        place = (stage, str(partition))
+    def _set_lags(self, partition: int) -> None:
+        lags, place = self._lags[partition].values(), (self.stage, str(partition))
         known_ns = [ns for _, ns in lags if ns is not None]
         self.input_lag.remove(*place)
         self.input_lag_seconds.remove(*place)
@@ -262,37 +265,29 @@ class Metrics:
         if known_ns:
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
 
-    def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
-        """The partition has been given up, and these streams in it: its gauges go, its counters
-        stay."""
-        self.late_sources.forget((stage, source))
-        self.deaths.pop((stage, source), None)
-        for stream in streams:
-            place = self._places.pop((stage, self._streams.of(stream), source.partition), None)
-            if place is not None:
-                place.forget()
-        self._lags.get((stage, source.partition), {}).pop(source.topic, None)
-        self._set_lags(stage, source.partition)
+    def forget(self, source: TopicPartition) -> None:
+        """Forget what is kept of a partition that has been given up."""
+        self.unhealthy.pop(source, None)
+        self.deaths.pop(source, None)
+        self._lags[source.partition].pop(source.topic, None)
+        self._set_lags(source.partition)
 
 
 class PlaceMetrics:
-    """Counts one stream in one partition of one stage."""
+    """The counts of one stream in one partition."""
 
-    def __init__(
-        self, metrics: Metrics, reasons: Bounded, stage: str, stream: str, partition: int
-    ) -> None:
+    def __init__(self, metrics: Metrics, stream: str, partition: int) -> None:
         self._metrics = metrics
-        self._reasons = reasons
-        self._place = (stage, stream, str(partition))
+        self._place = (metrics.stage, stream, str(partition))
         self._records_in = metrics.records_in.labels(*self._place)
         self._emitted = metrics.emitted.labels(*self._place)
-        self._waits = metrics.wait.child(stage, stream)
+        self._waits = metrics.waits[stream]
 
     def read(self, records: int) -> None:
         """`records` events (not control records) came in."""
         self._records_in.inc(records)
 
-    def set_current(self, held: int, figures: Figures, oldest_ns: int = 0) -> None:
+    def set_current(self, held: int, figures: Figures, oldest_ns: int) -> None:
         """Set the gauges: events held, the figures of its operators, and how long the event
         has waited that came first."""
         self._metrics.held.labels(*self._place).set(held)
@@ -309,7 +304,7 @@ class PlaceMetrics:
                 counter.labels(*self._place).inc(_in_unit(figure, grown))
 
     def forget(self) -> None:
-        """Its gauges go."""
+        """Remove its gauges. Its counters stay."""
         metrics = self._metrics
         for family in (metrics.held, metrics.held_oldest, *metrics.figures.values()):
             if isinstance(family, Gauge):
@@ -355,7 +350,7 @@ class PlaceMetrics:
                     metrics.conflict.labels(*self._place).inc()
 
     def _count(self, counter: Counter, reason: str) -> None:
-        counter.labels(*self._place, self._reasons.of(reason)).inc()
+        counter.labels(*self._place, self._metrics.reasons.of(reason)).inc()
 
 
 def _in_unit(figure: str, value: int) -> float:

@@ -16,7 +16,7 @@ import logging
 from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 MOST: Final = 64
 HEAD_S: Final = 10.0
@@ -55,23 +55,20 @@ class Connections:
         server.connection_made = connection_made  # type: ignore[method-assign]
         server.connection_lost = connection_lost  # type: ignore[method-assign]
 
-    @property
-    def middleware(self) -> Middleware:
-        @web.middleware
-        async def timed(request: web.Request, handler: Handler) -> web.StreamResponse:
-            peer = request.transport
-            if peer is None or peer not in self._waiting:
-                return await handler(request)
-            self._waiting.pop(peer).cancel()
-            self._asking[peer] = None
-            try:
-                return await handler(request)
-            finally:
-                if peer in self._asking:
-                    del self._asking[peer]
-                    self._wait(peer, KEPT_S)
-
-        return timed
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Count the connection among those that ask, until the answer is there."""
+        peer = request.transport
+        if peer is None or peer not in self._waiting:
+            return await handler(request)
+        self._waiting.pop(peer).cancel()
+        self._asking[peer] = None
+        try:
+            return await handler(request)
+        finally:
+            if peer in self._asking:
+                del self._asking[peer]
+                self._wait(peer, KEPT_S)
 
     def _opened(self, peer: asyncio.Transport) -> None:
         if len(self._waiting) + len(self._asking) >= MOST:

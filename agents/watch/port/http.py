@@ -71,14 +71,14 @@ class Health:
         )
 
 
-Locate = Callable[[Question], Awaitable[Any]]
+Locate = Callable[[Question], Any]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HttpServer:
     """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
-    the loop and must be quick; `explain` gives what orjson can write, or is awaited for it.
-    `scrape`, if any, is awaited before `/metrics`."""
+    the loop and must be quick; `explain` and `event` give what orjson can write, or are awaited for
+    it. `scrape`, if any, is awaited before `/metrics`."""
 
     registry: CollectorRegistry
     live: Callable[[], Health]
@@ -101,7 +101,7 @@ class HttpServer:
             web.get("/ready", _guarded(_health(self.ready))),
             web.get("/health", _guarded(self._health_of_both)),
             web.get("/metrics", _guarded(self._metrics)),
-            web.get("/explain", _guarded(self._explained)),
+            web.get("/explain", _guarded(lambda _: _found(self.explain()))),
             *(() if self.event is None else (web.get("/event", _guarded(self._located)),)),
             *(() if self.page is None else self.page.routes()),
         )
@@ -143,17 +143,13 @@ class HttpServer:
         body = encode(self.registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _explained(self, _: web.Request) -> web.Response:
-        found = self.explain()
-        return _json(await found if isawaitable(found) else found)
-
     async def _located(self, request: web.Request) -> web.Response:
         assert self.event is not None
         try:
             asked = question(request.query)
         except NoQuestion as wrong:
             return _json({"error": str(wrong)}, status=400)
-        return _json(await self.event(asked))
+        return await _found(self.event(asked))
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -178,6 +174,10 @@ def _guarded(handler: Handler) -> Handler:
             return _json({"error": f"{type(error).__name__}: {error}"}, status=500)
 
     return answer
+
+
+async def _found(found: Any) -> web.Response:
+    return _json(await found if isawaitable(found) else found)
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

@@ -133,7 +133,7 @@ class Place(Delivery):
             self.arrangement,
             Services(
                 LogReader(Brokers("nowhere:1", is_embedded=False), "group", {}),
-                Metrics(CollectorRegistry()),
+                Metrics(CollectorRegistry(), self.arrangement.stage.name),
                 lambda _: self,
                 no_copy,
                 histories=histories,

@@ -24,8 +24,9 @@ from agents.stage.services import Services
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
-from agents.watch.watchdog import S_NS, Patience, State, Watchdog
+from agents.watch.watchdog import S_NS, Patience, Watchdog
 from tests.agents.records import no_copy
+from tests.agents.watch.states import State, state_of
 from topology.config import parse
 
 LARGE = 1_000_000
@@ -148,7 +149,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), 2)
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "reorder+merge")
     around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
@@ -163,7 +164,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found: Any = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
-    found.services.metrics = Metrics(registry)
+    found.services.metrics = Metrics(registry, "reorder+merge")
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
         second.state.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
@@ -191,7 +192,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
 ) -> None:
     found: Any = handler("reorder+merge", [True])
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "reorder+merge")
     found.services.metrics, found.stage_log = metrics, StageLog(metrics)
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.checkpoints.current = is_current
@@ -217,7 +218,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
-    found.services.metrics = Metrics(CollectorRegistry())
+    found.services.metrics = Metrics(CollectorRegistry(), "reorder+merge")
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
     found.emptied = lambda: there.append(sum(each() is not None for each in left))
@@ -266,7 +267,7 @@ class Opening:
         arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
-        metrics = Metrics(CollectorRegistry())
+        metrics = Metrics(CollectorRegistry(), "reorder+merge")
         around = Services(logs, metrics, lambda _: delivery, no_copy)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
@@ -281,7 +282,7 @@ class Opening:
                 await asyncio.sleep(0)
             self.handler.pulse()
             verdict = self.handler.verdict()
-        return verdict.state
+        return state_of(verdict)
 
 
 async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
@@ -298,7 +299,7 @@ async def test_one_large_state_does_not_stop_a_stage_that_gets_on(
     assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
     await opening.task
     opening.handler.on_reading(opening.places)
-    assert opening.handler.verdict().state is State.READY  # before a batch or a tick comes
+    assert state_of(opening.handler.verdict()) is State.READY  # before a batch or a tick comes
     await opening.handler.on_revoked(opening.places)
 
 
@@ -332,7 +333,7 @@ async def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(
     await opening.task
     assert opening.most_at_once == OPENED_AT_ONCE
     opening.handler.on_reading(opening.places)
-    assert opening.handler.verdict().state is State.READY
+    assert state_of(opening.handler.verdict()) is State.READY
     await opening.handler.on_revoked(opening.places)
 
 

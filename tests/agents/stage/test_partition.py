@@ -54,7 +54,9 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
-    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, no_copy)
+    around = Services(
+        logs, Metrics(CollectorRegistry(), "reorder+merge"), lambda _: delivery, no_copy
+    )
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True
     partition.state.next_offset = 0

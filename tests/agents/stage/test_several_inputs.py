@@ -211,7 +211,7 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
     (first, _), (merge,) = live.stages[:2]
     now_s = [1_000.0]
     monkeypatch.setattr(overdue, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "merge")
 
     async def scenario() -> tuple[str, ...]:
         await first.through(None, Random(1), monkeypatch)

@@ -33,7 +33,7 @@ class Told:
         self._caplog = caplog
         caplog.set_level(logging.INFO, "agents.watch.stage_log")
         self.clock = Clock()
-        self.metrics = Metrics(CollectorRegistry())
+        self.metrics = Metrics(CollectorRegistry(), STAGE)
         self.log = StageLog(self.metrics, self.clock)
 
     def note_readiness(self, seconds: int, *reasons: str) -> None:
@@ -141,7 +141,7 @@ def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
 
 def die(told: Told, dead: int, good: int = 0) -> None:
     """So many records come, and so many of them are dead."""
-    deaths = told.metrics.deaths.setdefault((STAGE, A), Deaths("raw/0"))
+    deaths = told.metrics.deaths.setdefault(A, Deaths("raw/0"))
     deaths.read += dead + good
     for _ in range(dead):
         deaths.add(Malformed(0, 7, "source_missing", "header `sourceId` is missing; write it"))

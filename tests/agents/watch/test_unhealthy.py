@@ -23,8 +23,6 @@ from agents.watch.unhealthy import (
     LONGEST_NAME,
     NAMED,
     WARN_EVERY_S,
-    LateSources,
-    Place,
     Read,
     UnhealthySources,
     explained,
@@ -60,7 +58,7 @@ def gap(source: str, first: int, last: int) -> Gap:
 
 def test_late_events_and_gaps_by_source() -> None:
     partition = PartitionMetrics(
-        Metrics(CollectorRegistry()), "reorder", TopicPartition("raw", 0), ["pitch"]
+        Metrics(CollectorRegistry(), "reorder"), TopicPartition("raw", 0), ["pitch"]
     )
     reports: list[Report] = [
         gap("a", 3, 5),
@@ -179,8 +177,8 @@ def test_who_waits_is_told_with_how_often_it_was_late_though_others_were_more_of
 READ = 1_000
 
 
-def place(partition: int, topic: str = "raw") -> Place:
-    return "merge", TopicPartition(topic, partition)
+def place(partition: int, topic: str = "raw") -> TopicPartition:
+    return TopicPartition(topic, partition)
 
 
 PLACE = place(0)
@@ -191,10 +189,8 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-def table_in(sources: LateSources, place: Place, read: Read) -> UnhealthySources:
-    made = UnhealthySources("here", read)
-    sources.add(place, made)
-    return made
+def table_in(metrics: Metrics, source: TopicPartition, read: Read) -> UnhealthySources:
+    return PartitionMetrics(metrics, source, ["pitch"], read).unhealthy
 
 
 def labelled(registry: CollectorRegistry, what: str = "late") -> dict[str, float]:
@@ -209,7 +205,7 @@ def labelled(registry: CollectorRegistry, what: str = "late") -> dict[str, float
 def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
     """Both count from its first late event on."""
     read = {"a": 900, "b": 5}
-    table = table_in(LateSources(registry), PLACE, lambda stream, source: read[source])
+    table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
     table.came_late([("pitch", "a")] * 3 + [("pitch", "b")])
     read["a"] += 99
     labels = {"stage": "merge", "stream": "pitch", "source": "a"}
@@ -228,7 +224,7 @@ def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
     """Its late events are counted anew then, so what is read of it is too."""
     monkeypatch.setattr(unhealthy, "COUNTED", 2)
     read: Counter[str] = Counter()
-    table = table_in(LateSources(registry), PLACE, lambda stream, source: read[source])
+    table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: read[source])
 
     def comes(*names: str, times: int) -> None:
         for number in range(times):
@@ -250,7 +246,7 @@ def test_one_that_is_late_often_is_found_among_very_many(
     registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unhealthy, "COUNTED", 50)
-    table = table_in(LateSources(registry), PLACE, lambda stream, source: READ)
+    table = table_in(Metrics(registry, "merge"), PLACE, lambda stream, source: READ)
     rng = Random(3)
     came: Counter[str] = Counter()
     for _ in range(20_000):
@@ -266,23 +262,23 @@ def test_one_that_is_late_often_is_found_among_very_many(
 
 
 def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
-    sources = LateSources(registry)
+    metrics = Metrics(registry, "merge")
     for partition in range(4):
-        table = table_in(sources, place(partition), lambda stream, source: READ)
+        table = table_in(metrics, place(partition), lambda stream, source: READ)
         table.came_late([("pitch", f"{partition}-{n}") for n in range(LABELLED)])
-    table_in(sources, place(9), lambda _, __: READ).came_late([("pitch", "x" * 500)] * 2)
+    table_in(metrics, place(9), lambda _, __: READ).came_late([("pitch", "x" * 500)] * 2)
     found = labelled(registry)
     assert len(found) == LABELLED
     assert max(map(len, found)) == LONGEST_NAME
-    sources.forget(place(9))
+    metrics.forget(place(9))
     assert max(map(len, labelled(registry))) < 10
 
 
 def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -> None:
-    sources = LateSources(registry)
+    metrics = Metrics(registry, "merge")
     read = 1
     for partition in range(2):
-        table_in(sources, place(partition), lambda _, __: read).came_late([("pitch", "wanders")])
+        table_in(metrics, place(partition), lambda _, __: read).came_late([("pitch", "wanders")])
     read = READ
     assert labelled(registry) == {"wanders": 2}
     assert labelled(registry, "read") == {"wanders": 2 * READ}
@@ -291,17 +287,17 @@ def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -
 
 def test_the_same_partition_of_two_topics_has_two_tables(registry: CollectorRegistry) -> None:
     """A stage may read both; what one gives up stays with the other."""
-    sources = LateSources(registry)
+    metrics = Metrics(registry, "merge")
     for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
-        table = table_in(sources, place(0, topic), lambda _, __: READ)
+        table = table_in(metrics, place(0, topic), lambda _, __: READ)
         table.came_late([(stream, f"of-{stream}")] * 2)
     assert labelled(registry) == {"of-a": 2, "of-b": 2}
-    sources.forget(place(0, "raw-a"))
+    metrics.forget(place(0, "raw-a"))
     assert labelled(registry) == {"of-b": 2}
 
 
 def test_what_is_forgotten_is_not_told(registry: CollectorRegistry) -> None:
-    table_in(LateSources(registry), PLACE, lambda _, __: 0).came_late([("pitch", "gone")])
+    table_in(Metrics(registry, "merge"), PLACE, lambda _, __: 0).came_late([("pitch", "gone")])
     assert labelled(registry) == {}
 
 
@@ -369,7 +365,7 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
     """Two hosts send in turn, each with an epoch of its own; the higher one counts."""
     registry = CollectorRegistry()
     source = TopicPartition("raw", 0)
-    metrics = PartitionMetrics(Metrics(registry), "reorder+merge", source, ["default"])
+    metrics = PartitionMetrics(Metrics(registry, "reorder+merge"), source, ["default"])
     stage = Stage(parse(ONE_STREAM), operators())
     with caplog.at_level(logging.WARNING):
         for seq in range(20):

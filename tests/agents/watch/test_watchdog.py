@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.watch.watchdog import S_NS, Patience, State, Verdict, Watchdog
+from agents.watch.watchdog import S_NS, Patience, Verdict, Watchdog
+from tests.agents.watch.states import State, state_of
 
 A = ("raw", 0)
 B = ("raw", 1)
@@ -77,7 +78,7 @@ def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) 
     for second, position, end in told:
         dog.reported(int(second * S_NS), A, position, end)
     verdict = dog.verdict(asked_s * S_NS)
-    assert verdict.state is state
+    assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
     assert bool(verdict.reasons) == (state is not State.READY)
 
@@ -95,13 +96,13 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
 def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
     never_told = Watchdog(PATIENCE)
     never_told.assigned(0, A)
-    assert asked_until(never_told, 0, silent_s).state is state
+    assert state_of(asked_until(never_told, 0, silent_s)) is state
 
     told_once = Watchdog(PATIENCE)
     told_once.assigned(0, A)
     told_once.reported(0, A, 100, 100)
     verdict = asked_until(told_once, 0, silent_s)
-    assert verdict.state is state
+    assert state_of(verdict) is state
     if verdict.reasons:
         assert verdict.reasons == (f"raw/0: no report of it for {silent_s} s",)
 
@@ -110,9 +111,11 @@ def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     dog.reported(0, A, 7, 100)
-    assert dog.verdict(3600 * S_NS) == Verdict(State.READY)
+    assert dog.verdict(3600 * S_NS) == Verdict()
     dog.reported(3601 * S_NS, A, 7, 100)
-    assert asked_until(dog, 3601, 3601 + 12).state is State.NOT_READY  # 5 slept + 1 + 9 and more
+    assert (
+        state_of(asked_until(dog, 3601, 3601 + 12)) is State.NOT_READY
+    )  # 5 slept + 1 + 9 and more
 
 
 def test_a_clock_that_goes_back_passes_no_time() -> None:
@@ -120,7 +123,7 @@ def test_a_clock_that_goes_back_passes_no_time() -> None:
     dog.assigned(100 * S_NS, A)
     dog.reported(100 * S_NS, A, 7, 100)
     dog.reported(0, A, 7, 100)
-    assert dog.verdict(4 * S_NS).state is State.READY
+    assert state_of(dog.verdict(4 * S_NS)) is State.READY
 
 
 def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
@@ -128,11 +131,9 @@ def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
     dog.assigned(0, A)
     for second in range(61):
         dog.reported(second * S_NS, A, second, 1000, restoring=True)
-    assert dog.verdict(60 * S_NS) == Verdict(
-        State.NOT_READY, ("raw/0: restoring, 940 records to read",)
-    )
+    assert dog.verdict(60 * S_NS) == Verdict(("raw/0: restoring, 940 records to read",))
     dog.reported(61 * S_NS, A, 5, 100)  # another log, a smaller offset
-    assert dog.verdict(61 * S_NS).state is State.READY
+    assert state_of(dog.verdict(61 * S_NS)) is State.READY
 
 
 def test_a_restore_that_stands_is_stuck() -> None:
@@ -141,7 +142,7 @@ def test_a_restore_that_stands_is_stuck() -> None:
     for second in range(61):
         dog.reported(second * S_NS, A, 7, 1000, restoring=True)
     verdict = dog.verdict(60 * S_NS)
-    assert verdict.state is State.STOP
+    assert state_of(verdict) is State.STOP
     assert "no restore while there is lag for 60 s" in verdict.reasons[0]
 
 
@@ -150,7 +151,7 @@ def test_restoring_again_and_again_is_no_progress() -> None:
     dog.assigned(0, A)
     for second in range(91):
         dog.reported(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
-    assert dog.verdict(90 * S_NS).state is State.STOP
+    assert state_of(dog.verdict(90 * S_NS)) is State.STOP
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
@@ -160,11 +161,11 @@ def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> No
     for second in range(200):
         dog.waits(second * S_NS, A)
     waiting = dog.verdict(199 * S_NS)
-    assert waiting == Verdict(State.NOT_READY, ("raw/0: waits while others are restored",))
-    assert asked_until(dog, 199, 258).state is State.NOT_READY
-    assert asked_until(dog, 258, 259).state is State.STOP
+    assert waiting == Verdict(("raw/0: waits while others are restored",))
+    assert state_of(asked_until(dog, 199, 258)) is State.NOT_READY
+    assert state_of(asked_until(dog, 258, 259)) is State.STOP
     dog.reported(259 * S_NS, A, 7, 7)
-    assert dog.verdict(259 * S_NS) == Verdict(State.READY)
+    assert dog.verdict(259 * S_NS) == Verdict()
 
 
 def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
@@ -175,7 +176,7 @@ def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     dog.waits(4 * S_NS, A)
     dog.waits(9 * S_NS, A)
     dog.reported(9 * S_NS, A, 7, 100, owes=True)
-    assert dog.verdict(10 * S_NS).state is State.READY
+    assert state_of(dog.verdict(10 * S_NS)) is State.READY
     dog.reported(11 * S_NS, A, 7, 100, owes=True)
     assert "no checkpoint has come through for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
@@ -188,7 +189,7 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
         dog.reported(second * S_NS, A, min(second, 40), 1000)
         dog.reported(second * S_NS, B, 7, 100)
     verdict = dog.verdict(60 * S_NS)
-    assert verdict.state is State.STOP
+    assert state_of(verdict) is State.STOP
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
 
 
@@ -200,10 +201,10 @@ def test_what_is_revoked_is_forgotten() -> None:
     dog.revoked(60 * S_NS, A)
     dog.revoked(60 * S_NS, A)
     dog.reported(60 * S_NS, A, 7, 100)  # a word on its way
-    assert dog.verdict(60 * S_NS) == Verdict(State.READY)
+    assert dog.verdict(60 * S_NS) == Verdict()
     dog.assigned(60 * S_NS, A)
     dog.reported(60 * S_NS, A, 7, 100)
-    assert dog.verdict(60 * S_NS).state is State.READY
+    assert state_of(dog.verdict(60 * S_NS)) is State.READY
 
 
 Owing = tuple[int, int, bool, int]
@@ -250,7 +251,7 @@ def test_what_is_read_and_not_committed_is_no_progress(
         position, end, owes, commits = tells(second)
         dog.reported(second * S_NS, A, position, end, owes=owes, commits=commits)
     verdict = dog.verdict(asked_s * S_NS)
-    assert verdict.state is state
+    assert state_of(verdict) is state
     assert says in "; ".join(verdict.reasons)
 
 
@@ -265,9 +266,9 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
             dog.reported(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
         else:
             dog.reported(second * S_NS, A, 7, 100, owes=True, commits=0)
-    assert dog.verdict(87 * S_NS).state is State.STOP
+    assert state_of(dog.verdict(87 * S_NS)) is State.STOP
     dog.reported(87 * S_NS, A, 8, 100, owes=True, commits=1)
-    assert dog.verdict(87 * S_NS).state is State.READY
+    assert state_of(dog.verdict(87 * S_NS)) is State.READY
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
     for second in range(after_s + 1):
         dog.leaving(second * S_NS)  # told again, it counts from the first time
     verdict = dog.verdict(after_s * S_NS)
-    assert verdict.state is state
+    assert state_of(verdict) is state
     assert verdict.reasons == (f"no place in the consumer group for {after_s} s",)
 
 
@@ -287,4 +288,4 @@ def test_a_place_without_partitions_is_a_place() -> None:
     dog = Watchdog()
     dog.leaving(0)
     dog.joined(S_NS)
-    assert dog.verdict(100 * S_NS) == Verdict(State.READY)
+    assert dog.verdict(100 * S_NS) == Verdict()

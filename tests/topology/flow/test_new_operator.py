@@ -100,7 +100,7 @@ def test_a_replay_counts_only_what_is_inside(tmp_path: Path) -> None:
 
 def test_its_figures_are_metrics() -> None:
     registered = CollectorRegistry()
-    Metrics(registered)
+    Metrics(registered, "merge")
     families = {family.name: family.documentation for family in registered.collect()}
     assert families["inorder_area_outside"] == "Events outside of the area"
 

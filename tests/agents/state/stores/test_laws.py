@@ -135,7 +135,9 @@ def open_copy(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Open
     def opened() -> StateStore:
         if kind == "memory":
             return MemoryStore(name)
-        return open_store("redis" if kind == "redis" else "rocksdb", name, tmp_path, url)
+        store = open_store("redis" if kind == "redis" else "rocksdb", name, tmp_path, url)
+        assert store is not None
+        return store
 
     return opened
 

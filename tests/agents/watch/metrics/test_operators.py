@@ -42,10 +42,10 @@ class Told:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry)
+        self.metrics = Metrics(self.registry, STAGE)
 
     def partition(self, *streams: str) -> PartitionMetrics:
-        return PartitionMetrics(self.metrics, STAGE, TopicPartition("raw", 3), streams)
+        return PartitionMetrics(self.metrics, TopicPartition("raw", 3), streams)
 
     def __call__(self, family: str, stream: str = "pitch") -> float | None:
         labels = {"stage": STAGE, "stream": stream, "partition": "3"}
@@ -58,7 +58,7 @@ def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
     stage = Stage(parse_with(TOPOLOGY, own), [name], lanes=lanes_of("raw", 1))
     assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
     registry = CollectorRegistry()
-    Metrics(registry, [name])
+    Metrics(registry, name, [name])
     families = {family.name for family in registry.collect()}
     for figure in figures_of_all():
         family = f"inorder_{figure}".replace("_ns", "_seconds")

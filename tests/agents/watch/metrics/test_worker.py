@@ -12,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.watch import unhealthy
 from agents.watch.deaths import MAX_REASONS, OTHER
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
-from agents.watch.metrics.wait_histogram import WaitHistogram
-from agents.watch.metrics.worker import MAX_STREAMS, Metrics
+from agents.watch.metrics.worker import MAX_STREAMS, Metrics, PlaceMetrics
 from agents.watch.sentences import open_ends
 from topology.config import parse
 from topology.flow.unmet import unmet_by
@@ -32,7 +31,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
-    return Metrics(registry)
+    return Metrics(registry, "reorder")
 
 
 def event(seq: int, *, waited_ns: int = 0, late: str = "", kind: str = "") -> Event:
@@ -47,7 +46,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
 
 
 def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) -> None:
-    place = metrics.place("reorder", "pitch", 3)
+    place = PlaceMetrics(metrics, "pitch", 3)
     place.read(8)
     metrics.held.labels("reorder", "pitch", "3").set(1)
     released = [event(1), event(2), event(3, late="gap"), event(4, kind=HEARTBEAT)]
@@ -79,41 +78,42 @@ def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) ->
 
 def test_waits_in_their_buckets(registry: CollectorRegistry, metrics: Metrics) -> None:
     waits_ns = [0, -5, 1, MS, MS + 1, 500 * MS, 60_000 * MS, 60_000 * MS + 1]
-    metrics.place("merge", "pitch", 0).observe(
+    PlaceMetrics(metrics, "pitch", 0).observe(
         Step(0, [event(n, waited_ns=wait) for n, wait in enumerate(waits_ns)])
     )
-    metrics.place("merge", "pitch", 1).observe(Step(0, [event(0, waited_ns=2)]))
+    PlaceMetrics(metrics, "pitch", 1).observe(Step(0, [event(0, waited_ns=2)]))
 
     def below(edge: str) -> float | None:
-        labels = {"stage": "merge", "stream": "pitch", "le": edge}
+        labels = {"stage": "reorder", "stream": "pitch", "le": edge}
         return registry.get_sample_value("inorder_wait_seconds_bucket", labels)
 
     assert [below(edge) for edge in ("0.0", "0.001", "0.002", "0.2", "0.5")] == [2, 5, 6, 6, 7]
     assert (below("60.0"), below("+Inf")) == (8, 9)
-    labels = {"stage": "merge", "stream": "pitch"}
+    labels = {"stage": "reorder", "stream": "pitch"}
     assert registry.get_sample_value("inorder_wait_seconds_count", labels) == 9
     total_s = registry.get_sample_value("inorder_wait_seconds_sum", labels)
     assert total_s == pytest.approx(120.502, abs=1e-6)
 
 
 def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> None:
-    place = metrics.place("reorder", "pitch", 3)
+    place = PlaceMetrics(metrics, "pitch", 3)
     for number in range(MAX_REASONS + 5):
         place.observe(Step(0, [], [Malformed(0, 0, f"reason-{number}", "…")]))
     assert value(registry, "inorder_records_dead_total", reason=OTHER) == 5
     assert value(registry, "inorder_records_dead_total", reason="reason-0") == 1
+    partition = PartitionMetrics(metrics, TopicPartition("raw", 0), ["pitch"])
     for number in range(MAX_STREAMS + 5):
-        metrics.place("reorder", f"stream-{number}", 0).read(1)
+        partition.received([], [Malformed(0, 0, "", "…", stream=f"stream-{number}")])
     labels = {"stage": "reorder", "stream": OTHER, "partition": "0"}
-    assert registry.get_sample_value("inorder_records_in_total", labels) == 6  # pitch has one place
+    assert registry.get_sample_value("inorder_records_in_total", labels) == 5
 
 
 def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: CollectorRegistry) -> None:
-    Metrics(registry)
+    Metrics(registry, "merge")
     allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final", "outcome"}
     names = [(family.name, family) for family in registry.collect()]
     assert len(names) > 20
-    metrics = Metrics(CollectorRegistry())
+    metrics = Metrics(CollectorRegistry(), "merge")
     assert set(unhealthy.LABELS) - allowed == {"source"}
     for name, collector in {**vars(metrics), **metrics.figures}.items():
         labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
@@ -122,7 +122,7 @@ def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: Collector
 
 
 def test_what_a_partition_waits_for_has_one_series_at_a_time(registry: CollectorRegistry) -> None:
-    partition = PartitionMetrics(Metrics(registry), "merge", TopicPartition("seq", 1), ["pitch"])
+    partition = PartitionMetrics(Metrics(registry, "merge"), TopicPartition("seq", 1), ["pitch"])
 
     def shown() -> dict[str, float]:
         (family,) = [each for each in registry.collect() if each.name == "inorder_overdue_seconds"]
@@ -142,33 +142,33 @@ def test_what_a_partition_waits_for_has_one_series_at_a_time(registry: Collector
 def test_gauges_go_with_the_partition_and_counters_stay(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
-    for partition in (3, 4):
-        place = metrics.place("reorder", "pitch", partition)
-        place.read(5)
-        metrics.held.labels("reorder", "pitch", str(partition)).set(7)
-        metrics.lags("reorder", TopicPartition("raw", partition), 9)
-    metrics.forget("reorder", TopicPartition("raw", 3), ["pitch"])
-    metrics.forget("reorder", TopicPartition("raw", 5), ["pitch"])  # never had
+    parts = {n: PartitionMetrics(metrics, TopicPartition("raw", n), ["pitch"]) for n in (3, 4, 5)}
+    for number in (3, 4):
+        parts[number].received([event(0)] * 5, [])
+        parts[number].set_current({"pitch": StreamFigures(7, {})}, 9, ShellTotals(0, 0))
+    parts[3].forget()
+    parts[5].forget()  # it has none
     lag = {"stage": "reorder", "partition": "3"}
     assert value(registry, "inorder_records_held") is None
     assert value(registry, "inorder_records_held", partition="4") == 7
     assert registry.get_sample_value("inorder_input_lag_records", lag) is None
     assert value(registry, "inorder_records_in_total") == 5
-    metrics.place("reorder", "pitch", 3).read(1)
+    parts[3].received([event(0)], [])
     assert value(registry, "inorder_records_in_total") == 6
 
 
 def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: Metrics) -> None:
     """Their lags add up, and one that is given up takes nothing of the other with it."""
     sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
+    parts: dict[str, PartitionMetrics] = {}
     for stream, source in sources.items():
-        part = PartitionMetrics(metrics, "reorder", source, [stream])
+        part = parts[stream] = PartitionMetrics(metrics, source, [stream])
         lag_ns = 3_000_000_000 if stream == "a" else None
         part.set_current({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0), lag_ns)
     lag = {"stage": "reorder", "partition": "0"}
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
     assert registry.get_sample_value("inorder_input_lag_seconds", lag) == 3
-    metrics.forget("reorder", sources["a"], ["a"])
+    parts["a"].forget()
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 4
     assert registry.get_sample_value("inorder_input_lag_seconds", lag) is None
     assert value(registry, "inorder_records_held", stream="a", partition="0") is None
@@ -176,8 +176,8 @@ def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: 
 
 
 def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.place("reorder", "pitch", 3).observe(Step(0, [event(0)]))
-    metrics.store_error("reorder", "StaleStore")
+    PlaceMetrics(metrics, "pitch", 3).observe(Step(0, [event(0)]))
+    metrics.store_error("StaleStore")
     text = generate_latest(registry).decode()
     families = {family.name for family in text_string_to_metric_families(text)}
     assert {
@@ -185,11 +185,6 @@ def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> 
         "inorder_wait_seconds",
         "inorder_state_store_errors",
     } <= families
-
-
-def test_labels_of_a_wait_are_counted(registry: CollectorRegistry) -> None:
-    with pytest.raises(ValueError, match="labels"):
-        WaitHistogram("w", "…", ("stage",), registry).child("a", "b")
 
 
 def test_results_that_stay_open_are_told_once(
@@ -208,7 +203,7 @@ def test_results_that_stay_open_are_told_once(
 
     def found(query: str, *, final: bool) -> None:
         place: Any = (0, "pitch", query, "id", "emit", 0, final, "uncertain", 0, 1, {})
-        metrics.found("window", [WindowResult(*place)])
+        metrics.found([WindowResult(*place)])
 
     found("f", final=False)
     found("w", final=True)
@@ -230,10 +225,10 @@ def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics)
     assert metrics.without_results() == {}
     metrics.unmet = unmet_by(topology, ["pattern"], each_batch=5)
     assert metrics.without_results() == {}, "nothing has come"
-    place = PartitionMetrics(metrics, "pattern", TopicPartition("ordered", 0), ["pitch"])
+    place = PartitionMetrics(metrics, TopicPartition("ordered", 0), ["pitch"])
     place.received([event(1)], [])
     seen = "types seen: (none)"
     said = [f"no event of type `{kind}`; {seen}" for kind in ("Dor", "Reading")]
     assert metrics.without_results() == {"q": said}
-    metrics.found("pattern", [Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
+    metrics.found([Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
     assert metrics.without_results() == {}
