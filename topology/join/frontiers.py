@@ -134,10 +134,10 @@ class Frontiers(Progress):
     def is_sure(self, side: int, end_ns: int) -> bool:
         """Return whether nothing more comes for the side's rows that end there, and nothing is
         missing."""
-        return all(
-            frontier.goal_ns >= end_ns and not frontier.is_incomplete(end_ns)
-            for frontier in self._waits[side > 0]
-        )
+        for frontier in self._waits[side > 0]:
+            if frontier.goal_ns < end_ns or frontier.is_incomplete(end_ns):
+                return False
+        return True
 
     def explain(self) -> dict[str, Any]:
         """Return what is known by stream, None where nothing is known yet."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from topology.answer.settings import Path
-from topology.model.kept import ValueKind, Written, row_of
+from topology.model.kept import INT, ValueKind, Written, record, row_of
 from topology.model.operator import Plain
 from topology.window.aggregates.built_in import BUILT_IN, OF_CELL, MakeCell, Usable
 from topology.window.aggregates.cell import AggregateCell, AggregateFunction, Placed
@@ -18,6 +18,7 @@ from topology.window.settings import Aggregate
 
 Values = tuple[Any, ...]
 """What an event adds to each cell of a row; None: it is left out there."""
+RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
 """In place of a cell's number: the function is made of the row."""
@@ -29,7 +30,7 @@ class AggregateRow:
 
     __slots__ = ("cells", "events")
 
-    def __init__(self, cells: list[AggregateCell], events: int = 0) -> None:
+    def __init__(self, cells: RowCells, events: int = 0) -> None:
         self.cells = cells
         self.events = events
 
@@ -53,10 +54,7 @@ class AggregateRow:
             self.cells[i].merge(cell)
 
     def copy(self) -> AggregateRow:
-        return AggregateRow([cell.copy() for cell in self.cells], self.events)
-
-    def dump(self) -> list[Plain]:
-        return [self.events, *[cell.dump() for cell in self.cells]]
+        return AggregateRow(tuple([cell.copy() for cell in self.cells]), self.events)
 
 
 class CellPlan(NamedTuple):
@@ -111,9 +109,13 @@ class Makers:
         self._makes = [plan.make for plan in self.cells]
         self.is_tallied = plain and all(plan.make is Tally for plan in self.cells)
 
+    def fresh(self) -> RowCells:
+        """Return the cells of an empty row."""
+        return tuple([make() for make in self._makes])
+
     def row(self) -> AggregateRow:
         """Return an empty row."""
-        return AggregateRow([make() for make in self._makes])
+        return AggregateRow(self.fresh())
 
     def row_of_one(self, values: Values, event: Placed) -> AggregateRow:
         row = self.row()
@@ -140,22 +142,26 @@ def cell_in(row: AggregateRow, place: int) -> Any:
     return row if place == THE_ROW else row.cells[place]
 
 
-class RowKind(ValueKind):
-    """The kind of rows that these makers make."""
+class CellsKind(ValueKind):
+    """The kind of the cells that these makers make."""
 
     def __init__(self, makers: Makers) -> None:
-        super().__init__("aggregate row", is_plain=False)
+        super().__init__("cells", is_plain=False)
         self._makers = makers
 
-    def dump(self, value: AggregateRow) -> Plain:
-        return value.dump()
+    def dump(self, value: RowCells) -> Plain:
+        return [cell.dump() for cell in value]
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> AggregateRow:
-        row = self._makers.row()
-        row.events, *states = row_of(plain, self, 1 + len(row.cells))
-        for cell, state in zip(row.cells, states, strict=True):
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        cells = self._makers.fresh()
+        for cell, state in zip(cells, row_of(plain, self, len(cells)), strict=True):
             cell.load(state)
-        return row
+        return cells
+
+
+def row_kind(makers: Makers) -> ValueKind:
+    """Return the kind of rows that these makers make."""
+    return record(AggregateRow, cells=CellsKind(makers), events=INT)
 
 
 def _unfailing(usable: Usable) -> Usable:

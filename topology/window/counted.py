@@ -9,7 +9,7 @@ from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
-from topology.window.cells import AggregateRow, Makers, RowKind
+from topology.window.cells import AggregateRow, Makers, row_kind
 from topology.window.results import CURRENT, Current
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
@@ -144,7 +144,7 @@ def counted_shape(makers: Makers) -> Shape:
         "window.counted",
         1,
         folded=INT,
-        row=RowKind(makers),
+        row=row_kind(makers),
         first_ns=BIG,
         least_ns=BIG,
         latest_ns=BIG,

@@ -12,37 +12,43 @@ derived and no part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, Grid, Kept, NumberAndKey, Shape, list_of, optional
-from topology.window.cells import AggregateRow, Makers, RowKind, Values
+from topology.model.kept import FLAG, INT, Grid, NumberAndKey, ValueKind, list_of, optional, record
+from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
 from topology.window.unsure.event import UNSURE_EVENT, Span, UnsureEvent, unsure_of
 from topology.window.unsure.measure import Measure, Measured
 
 
-class Pane(Kept):
-    """What a key has in a slice: `row` of what is certainly in it, and `unsure` of what may be.
+class Pane(AggregateRow):
+    """What a key has in a slice: the row of what is certainly in it, and `unsure`: what may be.
 
     Each unsure event is in the panes of all slices that it may be in. Once more than
     `max_edge_events` were unsure the pane is `blurred`: those inside by reference time are in the
     row, the others forgotten.
     """
 
-    __slots__ = ("blurred", "row", "unsure")
+    __slots__ = ("blurred", "unsure")
 
-    def __init__(self, row: AggregateRow) -> None:
-        self.row = row
-        self.unsure: list[UnsureEvent] | None = None
-        self.blurred = False
+    def __init__(
+        self,
+        cells: RowCells,
+        events: int = 0,
+        unsure: list[UnsureEvent] | None = None,
+        blurred: bool = False,
+    ) -> None:
+        self.cells = cells
+        self.events = events
+        self.unsure = unsure
+        self.blurred = blurred
 
     def add_unsure(self, event: Event, values: Values, span: Span, most: int) -> None:
         if self.blurred:
             if span[0] <= event.ref_time_ns < span[1]:
-                self.row.add(values, event)
+                self.add(values, event)
             return
         if self.unsure is None:
             self.unsure = []
@@ -53,34 +59,25 @@ class Pane(Kept):
     def blur(self, span: Span) -> None:
         for event in self.unsure or ():
             if event.is_inside(span):
-                self.row.add(event.values, event)
+                self.add(event.values, event)
         self.unsure = None
         self.blurred = True
 
 
-def pane_shape(makers: Makers) -> Shape:
-    return Shape(
-        "window.pane",
-        1,
-        row=RowKind(makers),
-        unsure=optional(list_of(UNSURE_EVENT)),
-        blurred=FLAG,
-    )
+def pane_kind(makers: Makers) -> ValueKind:
+    unsure = optional(list_of(UNSURE_EVENT))
+    return record(Pane, cells=CellsKind(makers), events=INT, unsure=unsure, blurred=FLAG)
 
 
 Held = list[tuple[int, Pane]]
 """What one key has in the slices of one window, rising."""
 
 
-NO_ROW: Final = AggregateRow([])
-"""What a pane begins with that is about to be read."""
-
-
 class Panes(Grid[Pane]):
     """The panes of a query by slice and key; `by_number` is there to be read."""
 
     def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
-        super().__init__("pane/", pane_shape(makers))
+        super().__init__("pane/", pane_kind(makers))
         self._makers = makers
         self._measure = Measure(query, makers)
         self._slices = slices
@@ -90,11 +87,8 @@ class Panes(Grid[Pane]):
         self._held: list[int] = []
         self.count = 0
 
-    def fresh(self, key: str) -> Pane:
-        return Pane(NO_ROW)
-
     def open(self, slice_ns: int, key: str) -> Pane:
-        pane = Pane(self._makers.row())
+        pane = Pane(self._makers.fresh())
         self.put((slice_ns, key), pane)
         return pane
 
@@ -149,7 +143,7 @@ class Panes(Grid[Pane]):
             pane = self.by_number[slice_ns].get(key)
             if pane is not None:
                 held.append((slice_ns, pane))
-                certain += pane.row.events
+                certain += pane.events
                 is_blurred = is_blurred or pane.blurred
                 has_unsure = has_unsure or pane.unsure is not None
         if not held:
@@ -167,17 +161,16 @@ class Panes(Grid[Pane]):
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
         """Return what the key has in [start, end), whose slices are held."""
         if not self._is_sliding:
-            return held[0][1].row
-        slices = [(slice_ns, pane.row) for slice_ns, pane in held]
+            return held[0][1]
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            together = slices[0][1].copy()
-            for _, row in slices[1:]:
+            together = held[0][1].copy()
+            for _, row in held[1:]:
                 together.merge(row)
             return together
         if sums is None or start_ns >= sums.turn_ns:
-            sums = self._sums[key] = Sums(slices, start_ns, end_ns)
-        return sums.window(slices, start_ns, end_ns)
+            sums = self._sums[key] = Sums(held, start_ns, end_ns)
+        return sums.window(held, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:
         """The unsure events, each in its slice by reference time alone."""
@@ -198,18 +191,14 @@ def each_once(held: Held) -> list[UnsureEvent]:
     return list(found.values())
 
 
-Slice = tuple[int, AggregateRow]
-"""Where it begins, and what a key has there."""
-
-
 class Sums:
     """The sums of one key. `front`: from each slice to `turn_ns`, falling; `back`: from there on to
     `end_ns`."""
 
     __slots__ = ("back", "end_ns", "front", "start_ns", "turn_ns")
 
-    def __init__(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> None:
-        self.front: list[Slice] = []
+    def __init__(self, slices: Held, start_ns: int, end_ns: int) -> None:
+        self.front: list[tuple[int, AggregateRow]] = []
         self.back: AggregateRow | None = None
         self.start_ns = start_ns
         self.turn_ns = self.end_ns = end_ns
@@ -221,7 +210,7 @@ class Sums:
             self.front.append((slice_ns, grown))
             sums = grown
 
-    def window(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> AggregateRow:
+    def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
         """Return what the key has in the slices of [start, end), neither of which falls from one
         question to the next. The caller leaves it as it is."""
         self.start_ns = start_ns

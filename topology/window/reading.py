@@ -60,7 +60,7 @@ class WindowReading:
         """Return the key's text and the values, None for those left out; None without a key."""
         if self._blind:
             return NO_KEY, ()
-        payload = self._payload(value)
+        payload = value if isinstance(value, dict) else self._payload(value)
         key = self._texts.of(payload, self._key)
         if key is None:
             self.unkeyed += 1

@@ -17,30 +17,32 @@ Where all three are one the session is sure. Without errors they always are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
-from topology.window.cells import AggregateRow, Makers, RowKind
+from topology.model.event import Event
+from topology.model.kept import FLAG, INT, TEXT, ValueKind, record, tuple_of
+from topology.window.cells import AggregateRow, Makers, row_kind
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
 
 
+@dataclass(slots=True, eq=False)
 class Core:
     """A session of reference times `first`..`last`. It begins at `begins` at the latest and ends at
     `ends` at the earliest, in every world; `lower` and `upper` are the extremes over worlds.
     `head` is the first event's place in the order. `is_fresh`: it has changed since it was
     emitted."""
 
-    __slots__ = ("begins", "ends", "head", "is_fresh", "last", "lower", "row", "upper")
-
-    def __init__(self, head: Place, error_ns: int, row: AggregateRow) -> None:
-        self.head = head
-        ref_time_ns = self.last = head[0]
-        self.begins = self.upper = ref_time_ns + error_ns
-        self.ends = self.lower = ref_time_ns - error_ns
-        self.row = row
-        self.is_fresh = True
+    head: Place
+    last: int
+    begins: int
+    ends: int
+    lower: int
+    upper: int
+    row: AggregateRow
+    is_fresh: bool = True
 
     @property
     def first(self) -> int:
@@ -61,31 +63,35 @@ class Core:
         self.row.merge(other.row)
 
 
-def core_shape(makers: Makers) -> Shape:
-    return Shape(
-        "window.core",
-        1,
+def core_of(event: Event, error_ns: int, row: AggregateRow) -> Core:
+    """Return the core of an event, which is in the row."""
+    first = event.ref_time_ns
+    head = first, event.source, event.epoch, event.seq
+    lower, upper = first - error_ns, first + error_ns
+    return Core(head, first, upper, lower, lower, upper, row)
+
+
+def core_kind(makers: Makers) -> ValueKind:
+    return record(
+        Core,
         head=tuple_of(INT, TEXT, INT, INT),
         last=INT,
         begins=INT,
         ends=INT,
         lower=INT,
         upper=INT,
+        row=row_kind(makers),
         is_fresh=FLAG,
-        row=RowKind(makers),
     )
-
-
-def empty_core() -> Core:
-    """Return a core into which one that was saved is read."""
-    return Core((0, "", 0, 0), 0, AggregateRow([]))
 
 
 Cores = list[Core]
 
 
 def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
-    """Joined by reference times, in their order."""
+    """Return those joined by reference times, in their order."""
+    if len(cores) == 1:
+        return [[*cores]]
     rows: list[Cores] = []
     reach_ns = 0
     for core in sorted(cores, key=head_of):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -15,57 +16,46 @@ from topology.answer.frontier import NOT_YET
 from topology.model.kept import (
     FLAG,
     INT,
-    KeptPart,
     NumberAndKey,
     NumberedTable,
-    Shape,
     Table,
+    ValueKind,
     dict_of,
     list_of,
+    record,
     tuple_of,
 )
+from topology.model.operator import State
 from topology.window.cells import Makers
 from topology.window.results import CURRENT, Current
-from topology.window.session_core import (
-    Core,
-    Cores,
-    core_shape,
-    empty_core,
-    head_of,
-    sessions_of,
-)
+from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of
 
 Results = dict[int, tuple[Current, int, bool]]
 """By start: what was emitted last, up to which end, and whether the session was closed then."""
 
 
-class Envelope(KeptPart):
+@dataclass(slots=True, eq=False)
+class Envelope:
     """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
     that are not final; also of what is open again, retracted.
     `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.
     `is_news`: it has changed since it was emitted early; `is_touched`: in the instant that is not
     over."""
 
-    __slots__ = (
-        "cores",
-        "current",
-        "is_blurred",
-        "is_exact",
-        "is_news",
-        "is_touched",
-        "lower",
-        "upper",
-    )
+    cores: Cores
+    current: Results
+    is_exact: bool
+    is_blurred: bool = False
+    is_news: bool = False
+    is_touched: bool = False
+    lower: int = field(init=False)
+    upper: int = field(init=False)
 
-    def __init__(self, core: Core) -> None:
-        self.cores: Cores = [core]
-        self.lower = core.lower
-        self.upper = core.upper
-        self.current: Results = {}
-        self.is_exact = core.lower == core.upper
-        self.is_blurred = False
-        self.is_news = False
-        self.is_touched = False
+    def __post_init__(self) -> None:
+        self.lower, self.upper = self.cores[0].lower, self.cores[0].upper
+        for core in self.cores[1:]:
+            self.lower = min(self.lower, core.lower)
+            self.upper = max(self.upper, core.upper)
 
     def absorb(self, other: Envelope) -> None:
         """An event has come that possibly joins the two."""
@@ -111,22 +101,11 @@ class Envelope(KeptPart):
         """Something of it has changed since it was emitted."""
         return any(core.is_fresh for core in self.cores)
 
-    def fresh(self, field: str) -> Core:
-        return empty_core()
 
-    def settled(self) -> None:
-        first, *others = self.cores
-        self.lower, self.upper = first.lower, first.upper
-        for core in others:
-            self.lower = min(self.lower, core.lower)
-            self.upper = max(self.upper, core.upper)
-
-
-def envelope_shape(makers: Makers) -> Shape:
-    return Shape(
-        "window.envelope",
-        1,
-        cores=list_of(core_shape(makers)),
+def envelope_kind(makers: Makers) -> ValueKind:
+    return record(
+        Envelope,
+        cores=list_of(core_kind(makers)),
         current=dict_of(INT, tuple_of(CURRENT, INT, FLAG)),
         is_exact=FLAG,
         is_blurred=FLAG,
@@ -139,16 +118,14 @@ lower_of_envelope: Final = attrgetter("lower")
 upper_of_envelope: Final = attrgetter("upper")
 
 
+@dataclass(slots=True, eq=False)
 class KeySessions:
     """The sessions of one key. `envelopes` in their order; `fresh` are those with something to be
     emitted, open ones too. `passed_ns`: up to there lie sessions that are final and released."""
 
-    __slots__ = ("envelopes", "fresh", "passed_ns")
-
-    def __init__(self) -> None:
-        self.envelopes: list[Envelope] = []
-        self.fresh: dict[Envelope, None] = {}
-        self.passed_ns = NOT_YET
+    envelopes: list[Envelope] = field(default_factory=list)
+    fresh: dict[Envelope, None] = field(default_factory=dict)
+    passed_ns: int = NOT_YET
 
     def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
         """The envelopes that what lies there possibly joins."""
@@ -168,31 +145,27 @@ class KeySessions:
         return sorted(self.fresh, key=lower_of_envelope)
 
 
-NO_CORE: Final = empty_core()
-"""What an envelope begins with that is about to be read."""
-
-
 class Envelopes(NumberedTable[Envelope]):
     """All envelopes, by where they begin and their key."""
 
     def __init__(self, by_key: dict[str, KeySessions], makers: Makers) -> None:
-        super().__init__("session/", envelope_shape(makers))
+        super().__init__("session/", envelope_kind(makers))
         self._by_key = by_key
 
-    def all_keys(self) -> Iterable[NumberAndKey]:
-        for key, known in self._by_key.items():
-            for envelope in known.envelopes:
-                yield envelope.lower, key
+    def snapshot(self) -> State:
+        dump = self.kind.dumper()
+        return {
+            f"{self.prefix}{envelope.lower}/{key}": dump(envelope)
+            for key, known in self._by_key.items()
+            for envelope in known.envelopes
+        }
 
     def find(self, key: NumberAndKey) -> Envelope | None:
         known = self._by_key.get(key[1])
         return None if known is None else known.find(key[0])
 
-    def fresh(self, key: str) -> Envelope:
-        return Envelope(NO_CORE)
-
     def put(self, key: NumberAndKey, row: Envelope) -> None:
-        self._by_key.setdefault(key[1], KeySessions()).envelopes.append(row)
+        self._by_key[key[1]].envelopes.append(row)
 
 
 class Passed(Table[str, int]):
@@ -210,4 +183,4 @@ class Passed(Table[str, int]):
         return None if known is None or known.passed_ns == NOT_YET else known.passed_ns
 
     def put(self, key: str, row: int) -> None:
-        self._by_key.setdefault(key, KeySessions()).passed_ns = row
+        self._by_key[key].passed_ns = row

@@ -26,6 +26,7 @@ session emitted O(cores of the envelope).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -36,7 +37,7 @@ from topology.model.timers import Timers
 from topology.window.cells import Makers, Values
 from topology.window.kind import WindowKind
 from topology.window.results import WindowEmitter
-from topology.window.session_core import Core, Cores, sessions_of, together
+from topology.window.session_core import Core, Cores, core_of, sessions_of, together
 from topology.window.session_key import (
     Envelope,
     Envelopes,
@@ -59,7 +60,7 @@ class Sessions(WindowKind):
         super().__init__(query, makers, frontier, emitter)
         self._gap_ns = query.windows.size_ns
         self._measure = Measure(query, makers)
-        self._by_key: dict[str, KeySessions] = {}
+        self._by_key: dict[str, KeySessions] = defaultdict(KeySessions)
         self._envelopes = Envelopes(self._by_key, makers)
         self._passed = Passed(self._by_key)
         self.tables = [self._envelopes, self._passed]
@@ -100,10 +101,10 @@ class Sessions(WindowKind):
             if self.count >= self._max_windows:
                 self.refused += 1
                 return
-            known = self._by_key.setdefault(key, KeySessions())
+            known = self._by_key[key]
         assert known is not None
-        head = ref_ns, event.source, event.epoch, event.seq
-        self._put(key, known, Core(head, error_ns, self._makers.row_of_one(values, event)))
+        row = self._makers.row_of_one(values, event)
+        self._put(key, known, core_of(event, error_ns, row))
 
     def _put(self, key: str, known: KeySessions, core: Core) -> None:
         """Into the envelope that it belongs to; those that it joins are one from here on."""
@@ -120,7 +121,7 @@ class Sessions(WindowKind):
                 envelope.absorb(other)
             envelope.take(core, self._gap_ns)
         else:
-            envelope = Envelope(core)
+            envelope = Envelope([core], {}, core.lower == core.upper)
         known.envelopes[near] = [envelope]
         if len(envelope.cores) > self._max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
@@ -205,7 +206,7 @@ class Sessions(WindowKind):
         return sessions
 
     def _end_of(self, session: Cores) -> int:
-        return max(core.last for core in session) + self._gap_ns
+        return max([core.last for core in session]) + self._gap_ns
 
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
         """What was emitted of sessions that are part of another now. What was open again before has
@@ -317,16 +318,17 @@ class Sessions(WindowKind):
         for key, known in self._by_key.items():
             known.envelopes.sort(key=lower_of_envelope)
             for envelope in known.envelopes:
-                self._loaded_envelope(key, known, envelope)
+                self.count += len(envelope.cores)
+                if envelope.is_fresh:
+                    self._loaded_fresh(key, known, envelope)
+            for first in known.envelopes[:1]:  # the others are later
+                for core in first.cores:
+                    self._closing.arm(key, core.last + self._gap_ns)
+                    self._ending.arm(key, core.upper + self._gap_ns)
 
-    def _loaded_envelope(self, key: str, known: KeySessions, envelope: Envelope) -> None:
-        self.count += len(envelope.cores)
-        if envelope.is_fresh:
-            known.fresh[envelope] = None
-            if envelope.is_touched:
-                self._touched[key] = None
-            if envelope.is_news:
-                self._fresh[key] = None
-        for core in envelope.cores:
-            self._closing.arm(key, core.last + self._gap_ns)
-            self._ending.arm(key, core.upper + self._gap_ns)
+    def _loaded_fresh(self, key: str, known: KeySessions, envelope: Envelope) -> None:
+        known.fresh[envelope] = None
+        if envelope.is_touched:
+            self._touched[key] = None
+        if envelope.is_news:
+            self._fresh[key] = None

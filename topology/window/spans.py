@@ -120,7 +120,7 @@ class Spans(WindowKind):
         pane = self._pane(slice_ns, key)
         if pane is None:
             return
-        pane.row.add(values, event)
+        pane.add(values, event)
         if self._mark(slice_ns, key):
             self.expired += 1
 
@@ -144,7 +144,7 @@ class Spans(WindowKind):
             pane = panes.get(key)
             if pane is None:
                 pane = self._panes.open(slice_ns, key)
-            pane.row.take(columns.n, columns.values)
+            pane.take(columns.n, columns.values)
             if is_asked:
                 self._panes.note((slice_ns, key))
 
@@ -275,7 +275,7 @@ class Spans(WindowKind):
         if not keys or start_ns < self._emitter.beginning.since_ns:
             return
         panes = self._panes.by_number[start_ns]
-        values = [self._makers.values(panes[key].row) for key in keys]
+        values = [self._makers.values(panes[key]) for key in keys]
         end_ns = start_ns + self._size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
         is_final = end_ns <= self._frontier.final_ns

@@ -18,7 +18,7 @@ from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.extremes import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
-from topology.window.cells import Makers, RowKind, cell_in
+from topology.window.cells import Makers, cell_in, row_kind
 from topology.window.settings import Aggregate
 
 FUNCTIONS = sorted(BUILT_IN)
@@ -44,9 +44,9 @@ class One:
         return self.makers.values(self.row)[0]
 
     def bounds(self, possibles: Sequence[One]) -> tuple[Any, Any]:
-        before = repr(RowKind(self.makers).dump(self.row))
+        before = repr(row_kind(self.makers).dump(self.row))
         found = self.function.bounds(self.cell, [each.cell for each in possibles])
-        assert repr(RowKind(self.makers).dump(self.row)) == before
+        assert repr(row_kind(self.makers).dump(self.row)) == before
         return found
 
     def weighted(self, possibles: Sequence[tuple[One, int]]) -> Any:
@@ -78,7 +78,7 @@ def test_neither_order_nor_grouping_matters(function: str, values: list[Any], se
     together.row = parts[2].row.copy()
     together.row.merge(parts[0].row)
     together.row.merge(parts[1].row)
-    kind = RowKind(again.makers)
+    kind = row_kind(again.makers)
     again.row = kind.load(through_changelog(kind.dump(one.row)), None, None, "")
     for cell in (other, together, again):
         assert repr(cell.value()) == repr(one.value())

@@ -35,21 +35,31 @@ class Tally(AggregateCell):
 
     def add(self, value: Any, event: Placed | None) -> None:
         self.n += 1
+        self.sum_up(value)
+        if self.least is None or not self.least < value < self.largest:
+            self._reach(value, value)
+
+    def sum_up(self, value: Any) -> int:
+        """Add the value to the sums; return it in units, which are made as fine as it is."""
         if type(value) is int:
-            self.total += value << self.shift
+            units: int = value << self.shift
         else:
             numerator, denominator = value.as_integer_ratio()
             shift = denominator.bit_length() - 1
             if shift > self.shift:
                 self.refine(shift)
-            self.total += numerator << (self.shift - shift)
-        self._reach(value, value)
+            units = numerator << (self.shift - shift)
+        self.total += units
+        return units
 
     def refine(self, shift: int) -> None:
         self.total <<= shift - self.shift
         self.shift = shift
 
     def take(self, values: list[Any]) -> None:
+        if len(values) == 1:
+            self.add(values[0], None)
+            return
         total, shift = self.total, self.shift
         scale = scale_of(shift)
         wholes = 0
@@ -71,9 +81,6 @@ class Tally(AggregateCell):
             total += numerator << (shift - own)
         self.n += len(values)
         self.total, self.shift = total, shift
-        if len(values) == 1:
-            self._reach(values[0], values[0])
-            return
         if 0 < wholes < len(values):
             values = sorted(values, key=is_float)  # of equals the first is found: the integer
         self._reach(min(values), max(values))
@@ -117,11 +124,10 @@ class Squares(Tally):
         super().__init__()
         self.squares = 0
 
-    def add(self, value: Any, event: Placed | None) -> None:
-        super().add(value, event)
-        numerator, denominator = value.as_integer_ratio()
-        finer = self.shift - (denominator.bit_length() - 1)
-        self.squares += (numerator * numerator) << (2 * finer)
+    def sum_up(self, value: Any) -> int:
+        units = super().sum_up(value)
+        self.squares += units * units
+        return units
 
     def refine(self, shift: int) -> None:
         self.squares <<= 2 * (shift - self.shift)
