@@ -473,7 +473,7 @@ class Clocks(SourceTable[SourceClock]):
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""
-        for source in self._changed if self.is_asked else self.rows:
+        for source in self._changed if self.is_followed else self.rows:
             clock = self.rows.get(source)
             if clock is None:
                 self.models.note(source)
