@@ -10,7 +10,7 @@ say (`topology.clock.measured`); else the policy for sources that are not synced
 * `estimate`: bounds from the arrivals (`topology.clock.one_way`).
 * `reject`: the event is dead, reason `unsynced`.
 
-What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
+What holds for all of them (docs/decisions/0006-clocks.md has the reasons):
 
 * Which samples apply follows from arrivals: those that arrived `activation` before the
   latest arrival of the source so far. When the table was filled changes nothing.

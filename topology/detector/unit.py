@@ -44,7 +44,7 @@ from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
 
-LATE: Final = "expired"
+EXPIRED: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
@@ -136,9 +136,10 @@ class Unit:
     # -- events ------------------------------------------------------------------------------------
 
     def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
-        """STORED, COPY or CONFLICT (`key_log`), LATE: its place is final, REFUSED: no more keys."""
+        """Return STORED, COPY or CONFLICT (`key_log`), EXPIRED: its place is final, or REFUSED: no
+        more keys."""
         if entry.key < self.confirmed:
-            return LATE
+            return EXPIRED
         log = self.logs.get(key)
         if log is None:
             if len(self.logs) >= self._max_keys:

@@ -197,7 +197,8 @@ class Spans(WindowKind):
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str) -> bool:
-        """Note what has to be emitted and saved. True if a window it belongs to is final."""
+        """Decide whether it is expired: a window that it belongs to is final. Note what has to be
+        emitted and saved."""
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
