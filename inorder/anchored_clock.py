@@ -1,4 +1,4 @@
-"""A clock for stamps that no step of the wall clock disturbs (reorder_drift_merge.md 2.5).
+"""A clock for stamps that no step of the wall clock disturbs.
 
 It reads the wall clock once and from then on adds what the monotonic clock has
 run: stamps of one producer never go back and never jump. What the wall clock is

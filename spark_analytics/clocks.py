@@ -1,7 +1,7 @@
 """The clock audit: what was measured of each source's clock, and what was made of it.
 
 From `clock.offsets` (`samples`): each round bounds the offset D = server - source from both
-sides, t3 - t4 <= D <= t2 - t1 (reorder_drift_merge.md 2.2). A round whose bounds contradict
+sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict
 each other is a bad row, like one that cannot be read. Declared offsets come apart.
 
 `offsets` sums rounds up per source, server, segment and window of the server's time: how

@@ -6,8 +6,10 @@
 * While it is on its way the next batches are worked on. Only one is on its way at a time.
 * It reaches Kafka in one transaction (agents.stage.delivery). The local copy is written after the
   commit, by a thread of its own. It can only lag.
-* One that fails leaves memory ahead of the log, so nothing is retried from memory: the partition
-  fails, and its next owner restores.
+* One that fails leaves memory ahead of the log, so nothing is retried from memory. `CommitFailed`
+  becomes a `PartitionReset` (agents.stage.handler), and the transport revokes the partition and
+  opens it anew, mostly in this process. After `MAX_RESETS` without progress the next failure ends
+  the process.
 
 With one exception: all was sent, the end of the transaction was asked for once, and then the
 connection broke, or nothing came. Another producer takes the place of the one that asked: its start

@@ -2,8 +2,8 @@
 
 Where a stream lies is settled here: murmur2(streamId) mod partitions, set explicitly,
 so that the record's key stays the event's; streams that are joined lie together, under the name of
-one of them. Side topics: `gaps` and `dead` hold JSON of
-the kinds in INTERFACE.md, `late` the record itself with a header `reason`. A late event
+one of them. Side topics: `gaps` and `dead` hold JSON
+(docs/reference/record_formats.md), `late` the record itself with a header `reason`. A late event
 that the policy drops is counted only; one that may be a copy goes to `late` under every
 policy.
 """

@@ -39,9 +39,9 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 STATE_FORMAT: Final = 3
-"""The layout of a whole state: operators' snapshots and changes, pages, records, `Progress`. After
-the first release, raise it when any of them changes: a state of another number is refused, never
-guessed at."""
+"""The layout of what is around the operators' states: `Progress`, pages and records. After the
+first release, raise it when one of them changes: a state of another number is refused, never
+guessed at. `topology.model.kept` has a table of which version to raise."""
 
 LONG: Final = 100_000
 """Records of a changelog, read in a quarter of a second."""

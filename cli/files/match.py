@@ -274,7 +274,7 @@ def matched(
             yield json_lines.report_line(event, replayed=True)
             continue
         word = engine.accept(Entry(event, event.value), at_ns)
-        if word == admit.LATE:
+        if word == admit.EXPIRED:
             by_ns = engine.frontier_ns - event.ref_time_ns
             late = Late(at_ns, event, BELOW_FRONTIER, by_ns)
             yield json_lines.report_line(late, replayed=True)

@@ -10,8 +10,7 @@
     settings       what a source may set
     stamps         when the kernel received a datagram
 
-The server's side is `producers.sync_server`, a part of the engine. reorder_drift_merge.md 2.1,
-2.2, 2.4 and 2.5.
+The server's side is `producers.sync_server`, a part of the engine.
 """
 
 from inorder.sync.client import SyncClient

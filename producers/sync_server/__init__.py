@@ -8,5 +8,5 @@
     server         the socket around it
     vectors        whole exchanges, byte by byte, for those who write a client in another language
 
-Packets, keys and reasons are shared with the client (`inorder.sync`). reorder_drift_merge.md 2.1.
+Packets, keys and reasons are shared with the client (`inorder.sync`).
 """

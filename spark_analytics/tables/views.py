@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from topology.config import QueryConfig, Topology
 from topology.pattern.tree import syntax
+from topology.window.aggregates.built_in import BUILT_IN
 
 Dialect = Literal["spark", "duckdb", "trino"]
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
@@ -30,14 +31,8 @@ SPELLINGS: Final[Mapping[Type, str]] = {
 TYPES: Final = {name: kind for kind, names in SPELLINGS.items() for name in names.split()}
 """The types of a schema's fields."""
 
-AGGREGATES: Final[Mapping[str, Type]] = {
-    "count": "BIGINT",
-    "distinct": "BIGINT",
-    "avg": "DOUBLE",
-    "stddev": "DOUBLE",
-    "quantile": "DOUBLE",
-}
-"""Those whose type the values do not change; of a number's `sum`, `min`, `max`: its own."""
+RESULTS: Final[Mapping[str, Type]] = {"whole": "BIGINT", "real": "DOUBLE"}
+"""The types of aggregates (`BuiltIn.result`) that the type of the values does not change."""
 
 OWN: Final[Mapping[str, Type]] = {
     "source": "VARCHAR",
@@ -166,11 +161,11 @@ def _of_path(path: Sequence[str], schema: Mapping[str, Type]) -> Type:
 
 
 def _of_aggregate(function: str, path: Sequence[str], schema: Mapping[str, Type]) -> Type:
-    if function in AGGREGATES:
-        return AGGREGATES[function]
+    result = BUILT_IN[function].result if function in BUILT_IN else "value"
+    if result in RESULTS:
+        return RESULTS[result]
     known = _of_path(path, schema) if path else "VARCHAR"
-    is_number = function in ("sum", "min", "max")
-    return "DOUBLE" if is_number and known == "VARCHAR" else known
+    return "DOUBLE" if result == "number" and known == "VARCHAR" else known
 
 
 def _joined(path: str) -> str:

@@ -21,6 +21,11 @@ REASONS = {
     *(reasons.REASONS.keys() - {reasons.ZONELESS}),
     *(registered.SCHEMA_UNKNOWN, registered.SCHEMA_REFUSED, UNDECODABLE),
     field_reader.KEY_UNDECODABLE,
+    *(
+        reason
+        for module in (ROOT / "topology").rglob("*.py")
+        for reason in re.findall(r'dead_letter\([^)]*?"(\w+)"', module.read_text(encoding="utf-8"))
+    ),
 }
 
 

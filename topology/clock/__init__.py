@@ -11,5 +11,5 @@
     drift_table   the samples of all sources, as far as they are needed
     operator      the operator: every event gets its reference time, once
 
-reorder_drift_merge.md section 2.
+The reasons are in docs/decisions/0006-clocks.md.
 """

@@ -3,7 +3,7 @@
 The drift table is the same for every partition of a process, and grows by itself: the
 shell reads `clock.offsets`, a replay its clock lines. Operators look up what concerns
 their sources; which samples apply to an event follows from arrival times alone, never
-from when the table was filled (reorder_drift_merge.md 2.6).
+from when the table was filled.
 
 Kept per source, in the order of arrival: every sample since the oldest instant that
 somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.

@@ -1,7 +1,7 @@
 """Clocks of sources that cannot sync: bounds from the arrivals of their events alone.
 
 No event arrives before it happens, so each bounds the offset from above: D <= arrival -
-ts, the *reading* (reorder_drift_merge.md 2.7). From below nothing bounds it but an
+ts, the *reading*. From below nothing bounds it but an
 assumption: that the quickest events take at most `PASSIVE_FLOOR_NS` (F). So D lies in
 [U - F, U], U being the lower edge of the readings. F cannot be seen from one side: if
 all events of a source take longer, its times are late by what is over, and no figure shows

@@ -10,7 +10,7 @@ say (`topology.clock.measured`); else the policy for sources that are not synced
 * `estimate`: bounds from the arrivals (`topology.clock.one_way`).
 * `reject`: the event is dead, reason `unsynced`.
 
-What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
+What holds for all of them (docs/decisions/0006-clocks.md has the reasons):
 
 * Which samples apply follows from arrivals: those that arrived `activation` before the
   latest arrival of the source so far. When the table was filled changes nothing.
@@ -55,13 +55,13 @@ from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import Rounds
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
-from topology.clock.source_clock import MOVED, SINCE_EVER, Clocks, SourceClock
+from topology.clock.source_clock import SINCE_EVER, Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.kept import KeptState, Shape, ShapeRefused
 from topology.model.operator import Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
 
-CLOCK: Final = Shape("clock", 1, _moved=MOVED)
+CLOCK: Final = Shape("clock", 1)
 
 AHEAD_DETAIL: Final = (
     "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"

@@ -3,8 +3,8 @@
 The offset D(t), t on the source's clock, has a rate within +-`skew` that changes by no
 more than `wander`. With theta and rho its value and rate at t0, D(t) is within
 1/2 wander (t - t0)^2 of theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that
-much, is a half plane in (theta, rho), and what satisfies all bounds is a convex polygon
-(reorder_drift_merge.md 2.3). The true line is in it, hence the true offset at any t lies
+much, is a half plane in (theta, rho), and what satisfies all bounds is a convex polygon.
+The true line is in it, hence the true offset at any t lies
 within the polygon's range at t, widened by the same term: convex above, concave below.
 
 * `Bounds` keeps the upper bounds (the lower ones as upper bounds of -D) that can matter: a

@@ -34,7 +34,7 @@ anything a clock does: the bounds go apart by `max_skew` on both sides, while th
 on along its line, so that the error grows by `max_skew` and the guessed rate. There the
 view is `stale`.
 
-reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; memory
+Cost: O(bounds) a round, O(corners) a cell; memory
 `MAX_BOUNDS` of each kind and `MAX_DOUBTED` rounds.
 """
 

@@ -19,7 +19,6 @@ from topology.model.kept import (
     FLAG,
     INT,
     TEXT,
-    Kept,
     Shape,
     Table,
     list_of,
@@ -54,14 +53,10 @@ Vote = tuple[int, int]
 """(stamp, reading) of an event that contradicts the clock."""
 
 
-MOVED: Final = Shape("clock.moved", 1, moved=INT, moved_ns=BIG)
-
-
-class MovedSources(Kept):
+class MovedSources:
     """How many of all sources the policy `estimate` has moved, and by how much at most."""
 
-    SHAPE = MOVED
-    __slots__ = MOVED.fields
+    __slots__ = ("moved", "moved_ns")
 
     def __init__(self) -> None:
         self.moved = 0
@@ -431,6 +426,9 @@ class SourceClock(KnownSource):
 
     def restored(self) -> None:
         """Both rows are read, maybe those of a CLOCK with other settings."""
+        if self.moved_ns:
+            self._tally.moved += 1
+            self._tally.moved_ns = max(self._tally.moved_ns, self.moved_ns)
         self.steady = not self.votes and not self.straying
         if self._config.sync == "none":
             self.measured = self._declared = None
@@ -473,7 +471,7 @@ class Clocks(SourceTable[SourceClock]):
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""
-        for source in self._changed if self.is_asked else self.rows:
+        for source in self._changed if self.is_followed else self.rows:
             clock = self.rows.get(source)
             if clock is None:
                 self.models.note(source)

@@ -1,6 +1,6 @@
 """One stream: where it comes from, how it is put in order, where it goes.
 
-Names and defaults are those of reorder_drift_merge.md section 8. A field's name
+A field's name
 in the file is its alias (`max_wait`), its Python name carries the unit
 (`max_wait_ns`); either may be used in code.
 """

@@ -97,7 +97,7 @@ def seen_of(event: Event, payload: Any) -> Seen:
 
 
 class LogEntry:
-    """An event of the log. `after`: the state behind it, frozen, if there is a checkpoint, and
+    """An event of the log. `after`: the state behind it, frozen, if there is a savepoint, and
     then `high_ns` belongs to it (`cursor`). `name`: of a result that is an event (`result_event`),
     whose key is its own. `high_ns` is UNREAD before it is read."""
 

@@ -1,11 +1,11 @@
-"""The log of one key, its checkpoints, and the outputs that may still change.
+"""The log of one key, its savepoints, and the outputs that may still change.
 
     confirmed | C   read, and kept for going back      | L   not read yet
     base state      entries, some with a state behind      entries
 
 * `base` is the state at C. While nothing behind C has been read there is none: `live` is it.
 * `insert`, `replace` and `remove` edit the log. What they concern is `dirty` if something behind it
-  was read: the next `advance` goes back to the last checkpoint before it, reads all from there
+  was read: the next `advance` goes back to the last savepoint before it, reads all from there
   again, once for all that came together, and compares the results. It ends early where the state
   is the one that was kept before (`converged`): the results that follow then stay as they are.
 * `advance(goal)` reads on to there. `confirm(C)` lets go what lies before.
@@ -15,12 +15,12 @@ current. One that is confirmed stays as the id's *floor* while the id may still 
 
 Its state is that at C, and the results that may change. Events are not in it; they are held, and
 put again. What was read of them is read again at a restart and gives what it gave before. Where
-some of it has no checkpoint, the state says so (`_runs`). So what comes late is then read again
+some of it has no savepoint, the state says so (`_runs`). So what comes late is then read again
 from the same place.
 
-Cost: an event in order, one step and, behind C, a checkpoint each `spacing` entries; one out of
+Cost: an event in order, one step and, behind C, a savepoint each `spacing` entries; one out of
 order, besides, as many steps as were read behind it, at most. Memory: the entries behind C, their
-checkpoints, and the ids that may change.
+savepoints, and the ids that may change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
 
 
-class Checkpoint(NamedTuple):
+class Savepoint(NamedTuple):
     """A frozen state, and what a cursor that goes on from it begins with."""
 
     state: Any
@@ -81,7 +81,7 @@ class KeyLog:
 
     Attributes:
         text: The key.
-        spacing: Entries from one checkpoint to the next.
+        spacing: Entries from one savepoint to the next.
         converges: Whether a replay ends where the state is as before.
         edits: None, or what is emitted and no longer emitted, for others to read.
         outs: The outputs behind C, by cause.
@@ -89,7 +89,7 @@ class KeyLog:
         pending: Ids of which something may have changed since it was emitted.
         let_go: Events that were confirmed. Its reader empties it.
         is_changed: Something was taken out of what was read, or replaced there.
-        is_thin: What was read may lack checkpoints.
+        is_thin: What was read may lack savepoints.
     """
 
     text: str
@@ -100,7 +100,7 @@ class KeyLog:
     converges: bool = True
     edits: list[Edit] | None = None
     live: Cursor = field(init=False)
-    base: Checkpoint | None = None
+    base: Savepoint | None = None
     entries: list[LogEntry] = field(default_factory=list)
     read: int = 0
     dirty: list[Key] = field(default_factory=list)
@@ -113,9 +113,9 @@ class KeyLog:
     is_thin: bool = False
     _of_id: dict[str, list[DetectorOutput]] = field(default_factory=dict)
     _since: int = 0
-    """Entries that were read behind the last checkpoint."""
+    """Entries that were read behind the last savepoint."""
     _begun_with: list[int] = field(default_factory=list)
-    """The checkpoints of before a restart (`_runs`), until they are there again."""
+    """The savepoints of before a restart (`_runs`), until they are there again."""
 
     def __post_init__(self) -> None:
         self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
@@ -245,24 +245,24 @@ class KeyLog:
 
     def _set_base(self, cursor: Cursor) -> None:
         frozen = self._frozen(cursor)
-        self.base = Checkpoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
+        self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
-    def _checkpoint_at(self, at: int) -> Checkpoint:
+    def _savepoint_at(self, at: int) -> Savepoint:
         """Return that behind the entry, which has one; -1: at C."""
         if at >= 0:
             entry = self.entries[at]
-            return Checkpoint(entry.after, entry.high_ns, entry.key)
+            return Savepoint(entry.after, entry.high_ns, entry.key)
         assert self.base is not None
         return self.base
 
-    def _go_back_to(self, it: Checkpoint) -> Cursor:
+    def _go_back_to(self, it: Savepoint) -> Cursor:
         behaviour = self._behaviour
         state = behaviour.thaw(it.state)
         return Cursor(
             behaviour, self._ids, self._counts, state, it.high_ns, it.last, it.ticks, is_first=False
         )
 
-    def _checkpoint_before(self, at: int) -> int:
+    def _savepoint_before(self, at: int) -> int:
         at -= 1
         while at >= 0 and self.entries[at].after is ABSENT:
             at -= 1
@@ -277,8 +277,8 @@ class KeyLog:
         done = 0
         while done < len(dirty):
             begin = bisect_left(entries, dirty[done], key=entry_key)
-            at = self._checkpoint_before(begin)
-            start = self._checkpoint_at(at)
+            at = self._savepoint_before(begin)
+            start = self._savepoint_at(at)
             cursor = self._go_back_to(start)
             self._counts.rollbacks += 1
             outs: list[DetectorOutput] = []
@@ -324,7 +324,7 @@ class KeyLog:
         return True
 
     def thin_out(self) -> None:
-        """Let every second checkpoint go."""
+        """Let every second savepoint go."""
         self.is_thin = True
         is_kept = False
         for entry in self.entries[: self.read]:
@@ -334,7 +334,7 @@ class KeyLog:
                 is_kept = not is_kept
 
     def _runs(self) -> list[int]:
-        """Return how many of the entries that were read have a checkpoint, have none, have one, and
+        """Return how many of the entries that were read have a savepoint, have none, have one, and
         so on, and at last how many were read behind the last; nothing where each has one."""
         if not self.is_thin:
             return []
@@ -350,7 +350,7 @@ class KeyLog:
         return [*runs, self._since] if self.is_thin else []
 
     def resume(self, goal: Key, confirmed: Key) -> None:
-        """Read again what had been read, with the checkpoints that there were, in silence."""
+        """Read again what had been read, with the savepoints that there were, in silence."""
         begun, at = self._begun_with, 0
         for run, spacing in zip(begun[:-1], cycle((1, NEVER)), strict=False):
             at += run
@@ -438,12 +438,12 @@ class KeyLog:
             self.dirty.append(self.base.last)  # it was stopped just now: so is what lies behind
             self.replay()
 
-    def _move_base(self, base: Checkpoint, number: int, until: Key) -> None:
-        """From the last checkpoint before; what is read again has been emitted."""
+    def _move_base(self, base: Savepoint, number: int, until: Key) -> None:
+        """From the last savepoint before; what is read again has been emitted."""
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
-        at = self._checkpoint_before(number)
-        cursor = self._go_back_to(self._checkpoint_at(at))
+        at = self._savepoint_before(number)
+        cursor = self._go_back_to(self._savepoint_at(at))
         is_there = at == number - 1 and at >= 0 and cursor.due_ns > until[0]
         if not (is_there and self._behaviour.is_cheap):
             self._counts.rollbacks += 1

@@ -49,7 +49,7 @@ from topology.detector.key_log import CONFLICT, COPY, STORED
 from topology.detector.result_event import SAVED_EVENT, ResultEvent, ResultLog, of_result
 from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
-from topology.detector.unit import LATE, REFUSED, UNIT, Unit
+from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
 from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
@@ -77,7 +77,7 @@ DETECTOR: Final = Shape(
 )
 UNREAD: Final = "unreadable"
 UNKEYED: Final = "without_key"
-LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
+LEFT_OUT: Final = (EXPIRED, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
 """Why an event is not taken, by its figure."""
 WHY: Final[Mapping[str, str]] = {
     FINAL: "the final frontier",
@@ -257,7 +257,7 @@ class Detecting(KeepingQuery):
         if known is not None and (known.key_text != key or known.entry.key != said.key):
             self._results.forget(said.name)
             if not self.unit.remove(known.key_text, known.entry.key):
-                self._left_out[LATE] += 1
+                self._left_out[EXPIRED] += 1
         if key is None:
             return
         entry = LogEntry(seen, None, said.key, said.name)

@@ -6,13 +6,13 @@ Two positions in the order of items (`item`) say all:
 * C <= R: nothing comes before it any more, so results from there are never changed.
 
 The caller decides how far each may go; neither goes back. Results between them may be emitted too
-early: an event that comes there takes its place, its key's detector goes back to a checkpoint
+early: an event that comes there takes its place, its key's detector goes back to a savepoint
 before it and reads on from there (`key_log`), and only the difference is emitted.
 
 After each `advance` the results emitted, with all corrections, are what the detector would have
 emitted for the events received so far, in order, up to R. So how far R is ahead changes early
 results, and never the last ones (laws in tests/topology/detector/test_laws.py). At R = C this is
-plain buffering: no checkpoint is kept, and no result is retracted.
+plain buffering: no savepoint is kept, and no result is retracted.
 
 Each key has a log, a state and timers of its own, so a late event has its own key read again,
 alone.
@@ -44,7 +44,7 @@ from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
 
-LATE: Final = "expired"
+EXPIRED: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
@@ -81,7 +81,7 @@ UNIT: Final = Shape(
 
 class Unit:
     """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
-    is emitted again when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
+    is emitted again when it is. `spacing`: of savepoints, in events; `converges`: a replay ends
     where the state is as before; `mends`: late events are taken in by the detector's `correct`,
     if it has one. None of these changes the results."""
 
@@ -136,9 +136,10 @@ class Unit:
     # -- events ------------------------------------------------------------------------------------
 
     def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
-        """STORED, COPY or CONFLICT (`key_log`), LATE: its place is final, REFUSED: no more keys."""
+        """Return STORED, COPY or CONFLICT (`key_log`), EXPIRED: its place is final, or REFUSED: no
+        more keys."""
         if entry.key < self.confirmed:
-            return LATE
+            return EXPIRED
         log = self.logs.get(key)
         if log is None:
             if len(self.logs) >= self._max_keys:
@@ -305,7 +306,7 @@ class Unit:
             self._space_out()
 
     def thin_out(self) -> None:
-        """Drops every second checkpoint; the results stay the same."""
+        """Drops every second savepoint; the results stay the same."""
         self.spacing = min(2 * self.spacing, MAX_SPACING)
         for log in self.logs.values():
             log.thin_out()
@@ -329,7 +330,7 @@ class Unit:
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self.table.restored(is_as_written=self.table.is_asked)
+        self.table.restored(is_as_written=self.table.is_followed)
         if self._edits is not None:
             self._edits.clear()
 

@@ -5,8 +5,8 @@ things happened. So every record there bears `at`, the instant of the decision, 
 `lane`, the upstream partition. Records are taken in the order (at, upstream partition, offset). A
 record may be taken when no upstream partition can still bring an earlier one: at or below the
 smallest (newest at, upstream partition) over all that are awaited. An upstream partition without
-records sends `progress`, so a worker that crashed or lags is waited for and not taken for silence
-(DESIGN.md 5). It sends that only where its own streams go, so others are not awaited here
+records sends `progress`, so a worker that crashed or lags is waited for and not taken for silence.
+It sends that only where its own streams go, so others are not awaited here
 (topology.flow.lanes): an event that comes by one all the same counts as arriving now.
 
 Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` moves

@@ -33,8 +33,9 @@ FIRST_PLACE: Final = 2
 class OperatorRow(NamedTuple):
     """`module`: where `FIGURES` is, which says what its figures mean; imported when asked for.
     `build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
-    joined with it; None: there it has no work. `shape`: the version of the layout of its state, to
-    be raised when that changes; a state of another is refused."""
+    joined with it; None: there it has no work. `shape`: the version of the keys of its state and
+    of what no `Shape` declares; a state of another is refused. `topology.model.kept` has a table of
+    which version to raise."""
 
     name: str
     module: str

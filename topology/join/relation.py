@@ -3,7 +3,7 @@
 A *cell* is where rows arise: a window, named by its start, or, of a join by interval, all time
 (NO_CELL). A *bond* is how one event of a cell relates to another, on a scale:
 
-* CERTAIN: they belong together in every world (reorder_drift_merge.md 4.2, 4.3);
+* CERTAIN: they belong together in every world;
 * PLAIN: by reference times;
 * POSSIBLE: in some world.
 

@@ -9,7 +9,7 @@ D is smaller stays where it is when it sends something, as it bounds nothing bef
 where the largest D falls to its own, its newest key is looked at.
 
 D of a source is the quantile of its own delays, of a source not yet known twice the
-pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source that has been silent for
+pool's, at most `max_wait`. A source that has been silent for
 `idle_after` is no longer live. It is out, unless it has been silent for as long before and
 came back. Then it *dozes* until its silence is twice its usual one: it is not live, but
 bounded by the largest of its own delays, of which a few are enough, so that what it sends

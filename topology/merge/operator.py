@@ -3,7 +3,7 @@
 Order: ref_time; of those that leave together (ref_time, source, epoch, seq), total, so
 the output does not depend on how equal times arrived within an instant. An event may leave
 when no other source can still bring an earlier one: each has sent one beyond it, or is
-idle, or is overdue by its own delay (reorder_drift_merge.md 3.2). Said as a frontier: every
+idle, or is overdue by its own delay. Said as a frontier: every
 live source bounds what may leave by
 
     max(its newest key, now - D)      D = the wait its measured delays call for,
@@ -49,7 +49,7 @@ Decided here, where the specification is silent:
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W or C moved,
 and at once when events leave that C no longer reaches.
 
-Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
+Bounds: `max_queued` events and `reorder.max_held_bytes` of payload (at the bound whoever fills the
 queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
 event O(log sources).
 """

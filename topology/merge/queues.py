@@ -1,9 +1,9 @@
 """What waits in MERGE: one queue per source, each in order, and a heap of their heads; and the late
 events of the open instant, until it is over.
 
-At the bound (`max_queued` events, `max_queued_bytes` of payload) the late ones leave at once. Where
-that is not enough, one in `CLEARED` of the waiting events is removed. Who fills the queues pays,
-not those who keep time:
+At the bound (`max_queued` events, `reorder.max_held_bytes` of payload) the late ones leave at once.
+Where that is not enough, one in `CLEARED` of the waiting events is removed. Who fills the
+queues pays, not those who keep time:
 
 * First the sources whose newest is further ahead of the arrival clock than MERGE ever waits, the
   fullest first: they would fill any queue, and nothing of theirs may leave yet.

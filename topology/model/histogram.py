@@ -6,8 +6,7 @@ every machine. Adding is O(1); the edge is kept as a pointer that moves with the
 samples, so asking for it costs O(1) amortised. Memory: one dict entry per bucket
 in use, at most 480.
 
-Used for the fill times of holes (reorder_drift_merge.md 1.3) and for the delays of
-events (3.2).
+Used for the fill times of holes and for the delays of events.
 """
 
 from __future__ import annotations

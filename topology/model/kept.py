@@ -1,19 +1,45 @@
 """KEPT: state is declared. A `Shape` names the fields of a class that are state, with their kinds.
 
-    ALLOWANCE = Shape("answer.allowance", 1, events=INT, late=INT, beyond=optional(BIG))
+    ALLOWANCE = Shape("waiting.allowance", 1, events=INT, late=INT, beyond=INT)
 
     class Allowance(Kept):
         SHAPE = ALLOWANCE
 
-Its row, how it is read back, and the check of both follow from that. A row is a tuple in the order
-of the fields and holds no names. So a state says once, under `SHAPES`, which shapes it is written
-in. A field that was added since keeps the value of a fresh object. A state is refused
-(`ShapeRefused`) where a field of it is gone and not listed as dropped, is of another kind, or has
-another value than its kind allows. The number of a shape is raised where its fields mean something
-else than before.
+A `Kept` object has one shape for its class. A `KeptPart` has one that its owner knows, for example
+because settings decide it. An operator is neither: it has a `KeptState` and forwards to it.
 
-A `Table` holds rows by key and knows which of them have changed. A `KeptState` is the whole state
-of an operator: a row of its own, and its tables.
+    AREA = Shape("area", 1, _outside=INT)
+
+    self._kept = KeptState("own", AREA)  # a third argument lists its tables
+
+    def snapshot(self): return self._kept.snapshot(self)
+    def changes(self): return self._kept.changes(self)
+    def restore(self, state, held): self._kept.restore(self, state)
+
+A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
+its tables. A `Table` holds rows by key. Its owner calls `note(key)` after each change of a row, or
+the next checkpoint does not write it. `put` notes nothing.
+
+A `Shape` reads a row into an object that is there, and its fields may be added and dropped. Where
+the object is not there, in a list or a table, its owner makes an empty one by `fresh`. The argument
+of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row as text.
+A `record` is for a small value that its constructor makes of all fields at once. Its fields are its
+kind, so a record with other fields is refused. `INT` is not checked when it is written: use `BIG`
+where 64 bits may not do.
+
+A row is a tuple in the order of the fields and holds no names. So a state says once, under
+`SHAPES`, which shapes it is written in. It is refused (`ShapeRefused`) where it does not fit:
+
+| a change | what to do |
+| --- | --- |
+| a field is added | nothing; it keeps the value of a fresh object |
+| a field is dropped | list it as dropped |
+| a field has another kind | nothing; older states are refused |
+| a field, or the `PLAIN` of one, means something else | raise the number of the shape |
+| a key, a table's prefix, or state that no shape declares is another | raise `OperatorRow.shape` |
+| `Progress`, pages or records are laid out otherwise | raise `STATE_FORMAT` |
+
+`OperatorRow` is in `topology.flow.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 
 Cost: a shape or a record is written and read by a function of its own, which is made from its
 fields when the first row comes, as `dataclasses` makes `__init__`. A row costs what a line of
@@ -208,7 +234,7 @@ class Fielded(ValueKind):
             for at, kind in enumerate(self.kinds):
                 if not kind.is_plain:
                     row[at] = f"dump{at}({row[at]})"
-            self._dump = function("one", [f"return {', '.join(row)},"], self)
+            self._dump = function("one", [f"return ({''.join(f'{one}, ' for one in row)})"], self)
         return self._dump
 
 
@@ -321,7 +347,7 @@ def unpacking(count: int) -> list[str]:
     return [
         f"if type(plain) is not list and type(plain) is not tuple or len(plain) != {count}:",
         "  raise kind.refusal(plain)",
-        f"{values}= plain",
+        f"({values}) = plain",
     ]
 
 
@@ -541,7 +567,7 @@ class Table(Generic[K, V]):
         self.prefix = prefix
         self.kind = kind
         self.rows: dict[K, V] = {} if rows is None else rows
-        self.is_asked = False
+        self.is_followed = False
         self.is_apart = False
         """Whether its rows are left out of the row of its owner (`TableWithin`)."""
         self._changed: dict[K, None] = {}
@@ -586,7 +612,7 @@ class Table(Generic[K, V]):
         return None if row is None else self.kind.dump(row)
 
     def note(self, key: K) -> None:
-        if self.is_asked:
+        if self.is_followed:
             self._changed[key] = None
 
     def snapshot(self) -> State:
@@ -594,15 +620,15 @@ class Table(Generic[K, V]):
 
     def changes(self) -> Changes:
         """Return what has changed, in the order in which it was first noted."""
-        if not self.is_asked:
-            self.is_asked = True
+        if not self.is_followed:
+            self.is_followed = True
             return {**self.snapshot()}
         changed, self._changed = self._changed, {}
         return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
 
     def restored(self, *, is_as_written: bool) -> None:
         """All rows are read. Those that were written in other shapes are all written anew."""
-        self.is_asked = is_as_written
+        self.is_followed = is_as_written
         self._changed = {}
 
 
@@ -667,7 +693,7 @@ class KeptState:
         self._shape = shape
         self._tables = {table.prefix: table for table in tables}
         self._kinds = [shape, *[table.kind for table in tables]]
-        self.is_asked = False
+        self.is_followed = False
         """Whether the changelog has the shapes, and all rows that did not change since."""
 
     def snapshot(self, one: Any) -> State:
@@ -678,8 +704,8 @@ class KeptState:
 
     def changes(self, one: Any) -> Changes:
         changes: Changes = {self._key: self._shape.dump(one)}
-        if not self.is_asked:
-            self.is_asked = True
+        if not self.is_followed:
+            self.is_followed = True
             changes[SHAPES] = described(self._kinds)
         for table in self._tables.values():
             changes |= table.changes()
@@ -699,7 +725,7 @@ class KeptState:
             rest |= state
             return
         written = written_in(state.get(SHAPES), self._kinds)
-        self.is_asked = written is None
+        self.is_followed = written is None
         self._shape.put(one, state[self._key], written)
         rows = iter(state.items())
         table: Table[Any, Any] | None = None

@@ -6,7 +6,15 @@ or keeps the cause of a number that REORDER had given up (`Passage.judge_filled`
 the bound pushes out are late by `merge_full` (`Merge._overflow`). Everybody who shows a cause
 reads this table: the header `late` and `reason` of a record on `events.late`, the label `reason`
 of `inorder_records_late_total`, `late_by_cause` of a replay's summary and of `explain`, the page,
-and docs/concepts/late.md.
+and docs/concepts/late.md. `below_frontier` is a cause of `inorder match` alone: `refusal` returns
+EXPIRED there, and `matched` in cli/files/match.py gives it this word.
+
+With `reorder.late: pass` a late event goes on, and its cause is in `Event.late`. Otherwise, or if
+it may be a copy (`MAY_BE_COPY`), it becomes a `Late` report.
+
+WINDOW, JOIN, DETECTOR and PATTERN name no cause. A late event corrects their results. They leave
+out an event that is older than what is final, and only count it in a metric of the operator:
+`expired`, in PATTERN `late`. `explain` does not know of that.
 """
 
 from __future__ import annotations

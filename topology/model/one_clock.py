@@ -4,7 +4,7 @@ The true time of each lies within its error. Where one clock stamped both (`has_
 known: what it is behind is one number, so their stamps (`ts`) are as far apart as they are, but for
 what a clock may drift over that distance. Their reference times say no more than their errors do:
 within a segment the offset is estimated anew, and a stamp is raised to stay monotone, so what was
-added may be another number for each event (reorder_drift_merge.md 4.2).
+added may be another number for each event.
 
 Where the two contradict each other the stamps are broken, and the errors alone count.
 

@@ -1,8 +1,8 @@
 """What is reported about the clock of a source: rounds of time sync, and declared offsets.
 
 D = server - source is the *offset*: it is added to a source's time. Its change is the
-*skew*. A round bounds it from both sides, since no packet travels for less than nothing
-(reorder_drift_merge.md 2.1, 2.2): t3 - t4 <= D <= t2 - t1.
+*skew*. A round bounds it from both sides, since no packet travels for less than nothing:
+t3 - t4 <= D <= t2 - t1.
 """
 
 from __future__ import annotations

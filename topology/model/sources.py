@@ -1,4 +1,4 @@
-"""SOURCES: the table of the sources that an operator knows, with its bound and its journal.
+"""SOURCES: the table of the sources that an operator knows, with its bound.
 
 A source is forgotten, and would start anew, for one of two reasons: it has been silent for
 `forget_after_ns` when a new one comes, or the table is full and it is the one that has been silent
@@ -47,7 +47,14 @@ S = TypeVar("S", bound=KnownSource)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SourceTable(Table[str, S]):
-    """The sources by name: `rows`. Owners read that dict directly; they add by `add` alone."""
+    """A table of sources by name.
+
+    An owner reads `rows` directly. It adds a source by `add(row)`, and calls `mark(row)` after each
+    change of a field, so that the next checkpoint writes the row. An heir writes `fresh(key)`,
+    which makes an empty row of that name: `take` reads a saved row into it. The shape of the rows
+    has `last_arrival_ns`, and not the name, which is the key of the row. `StrategySources` of
+    `topology.waiting.sources` is a short example.
+    """
 
     def __init__(
         self, prefix: str, kind: ValueKind, max_sources: int, forget_after_ns: int = NEVER
@@ -59,7 +66,7 @@ class SourceTable(Table[str, S]):
         self._longest_idle = LongestIdle()
 
     def add(self, row: S) -> list[S]:
-        """Take in a source that was not known, and return those that are forgotten for it."""
+        """Take in a source that was not known, marked, and return those that are forgotten."""
         self.put(row.source, row)
         silent_since_ns = row.last_arrival_ns - self._forget_after_ns
         forgotten: list[S] = []
@@ -68,6 +75,7 @@ class SourceTable(Table[str, S]):
             longest = self._longest_idle.longest(self.rows, row.source, before_ns)
             if longest is None:
                 self.forgotten += len(forgotten)
+                self.mark(row)
                 return forgotten
             forgotten.append(self.rows[longest])
             self.forget(longest)
@@ -85,7 +93,7 @@ class SourceTable(Table[str, S]):
 
     def changes(self) -> Changes:
         """Return what has changed since the last call; all rows the first time."""
-        for key in self._changed if self.is_asked else self.rows:
+        for key in self._changed if self.is_followed else self.rows:
             row = self.rows.get(key)
             if row is not None:
                 row.dirty = False

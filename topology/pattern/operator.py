@@ -47,9 +47,9 @@ from topology.model.ramp import climb, is_ramp, pieces
 from topology.pattern.run.admit import (
     CONFLICT,
     DUPLICATE,
+    EXPIRED,
     FAR,
     IRRELEVANT,
-    LATE,
     MAX_TYPES,
     REFUSED,
     STORED,
@@ -379,7 +379,7 @@ class Pattern(InstantOperator):
         return {
             "retained": self._engine.retained,
             "irrelevant": counts[IRRELEVANT],
-            "late": counts[LATE],
+            "late": counts[EXPIRED],
             "refused": counts[REFUSED] + self._engine.refused,
             "duplicates": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],

@@ -1,4 +1,4 @@
-"""AQ-K-Slack: K scaled by a feedback loop to a wanted coverage (slack.md 4.3).
+"""AQ-K-Slack: K scaled by a feedback loop to a wanted coverage.
 
 Frontier = clock - ceil(alpha K), K the largest delay seen as in MP-K-Slack, alpha in
 [0, 1] from 1. *Coverage* of a window of `window_ns` (right end closed) is the share of

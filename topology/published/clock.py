@@ -10,7 +10,7 @@ A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the
 gives no figure. A round of an earlier burst is late. Absurd rounds are rejected as there.
 `unsynced` before the first round, and if T / 2 exceeds `max_error`.
 
-reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
+S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
 """
 
 from __future__ import annotations

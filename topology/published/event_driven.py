@@ -1,4 +1,4 @@
-"""Waiting for certainty: BL-ED of ProbSlack's paper (slack.md 5.8).
+"""Waiting for certainty: BL-ED of ProbSlack's paper.
 
 Frontier: every live source has sent up to there. Nothing is missed if each source keeps
 order, and all of them are known.

@@ -1,4 +1,4 @@
-"""LDOP: wait for a multiple of the mean delay of what came out of order (slack.md 4.4).
+"""LDOP: wait for a multiple of the mean delay of what came out of order.
 
 Frontier = clock - `factor` * LD, LD the mean of (arrival - time) over the events that
 arrived out of order within the last `window_ns` of arrival, 0 if there were none. The

@@ -1,4 +1,4 @@
-"""Waiting for the mean delay seen: BL-AD of ProbSlack's paper (slack.md 5.8).
+"""Waiting for the mean delay seen: BL-AD of ProbSlack's paper.
 
 Frontier: the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
 clocks of whole ms it closes up to 1 ms earlier than one that looks at whole ms only, which matters

@@ -4,7 +4,7 @@ An event leaves when every live source has sent beyond it. A source that is empt
 another has a head is given up after min(cap, average + 2 deviations) of the times between its
 events ((3.2), (3.3)), the time-outs of all running in parallel, and done without until it speaks.
 `idle_after` holds too; a late event makes its source catch up whatever it took; a pause of the log
-is none. S. Rajendran, thesis, 3.1; reorder_drift_merge.md 3.1. Cost: O(sources) an instant.
+is none. S. Rajendran, thesis, 3.1. Cost: O(sources) an instant.
 """
 
 from __future__ import annotations

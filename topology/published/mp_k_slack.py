@@ -1,4 +1,4 @@
-"""MP-K-Slack: wait for the largest delay seen (slack.md 4.2).
+"""MP-K-Slack: wait for the largest delay seen.
 
 K is the largest delay seen. `measure="next_tick"`, as published: against the next value of the
 clock, so that K overshoots the true lateness by the next gap; "arrival": against the clock at the

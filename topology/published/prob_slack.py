@@ -1,4 +1,4 @@
-"""ProbSlack as printed (slack.md 5.2 to 5.5, 5.9; Rivetti et al., DEBS 2018).
+"""ProbSlack as printed (Rivetti et al., DEBS 2018).
 
 A window closes when an event beyond it has come, or when the joint probability J of one
 that is in it and still on its way is at most `delta` (`topology.waiting.miss`). Everything is one

@@ -5,9 +5,9 @@ older stamp than its followers, so a small number with a stamp too new contradic
 clock and one counter. The restart test comes before the number is settled.
 
 Where counters are small (`seq_bits`), the number is the one that is congruent to what was
-sent and nearest to the next awaited, upward on a tie (reorder_drift_merge.md 1.5, wrap).
+sent and nearest to the next awaited, upward on a tie.
 
-Decided here, where the specification is silent:
+Decided here:
 
 * A number that came before, or lies before all, with a newer stamp than all is of a new run at
   once. For a number that is missing or was given up the stamp has to be newer by `max_wait`, and

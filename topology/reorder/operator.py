@@ -11,7 +11,7 @@ Guarantees
   memory; exactly one of these.
 * No event waits longer than `max_wait` for a hole, plus once per epoch the start hold.
 
-Bounds (all settings, reorder_drift_merge.md 8): events held per source (`max_held`)
+Bounds (all settings): events held per source (`max_held`)
 and in all (`max_held_total`, `max_held_bytes`): the oldest hole of the fullest source
 is declared, reason `overflow`. The table of sources grows past `max_sources` only up to
 `max_held_total`.

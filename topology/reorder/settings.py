@@ -1,6 +1,6 @@
 """What REORDER is asked for: the section `reorder` of a stream.
 
-Names and defaults are those of reorder_drift_merge.md section 8. A key that the rule does not look
+A key that the rule does not look
 at is refused: whoever wrote it believes that it counts.
 """
 

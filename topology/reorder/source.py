@@ -1,7 +1,6 @@
 """One source inside REORDER: its epochs, its holes, its waiting events.
 
-The procedure is reorder_drift_merge.md 1.4 with the edges of 1.5. In short, for the
-number q of an arriving event:
+For the number q of an arriving event:
 
     q = next              release it, and every held follower that is contiguous
     q > next              hold it; the numbers between it and the highest seen are a

@@ -1,4 +1,4 @@
-"""One order by time: events wait until a waiting strategy lets them go (slack.md 2).
+"""One order by time: events wait until a waiting strategy lets them go.
 
 Events leave in the order (ref_time, source, epoch, seq), total; where nothing is numbered,
 the driver puts the place in the log into `seq`. An event leaves once the waiting strategy

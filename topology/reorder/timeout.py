@@ -2,7 +2,7 @@
 
 * `miss` (default): the smallest wait that at most `miss_target` of all holes
   outlive, from the measured fill times, also of holes that filled after they were
-  given up. reorder_drift_merge.md 1.3.
+  given up.
 * `fixed`: always `max_wait`.
 
 A rule is notified of what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both

@@ -1,5 +1,4 @@
-"""How much risk may be taken, from how much was promised and what came of it
-(slack.md 9.2, 9.3).
+"""How much risk may be taken, from how much was promised and what came of it.
 
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 

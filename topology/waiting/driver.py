@@ -1,4 +1,4 @@
-"""Which windows close when: a waiting strategy turned into closing decisions (slack.md 2).
+"""Which windows close when: a waiting strategy turned into closing decisions.
 
 Window k of <f, l> holds what lies in (k f - l, k f], or with `closed="left"` in
 [k f - l, k f), in both cases later by `offset`; its *bound* is the last instant in it. The windows

@@ -1,5 +1,4 @@
-"""Counts of the times between events (g) and of their delays (d), for RISK
-(slack.md 5.4, 9.5).
+"""Counts of the times between events (g) and of their delays (d), for RISK.
 
 Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128
 and 128 steps each has a bin of its own and all is exact; beyond, there are 32 bins an

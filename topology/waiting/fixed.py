@@ -1,4 +1,4 @@
-"""Waits of a given length, K: until the clock of the events has moved on by K (slack.md 4.1).
+"""Waits of a given length, K: until the clock of the events has moved on by K.
 
 The clock is the largest time accepted so far. Frontier = clock - K, inclusive; once reached it
 stays. An event whose lateness is at most K is never late.

@@ -1,4 +1,4 @@
-"""The published probability that a window still misses an event (slack.md 5.2, 5.5).
+"""The published probability that a window still misses an event.
 
 With e the last event, alpha = end of the window - e's time and beta = now - e's time; the
 next event comes g after e and takes d on its way:

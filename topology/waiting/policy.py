@@ -1,4 +1,4 @@
-"""The contract of all waiting strategies (slack.md 2).
+"""The contract of all waiting strategies.
 
 A strategy watches arrivals and says up to which time nothing more is to be waited for,
 its *frontier*, inclusive. It knows nothing of windows or buffers: two drivers turn the

@@ -1,5 +1,5 @@
 """The probability that a source still owes a window an event, knowing how long it has been
-silent (slack.md 5.7), and what it costs to wait for it.
+silent, and what it costs to wait for it.
 
 With J as in `topology.waiting.miss`,
 

@@ -1,5 +1,5 @@
 """Wait as long as all but a few of the events need: the default for a reorder by time, where
-nothing is numbered (slack.md 9.6, and the budget of 9.2).
+nothing is numbered.
 
 A source alone needs no arrival clock to be compared with its stamps, so what its clock shows,
 and how it drifts, is all the same here. What counts is how far behind its newest event the
@@ -14,8 +14,8 @@ both 0 for an event that is the newest itself. K and D are the q-tails of the tw
 
 K serves while the source speaks, D when it falls silent. A source in order waits for nothing.
 
-K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved
-(slack.md 5.9), so it moves neither tail: a silence above `max_wait_ns` is a trial without a sample
+K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved,
+so it moves neither tail: a silence above `max_wait_ns` is a trial without a sample
 of both, a lateness above it one of the latenesses. One outlier costs nothing.
 
 q is what the promise leaves: at most `delta` of the events that could be saved may be late. With

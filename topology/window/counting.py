@@ -11,7 +11,7 @@ lies in [first event, last event + 1 ns). It is emitted when it is full and the 
 passed its events. What is never full is never emitted, at the end of the input neither.
 
 It is sure if its events certainly come after all before them and before all behind; else its
-bounds are not given (reorder_drift_merge.md 4.3).
+bounds are not given.
 
 A query that began amid the stream counts the events from the instant on from which it has all
 (`topology.query.beginning`); what lies before is left out. Where its windows begin follows from

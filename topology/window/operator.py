@@ -7,7 +7,7 @@ Events and control events pass through unchanged; what is found goes beside them
 A window is emitted first (`emit`, revision 0) when the frontier has passed its end (`frontier`),
 again (`update`) after an instant that changed it, and is final when nothing can change it any
 more or `correct_for` has passed; then its state is dropped, so state is proportional to what
-is open and to trouble, not to traffic (reorder_drift_merge.md 6). After the last correction
+is open and to trouble, not to traffic. After the last correction
 results are what an in-order run would have given, for every order of arrival within that
 time. `finals: true` emits once more what was emitted before it was final. `early` emits open
 windows that have changed, at multiples of it on the arrival clock. A window without events

@@ -1,7 +1,7 @@
 """Sessions, and the parts of them that are sure.
 
 Two events belong together if at most `gap` lies between them, or if a chain of such events
-joins them. Where times are not sure (reorder_drift_merge.md 4.3):
+joins them. Where times are not sure:
 
 * A *core* is joined in every world. An event joins a core for sure if in no world it is
   farther than `gap` from what the core surely spans; two cores likewise. Joining only widens

@@ -139,13 +139,13 @@ class Spans(WindowKind):
     def take(self, slice_ns: int, found: dict[str, Columns]) -> None:
         """Plain events of the slice, by key."""
         panes = self._panes.by_number[slice_ns]
-        is_asked = self._panes.is_asked
+        is_followed = self._panes.is_followed
         for key, columns in found.items():
             pane = panes.get(key)
             if pane is None:
                 pane = self._panes.open(slice_ns, key)
             pane.take(columns.n, columns.values)
-            if is_asked:
+            if is_followed:
                 self._panes.note((slice_ns, key))
 
     def _add_unsure(self, event: Event, key: str, values: Values, touched: list[int]) -> None:
@@ -197,7 +197,8 @@ class Spans(WindowKind):
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str) -> bool:
-        """Note what has to be emitted and saved. True if a window it belongs to is final."""
+        """Decide whether it is expired: a window that it belongs to is final. Note what has to be
+        emitted and saved."""
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
@@ -290,7 +291,7 @@ class Spans(WindowKind):
             self._timers.expect_final(start_ns)
         for key in keys:
             shown[key] = current
-            if self._shown.is_asked:
+            if self._shown.is_followed:
                 self._shown.note((start_ns, key))
 
     def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
@@ -328,7 +329,7 @@ class Spans(WindowKind):
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
-            if self._emits_finals or self._shown.is_asked:
+            if self._emits_finals or self._shown.is_followed:
                 for key in sorted(self._shown.by_number[start_ns]):
                     if self._emits_finals:
                         self._emit((start_ns, key), is_closed=True)
@@ -336,7 +337,7 @@ class Spans(WindowKind):
             del self._shown.by_number[start_ns]
         for slice_ns in self._timers.taken(self._timers.ending, final_ns):
             keys = self._panes.drop(slice_ns)
-            if self._panes.is_asked:
+            if self._panes.is_followed:
                 for key in keys:
                     self._panes.note((slice_ns, key))
         self._panes.settled(self._closed_ns)

@@ -10,7 +10,7 @@ from topology.detector import unit as unit_module
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import ABSENT, LogEntry, Seen, before, behind
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.unit import LATE, REFUSED, UNIT, Record, Unit
+from topology.detector.unit import EXPIRED, REFUSED, UNIT, Record, Unit
 
 interpreted = pytest.mark.skipif(
     not str(unit_module.__file__).endswith(".py"), reason="a bound is part of what is compiled"
@@ -49,7 +49,7 @@ def test_a_late_event_corrects_what_comes_behind_it() -> None:
     )
     assert unit.advance(behind(30), before(31)) == [], "it stands, and was told"
     assert not unit.held
-    assert put(unit, 25) == LATE
+    assert put(unit, 25) == EXPIRED
 
 
 def test_what_was_told_too_early_is_taken_back() -> None:

@@ -11,7 +11,7 @@ from tests.topology.detector.oracle import ENDED, Emitted, truth
 from topology.detector.detector import behaviour_of
 from topology.detector.item import LAST, Key, LogEntry, Seen, before, behind
 from topology.detector.key_log import STORED
-from topology.detector.unit import LATE, Record, Unit
+from topology.detector.unit import EXPIRED, Record, Unit
 from topology.model.result import EMIT, RETRACT, UPDATE, ResultIds, framed
 
 BEGUN = framed(b"law")
@@ -203,7 +203,7 @@ def _edit(
             del accepted[key][seen.key]
         return
     word = unit.put(key, LogEntry(seen), replaces=True)
-    if word == LATE:
+    if word == EXPIRED:
         found.late.append(seen.key)
     elif word == STORED:
         accepted.setdefault(key, {})[seen.key] = seen

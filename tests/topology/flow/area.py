@@ -1,15 +1,15 @@
 """An operator as somebody would add it: it drops events outside of an area.
 
-What CONTRIBUTING says about a new operator is done here once, so that it stays true: `operator.py`
-would hold `Area` and `FIGURES`; its link in the chain and its row are all that is written
-elsewhere. Its bounds are fixed here; those of an operator that users set come from a section of the
-topology file (`site.topology`). An event that is dropped is a dead letter, so that every input
-still ends as one of emitted, late, duplicate, dead, held.
+What CONTRIBUTING says about a new operator is done here once, so that it stays true: `settings.py`
+would hold `AreaConfig`, and `operator.py` the rest down to `Area`; its link in the chain and its
+row are written elsewhere. A field of `StreamConfig` would hold its section, for which `build` takes
+the default here. An event that is dropped is a dead letter, so that every input still ends as one
+of emitted, late, duplicate, dead, held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import orjson
@@ -18,22 +18,35 @@ from topology.config.stages import CHAIN, MERGE, Link
 from topology.flow.build import Site
 from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
-from topology.model.operator import Figure, Figures, Operator
+from topology.model.kept import INT, KeptState, Shape
+from topology.model.operator import Changes, Figure, Figures, Operator, Plain, State
 from topology.model.outcome import Step, dead_letter
 from topology.model.payload import read_payload
+from topology.spelling.section import Section
 
 AREA: Final = "area"
 OUTSIDE: Final = "outside_area"
 
 FIGURES: Final = {"outside": Figure("Events outside of the area", is_total=True)}
+AREA_STATE: Final = Shape("area", 1, _outside=INT)
+
+
+class AreaConfig(Section):
+    """The bounds of x: the section `area` of a stream."""
+
+    low: float = 0.0
+    """The smallest x inside."""
+    high: float = 50.0
+    """The smallest x above the area."""
 
 
 class Area(Operator):
-    """Lets pass whose payload says `low` <= x < `high`, and all control events."""
+    """A filter that lets events with `low` <= x < `high` pass, and all control events."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self._low, self._high = low, high
+    def __init__(self, config: AreaConfig) -> None:
+        self._low, self._high = config.low, config.high
         self._outside = 0
+        self._kept = KeptState("own", AREA_STATE)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -49,17 +62,26 @@ class Area(Operator):
     def figures(self) -> Figures:
         return {"outside": self._outside}
 
+    def snapshot(self) -> State:
+        return self._kept.snapshot(self)
+
+    def changes(self) -> Changes:
+        return self._kept.changes(self)
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        self._kept.restore(self, state)
+
     def _x_of(self, event: Event) -> float:
         payload = read_payload(event.value)
         return float(payload["x"]) if isinstance(payload, dict) and "x" in payload else 0.0
 
 
 def build(site: Site) -> Operator:
-    return Area(0, 50)
+    return Area(AreaConfig())
 
 
 def with_area() -> tuple[tuple[Link, ...], tuple[OperatorRow, ...]]:
-    """The chain with the operator behind MERGE, and its row."""
+    """Return the chain with the operator after MERGE, and the rows with its row."""
     behind = [link.name for link in CHAIN].index(MERGE) + 1
     return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (
         *ROWS,

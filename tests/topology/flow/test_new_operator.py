@@ -17,7 +17,7 @@ from tests.laws import test_laws as laws
 from tests.laws.cases import Case
 from tests.laws.streams import raw
 from tests.seeds import seeds_of_today
-from tests.topology.flow.area import AREA, OUTSIDE, Area, payload, with_area
+from tests.topology.flow.area import AREA, OUTSIDE, Area, AreaConfig, payload, with_area
 from topology.config import TopologyError, parse, stages
 from topology.flow import registry
 from topology.flow.stage import Stage
@@ -50,7 +50,7 @@ STAGE = Case(
     stamped_from=4,
     several_operators=True,
 )
-ALONE = Case("area", lambda: Area(0, 50), placed, replays=False, reorders=False)
+ALONE = Case("area", lambda: Area(AreaConfig()), placed, replays=False, reorders=False)
 
 
 LAWS = {name: law for name, law in sorted(vars(laws).items()) if name.startswith("test_")}

@@ -23,7 +23,7 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
-from topology.pattern.run.admit import LATE
+from topology.pattern.run.admit import EXPIRED
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import ENGINE, Engine
 from topology.pattern.store.entry import Entry
@@ -126,7 +126,7 @@ def test_nothing_final_changes_and_what_is_purged_is_not_missed(
             reader.read(taken(engine))
         engine.end(0)
         reader.read(taken(engine))
-        assert engine.counts[LATE] == 0
+        assert engine.counts[EXPIRED] == 0
         assert reader.contents() == world.oracle(), world
         assert reader.final == set(reader.standing), world
         assert engine.retained == 0, world

@@ -18,7 +18,7 @@ from tests.topology.pattern.generate import entry
 from topology.model.result import MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.admit import LATE
+from topology.pattern.run.admit import EXPIRED
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
@@ -65,7 +65,7 @@ def followed(query: Compiled, arrivals: Sequence[Entry], rng: Random) -> Standin
             engine.restore(state, kept)
     engine.end(0)
     reader.read(taken(engine))
-    assert engine.counts[LATE] == 0
+    assert engine.counts[EXPIRED] == 0
     return reader.standing
 
 

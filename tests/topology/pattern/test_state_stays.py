@@ -1,8 +1,8 @@
 """Example: what an engine writes into the state table is what it wrote in earlier versions.
 
 A state that was written before is read by what runs now, and its rows are found by their keys. So
-where a digest changes, `STATE_FORMAT` of `agents.state.changelog` has to be raised, by which an
-older state is refused with a sentence.
+where a digest changes, a version has to be raised, by which an older state is refused with a
+sentence: that of the `Shape`, or of PATTERN's row in the registry (see `topology.model.kept`).
 """
 
 from __future__ import annotations

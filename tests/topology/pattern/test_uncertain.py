@@ -28,7 +28,7 @@ from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
-from topology.pattern.run.admit import LATE, STORED, UNSURE
+from topology.pattern.run.admit import EXPIRED, STORED, UNSURE
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
@@ -108,7 +108,7 @@ def standing(
             reader.read(taken(engine))
     engine.end(0)
     reader.read(taken(engine))
-    assert engine.counts[LATE] == 0
+    assert engine.counts[EXPIRED] == 0
     assert engine.retained == 0
     assert reader.overflows == 0
     return {content(result): result.confidence for result in reader.standing.values()}

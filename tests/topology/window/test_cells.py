@@ -16,7 +16,7 @@ from tests.kit.runs import through_changelog
 from tests.topology.window.streams import event
 from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.extremes import MAX_DISTINCT, Distinct
+from topology.window.aggregates.scalars import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
 from topology.window.cells import Makers, cell_in, row_kind
 from topology.window.settings import Aggregate

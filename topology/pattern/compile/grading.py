@@ -1,6 +1,6 @@
 """Conditions where times are intervals: surely, maybe, or surely not.
 
-Source: patterns.md 7. `.time` means [low, high] of its event; every other attribute is
+`.time` means [low, high] of its event; every other attribute is
 known, `.ts` and `.error` too. What looks at the order inside a group (`[i]`, `[1]`, `[..i-1]`, a
 user's function) is in doubt wherever that order is. A user's function sees reference times.
 

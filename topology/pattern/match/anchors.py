@@ -1,4 +1,4 @@
-"""What a match is known by: its anchor, made of content alone, never of arrival (patterns.md 4.5).
+"""What a match is known by: its anchor, made of content alone, never of arrival.
 
 * MATCHES ONE and BEST: the start event. Whatever is taken from it on, it is one result.
 * MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last

@@ -1,6 +1,6 @@
 """What the engine asks of a tactic: the matches of one unit, from the indexes alone.
 
-A *unit* is the grain of evaluation, correction and finality (patterns.md 3.2): the end
+A *unit* is the grain of evaluation, correction and finality: the end
 event under skip-till-any, else the start event. Nothing is computed until an event can
 finish something; then a unit is evaluated anew from what the indexes hold, and the
 engine compares with what it has emitted before. So a tactic keeps no state of its own, and all

@@ -1,6 +1,6 @@
 """What each component may take in the matches that end in one event, before any is made.
 
-Source: patterns.md 3.3. In a sequence under skip-till-any, of singles and of free groups, a match
+In a sequence under skip-till-any, of singles and of free groups, a match
 is a choice of entries in the order of the components; a group takes all there is between its
 neighbours. So what takes part in some match is one range of each component's index: going
 backwards from the end, up to the latest that has enough behind it; then going forwards, from the

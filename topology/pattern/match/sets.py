@@ -1,6 +1,6 @@
 """All matches of an end event as one (AS SETS): their ranges, and how many they are.
 
-Source: patterns.md 3.3. In a plain sequence under skip-till-any, of singles and of free groups, the
+In a plain sequence under skip-till-any, of singles and of free groups, the
 `ranges` of an end event say what its matches are. The set is a `Match` whose `bound` holds them.
 
 Matches are counted without being made. What is chosen is singles, and borders between adjacent

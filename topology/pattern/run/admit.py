@@ -1,4 +1,4 @@
-"""Which events are taken, and where their entries are kept (patterns.md 3.1, 3.4).
+"""Which events are taken, and where their entries are kept.
 
 In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far; `counts` has them.
 
@@ -33,7 +33,9 @@ Partition = tuple[Any, ...]
 
 STORED: Final = "stored"
 IRRELEVANT: Final = "irrelevant"
-LATE: Final = "late"
+EXPIRED: Final = "late"
+"""Its time is below the frontier: what it belongs to is final. Users read `late` of it."""
+
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
 UNSURE: Final = "unsure"
@@ -45,7 +47,7 @@ REFUSED: Final = "refused"
 FAR: Final = "far"
 """Its time is beyond `FARTHEST_NS`."""
 
-WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
+WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
 
 FARTHEST_NS: Final = 1 << 62
 
@@ -85,13 +87,14 @@ class Admission:
         )
 
     def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
-        """Why it is not taken; empty if it is. What is earlier than `frontier_ns` is late.
+        """Return why it is not taken; empty if it is. What is earlier than `frontier_ns` is
+        EXPIRED.
         CONFLICT says no more than that one of its identity is retained (`of_known`)."""
         if identity in self.retained:
             return CONFLICT
         time_ns = event.ref_time_ns
         if time_ns < frontier_ns:
-            return LATE
+            return EXPIRED
         if not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
             return FAR
         if self._doubt is not NO_DOUBT and not self._doubt.admits(event.error_ns):

@@ -1,6 +1,6 @@
 """Which units of a run an event can change.
 
-Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit, if it can end a
+Cost of an event in order: under skip-till-any one unit, if it can end a
 match; for MATCHES ONE and BEST one for each start that waits for such an event; for ALL by start
 events one for each start that may lead there (`earliest`), if it can end a match. A late event: one
 for each unit in a window.

@@ -1,6 +1,6 @@
 """A query made ready to run: what it looks at, what it can be affected by, and how long.
 
-Source: patterns.md 3.2, 3.4, 3.5. A *filter* is a set of types with conditions on one
+A *filter* is a set of types with conditions on one
 entry alone; each slot (component or negation) of each alternative has one, and slots with the same
 filter share one index, in all queries that partition alike.
 """

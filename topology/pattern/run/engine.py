@@ -1,6 +1,8 @@
 """Pattern queries over one store of events, right in any order of arrival.
 
-Source: patterns.md 3 and 4. An accepted event is put into the indexes whose filters it passes, and
+The reasons are in docs/decisions/0010-patterns.md.
+
+An accepted event is put into the indexes whose filters it passes, and
 the units that it can change, in or out of order, are evaluated anew: what they come to differently
 is emitted, updated or retracted. The *frontier* says that every event before it has come; what is
 decided before it is final, and events before it are late.

@@ -1,6 +1,6 @@
 """What a query has emitted in one partition, what it has to emit now, and the rows that say so.
 
-Source: patterns.md 4.5. The results of a unit are compared by id with those emitted before: a new
+The results of a unit are compared by id with those emitted before: a new
 id is an emit, the same id with other events an update, a missing id a retract. So nothing is ever
 retracted and emitted the same. What was decided before the frontier is frozen, as the events it
 rests on may be absent: a new evaluation neither adds nor changes nor removes it.
@@ -24,7 +24,7 @@ from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.late import Gathered
+from topology.pattern.run.slack import Gathered
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.query.results import NO_NEWS, CurrentResult
 

@@ -13,8 +13,8 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.late import Lateness
 from topology.pattern.run.ledger import BEFORE_ALL_TIME, MatchUnit, Now, UnitOwner
+from topology.pattern.run.slack import Lateness
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
 

@@ -1,6 +1,6 @@
 """One query in one partition: what its units emit, whenever an event or time can change it.
 
-Source: patterns.md 3.2, 4.4, 4.5. The units that an event can change (`affected`) are evaluated
+The units that an event can change (`affected`) are evaluated
 anew (`evaluate`); what may be emitted of them is chosen (`visible`), and the difference to what was
 emitted before (`ledger`) goes to the emitter (`emit`).
 """
@@ -16,7 +16,6 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affected import Affected
 from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
-from topology.pattern.run.late import Gathered
 from topology.pattern.run.ledger import (
     Change,
     FoundMatch,
@@ -28,6 +27,7 @@ from topology.pattern.run.ledger import (
 )
 from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.shown import ShownResults
+from topology.pattern.run.slack import Gathered
 from topology.pattern.run.visible import Visibility
 from topology.pattern.store.entry import Entry, Identity
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex

@@ -1,6 +1,6 @@
 """What of the found a run may emit now, which of it SKIP keeps, and when to look again.
 
-Source: patterns.md 4.4. A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
+A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
 a negation at its end only when the clock has passed the end of its window; or when nothing can
 change it any more (EMIT FINAL). With a quality target it is visible once it is decided before that.
 

@@ -1,6 +1,6 @@
 """The partition key of a query: the paths on which all events of a match agree.
 
-Source: patterns.md 1.2, 3.4. They come from `[a, b]`, and from chains of equalities over one
+They come from `[a, b]`, and from chains of equalities over one
 path, `a.id = b.id AND b.id = c.id`, that reach all aliases of every alternative, negated ones
 too. A chain counts only if it holds together when optional components are absent (which
 makes conjuncts that name them idle): the components that must be there hang together by

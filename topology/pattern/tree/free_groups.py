@@ -1,6 +1,6 @@
 """Which groups are free: of them a maximal match holds all entries there are.
 
-Source: patterns.md 3.3. A group is free if nothing relates its elements to each other, to another
+A group is free if nothing relates its elements to each other, to another
 group, or to how many they are: no maximum, no UNTIL, not greedy, no predicate with an index or an
 aggregate over it, every step from, to and within it under skip-till-any. An element may depend on
 singles (`b.x > a.x`): whether it fits is then its own affair.

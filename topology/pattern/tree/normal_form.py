@@ -1,6 +1,6 @@
 """The normal form of a query: alternatives without OR, each a partial order of components.
 
-Source: patterns.md 2.1. Counts of groups are written out by `turns`, the tree is spread by
+Counts of groups are written out by `turns`, the tree is spread by
 `partial_order`, the partition key found by `equivalence`. The conjuncts of WHERE are separated by
 what they name, and each has the place where it is tested: the partition key; a component's own; a
 negation; all others in `Alternative.predicates`. One that asks for NULL of an optional component

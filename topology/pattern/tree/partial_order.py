@@ -1,6 +1,6 @@
 """A pattern without OR: its components, which of them come before which, and the gaps.
 
-Source: patterns.md 2.1. OR is distributed in the order of the text; SEQ orders all of its left
+OR is distributed in the order of the text; SEQ orders all of its left
 before all of its right; AND orders nothing.
 
 - An edge before a compound is that of each of its first components, unless these have one of

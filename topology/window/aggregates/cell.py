@@ -1,7 +1,7 @@
 """Aggregates over some events: cells keep what is seen of one field, functions make values of them.
 
 Every cell can be added to, and merged with another of its kind; each of these gives the same
-whatever the order (reorder_drift_merge.md 6: a late event only adds). Functions of one field share
+whatever the order: a late event only adds. Functions of one field share
 a cell where they can. Where it is not sure which events belong (`possibles`, one cell for each of
 them or for each group that belongs or not as a whole), `bounds` are the smallest and the largest
 value over all choices that leave some event (4.2); None where nothing can be said.

@@ -6,7 +6,7 @@
   whole numbers, are whole.
 * `expected`: what is expected, see below.
 * `thesis3`: the mean over three windows, shifted by -T, 0 and T, where T is the largest clock
-  error near the window, at most `max_error` (reorder_drift_merge.md 4.1); `first`, `last` and
+  error near the window, at most `max_error`; `first`, `last` and
   what is no number by reference time.
 
 `expected` beside them, under all but `ignore`: count, sum, avg and stddev of weighted sums, each

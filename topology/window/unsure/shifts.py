@@ -1,7 +1,7 @@
 """Sums over worlds: the error of a source's clock is one number for all its events.
 
 The true time of an event is ts + theta, theta being how much its source's clock is behind;
-within one segment of the clock that is one number (reorder_drift_merge.md 0, 4.2). Each event
+within one segment of the clock that is one number. Each event
 whose place is unsure allows the theta in [ref - err - ts, ref + err - ts]; so the clock's lies
 in all of these. As theta moves, events enter and leave a window one by one: the sum of their
 sizes is a step function, and its smallest and largest value over the allowed theta are what

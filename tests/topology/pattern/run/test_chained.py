@@ -16,7 +16,7 @@ from tests.topology.pattern.following import Reader, anew, taken
 from tests.topology.pattern.generate import entry
 from topology.model.result import LEAVES_AS, RETRACT, MatchResult
 from topology.pattern.language.parse import parse
-from topology.pattern.run.admit import LATE, REFUSED
+from topology.pattern.run.admit import EXPIRED, REFUSED
 from topology.pattern.run.chained import ChainedEngine, engine_class
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -123,7 +123,7 @@ def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list
             assert taken(engine) == []
     engine.end(0)
     read()
-    assert engine.counts[LATE] == 0
+    assert engine.counts[EXPIRED] == 0
     assert engine.retained == 0
     return shown(each for each in reader.standing.values() if each.query == last)
 

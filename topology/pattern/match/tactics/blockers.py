@@ -1,6 +1,6 @@
 """Negations: is there an event in a gap of the match that must not be there?
 
-Source: patterns.md 2.4; `normal_form.Blocker` says exactly where a gap begins and ends. All
+`normal_form.Blocker` says exactly where a gap begins and ends. All
 bounds are reference times.
 
 Cost: two bisects for each negation; a scan of the gap only where a predicate ties the negated

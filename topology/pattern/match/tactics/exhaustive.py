@@ -7,8 +7,8 @@ only, *chains* spare most of it.
 
 What leaves out an entry that a greedy group could take is no valid match (`greedy`).
 
-A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`
-(patterns.md 3.3). Such a group is not free, but whether one more element can be put in
+A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`.
+Such a group is not free, but whether one more element can be put in
 between two others, or at either end, is seen from these alone and from singles that come before
 the group. So a search for maximal matches turns back as soon as a run has passed over an entry
 that fits in: whatever follows, the match with that entry is larger. (Two entries that fit in

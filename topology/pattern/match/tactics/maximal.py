@@ -1,6 +1,6 @@
 """Which of the matches of an end event are contained in no other of their alternative.
 
-Source: patterns.md 2.3. Matches are compared as sets of events labelled with their component.
+Matches are compared as sets of events labelled with their component.
 
 Cost: O(members) for each match, an operation being one over a bit for each match that is kept.
 """

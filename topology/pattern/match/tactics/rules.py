@@ -2,7 +2,7 @@
 
 A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow
 in the order of keys. A component is *open* if all that come before it have their minimum, it
-has less than its maximum, and nothing that comes behind it was taken (patterns.md 2.1); it is
+has less than its maximum, and nothing that comes behind it was taken; it is
 *closed* once something behind it was taken.
 
 Every predicate is tested when it is due: when all it names is bound (absent and closed counts

@@ -1,7 +1,7 @@
 """Depth-first search over the runs of one alternative, forwards through the indexes.
 
-The search goes from the first entry of a match to its last, each step as its contiguity says
-(patterns.md 2.2): any entry, the first that is eligible, or the very next. It ends at the
+The search goes from the first entry of a match to its last, each step as its contiguity says:
+any entry, the first that is eligible, or the very next. It ends at the
 anchor (units of an end event) or starts there. Beforehand, going backwards, it is found out for
 each component which entry is the latest that the required ones behind it still allow; beyond
 it nothing is tried, so that without predicates hardly a run is a dead end.

@@ -1,6 +1,6 @@
 """Sequences under skip-till-any whose groups are free: groups are cut, never enumerated.
 
-Source: patterns.md 3.3. The end is the anchor. Going backwards it is found for each
+The end is the anchor. Going backwards it is found for each
 component which entry is the latest that still leaves one for each component behind it; then
 the singles are chosen from the first component on, none beyond its latest, so that without
 predicates no choice is a dead end. A group takes all eligible entries between its neighbours, so

@@ -1,6 +1,6 @@
 """MATCHES ONE: the walk from a start event, over all alternatives, is one match or none.
 
-Source: patterns.md 2.3. The walk goes through the events in the order of keys; an event that is
+The walk goes through the events in the order of keys; an event that is
 eligible for an open component is taken, by a successor before a loop (GREEDY: after), then by
 the lower position in the text. A strict step takes the very next event or none. The walk
 jumps: for each open component the next eligible entry is found by bisect, and the earliest of

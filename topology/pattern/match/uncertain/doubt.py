@@ -1,6 +1,6 @@
 """How far reference times may be from true ones: the largest error met, and what follows of it.
 
-Source: patterns.md 7. Where no event has an error, nothing of this does anything. With errors up
+Where no event has an error, nothing of this does anything. With errors up
 to E, two events that are 2 E apart in reference time may be in either order. So an event can
 change the grade of a match that is 2 E (the *margin*) older, and that match is decided so much
 later.

@@ -1,6 +1,6 @@
 """How sure a match is: *confirmed* if it is one wherever the true times are, else *uncertain*.
 
-Source: patterns.md 7. What makes a match uncertain: the order of its events; its window; an event
+What makes a match uncertain: the order of its events; its window; an event
 that may be in the gap of a negation; one that may be taken instead (STRICT, NEXT, MATCHES ONE); a
 condition on `.time`, or on the order in a group; and one that may belong to it as well (MAXIMAL,
 ONE), so that in some world another set of events is the match. SKIP is left out: it

@@ -1,6 +1,6 @@
 """Which of two events is earlier, where the true time of each lies in an interval.
 
-Source: patterns.md 7. Grades are those of `topology.pattern.compile.grading`. How far two events
+Grades are those of `topology.pattern.compile.grading`. How far two events
 are apart, `topology.model.one_clock` says. So pairs are judged as they are; that three pairs may
 not be possible at once is not seen, which errs on the side of MAYBE.
 """

@@ -1,6 +1,6 @@
 """UNCERTAIN POSSIBLE: all matches that there are in some world, whatever reference times say.
 
-Source: patterns.md 7. A match is of the unit of its last event by reference time (under
+A match is of the unit of its last event by reference time (under
 skip-till-any; else of its first), of whatever component that is. Sets of events are built
 component by component, and given up as soon as a rule says NO; what is complete and has no NO is
 possible. Slices are wider than the window by twice the largest error, on both sides.

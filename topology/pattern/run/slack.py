@@ -1,6 +1,6 @@
 """EMIT SLACK: corrections wait, so that a unit is evaluated once for many late events.
 
-Source: patterns.md 4.4. Where a tenth of a query's events come late, correcting at once would
+Where a tenth of a query's events come late, correcting at once would
 evaluate a unit again and again. Late events are gathered then for the share of late events of a
 window, at most for the largest lateness seen, and each unit is evaluated once. Where fewer are
 late, it is corrected at once. Events in order never wait.
