@@ -43,7 +43,7 @@ from topology.answer.budget import Budget
 from topology.answer.spending import WHOLE
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import LogEntry, Seen, before, behind
-from topology.detector.unit import LATE, Unit
+from topology.detector.unit import EXPIRED, Unit
 from topology.model.result import EMIT, RETRACT
 
 MS = 1_000_000
@@ -171,7 +171,7 @@ class Level:
 
     def put(self, seen: Seen, clock_ns: int) -> None:
         self.worst_ns = max(self.worst_ns, clock_ns - seen.time_ns)
-        if self.unit.put("", LogEntry(seen), replaces=True) == LATE:
+        if self.unit.put("", LogEntry(seen), replaces=True) == EXPIRED:
             self.late += 1
         if isinstance(self.policy, Budget):
             self.policy.note_late(clock_ns - seen.time_ns)

@@ -57,9 +57,10 @@ from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
 from topology.clock.source_clock import SINCE_EVER, Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.kept import KeptState, Shape, ShapeRefused
+from topology.model.kept import Shape, ShapeRefused
 from topology.model.operator import Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
+from topology.model.tables import KeptState
 
 CLOCK: Final = Shape("clock", 1)
 

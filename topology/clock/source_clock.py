@@ -14,20 +14,11 @@ from topology.clock.drift_table import DriftTable, Place, SampleTrack, in_force,
 from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.model.kept import (
-    BIG,
-    FLAG,
-    INT,
-    TEXT,
-    Shape,
-    Table,
-    list_of,
-    optional,
-    tuple_of,
-)
+from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
 from topology.model.operator import NEVER, Changes, Plain
 from topology.model.sample import Sample
 from topology.model.sources import KnownSource, SourceTable
+from topology.model.tables import Table
 
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""

@@ -51,11 +51,12 @@ from topology.detector.results import DetectorEmitter
 from topology.detector.settings import STREAM_ALONE, DetectorSettings, Inputs, fingerprint
 from topology.detector.unit import EXPIRED, REFUSED, UNIT, Unit
 from topology.model.event import DATA, PASSED, REJECTED, WATERMARK, Event
-from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
+from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
+from topology.model.tables import KeptState
 from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
-from topology.model.kept import BIG, INT, NumberedTable
+from topology.model.kept import BIG, INT
+from topology.model.tables import NumberedTable
 
 ABSENT: Final = "absent/"
 WIDE: Final = "wide/"

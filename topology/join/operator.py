@@ -40,9 +40,10 @@ from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.join.settings import JoinSettings, fingerprint
 from topology.model.event import DATA, Event
-from topology.model.kept import FLAG, INT, KeptState, Shape, list_of
+from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
+from topology.model.tables import KeptState
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.queries import KeepingQuery
 

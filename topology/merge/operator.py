@@ -78,7 +78,7 @@ from topology.merge.stretch import Stretches
 from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
-from topology.model.kept import FLAG, INT, KeptState, Shape
+from topology.model.kept import FLAG, INT, Shape
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.model.operator import (
@@ -92,6 +92,7 @@ from topology.model.operator import (
     total,
 )
 from topology.model.outcome import Step
+from topology.model.tables import KeptState
 
 MERGE: Final = Shape(
     "merge",

@@ -15,9 +15,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from topology.model.idle import LongestIdle
-from topology.model.kept import Kept, Table, ValueKind
+from topology.model.kept import Kept, ValueKind
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes
+from topology.model.tables import Table
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

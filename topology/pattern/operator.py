@@ -39,11 +39,12 @@ from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
 from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
-from topology.model.kept import FLAG, INT, KeptState, Shape
+from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import Changes, Figure, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
+from topology.model.tables import KeptState
 from topology.pattern.run.admit import (
     CONFLICT,
     DUPLICATE,

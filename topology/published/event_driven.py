@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, TableWithin
+from topology.model.kept import BIG
 from topology.model.operator import NEVER
+from topology.model.tables import TableWithin
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 

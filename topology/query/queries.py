@@ -17,12 +17,13 @@ from typing import Any, Final, Generic, TypeVar
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
-from topology.model.kept import KeptState, packed, unpacked
+from topology.model.kept import packed, unpacked
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
+from topology.model.tables import KeptState
 from topology.query.beginning import ALWAYS, QueryBeginning
 
 KNOWN_BY_BYTES: Final = 8

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from topology.model.kept import INT, Kept, Table, list_of, record
+from topology.model.kept import INT, Kept, list_of, record
+from topology.model.tables import Table
 
 LOST: Final = "lost/"
 PAGE_BITS: Final = 10

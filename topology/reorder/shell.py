@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.kept import INT, KeptState, Shape, ShapeRefused, Table
+from topology.model.kept import INT, Shape, ShapeRefused
 from topology.model.operator import (
     NEVER,
     TURN,
@@ -30,6 +30,7 @@ from topology.model.operator import (
 )
 from topology.model.outcome import Step
 from topology.model.sources import SourceTable
+from topology.model.tables import KeptState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 from topology.reorder.settings import ReorderConfig
 

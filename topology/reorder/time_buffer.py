@@ -38,10 +38,11 @@ from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
-from topology.model.kept import FLAG, INT, TEXT, KeptState, Shape, tuple_of
+from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
 from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Figures, Plain, State
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
+from topology.model.tables import KeptState
 from topology.reorder.shared import size_of
 from topology.waiting.policy import SlackPolicy
 

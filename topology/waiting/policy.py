@@ -29,9 +29,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, FLAG, Kept, Shape, Table
+from topology.model.kept import BIG, FLAG, Kept, Shape
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures
+from topology.model.tables import Table
 
 BEFORE_ALL: Final = -NEVER
 """The frontier before the first event."""

@@ -28,20 +28,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import (
-    BIG,
-    FLAG,
-    INT,
-    Kept,
-    Shape,
-    Table,
-    TableWithin,
-    list_of,
-    optional,
-    record,
-)
+from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, record
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figures
+from topology.model.tables import Table, TableWithin
 from topology.waiting.budget import ACCURACY, AccuracyBudget
 from topology.waiting.fitting import (
     DELAYS,

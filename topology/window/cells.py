@@ -93,7 +93,8 @@ class Makers:
                 make: MakeCell | None = partial(Custom, own, self.failures)
                 usable, function = _unfailing(own.usable), OF_CELL
             else:
-                _, usable, make, function = BUILT_IN[output.function]
+                built_in = BUILT_IN[output.function]
+                usable, make, function = built_in.usable, built_in.make, built_in.function
             if make is None:
                 self.parts.append((function, THE_ROW))
                 continue

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.kept import Table
 from topology.model.operator import Figures
+from topology.model.tables import Table
 from topology.model.timers import Timers
 from topology.window.cells import Makers, Values
 from topology.window.counted import Counted, counted_shape, place

@@ -6,9 +6,9 @@ from typing import Any
 
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.kept import Table
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
+from topology.model.tables import Table
 from topology.window.cells import Makers, Values
 from topology.window.results import WindowEmitter
 from topology.window.settings import WindowSettings

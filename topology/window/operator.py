@@ -43,9 +43,10 @@ from topology.answer.frontier import FRONTIER
 from topology.answer.progress import Progress, frontier_of
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
-from topology.model.kept import FLAG, INT, KeptState, Shape
+from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
+from topology.model.tables import KeptState
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from topology.model.event import Event
-from topology.model.kept import FLAG, INT, Grid, NumberAndKey, ValueKind, list_of, optional, record
+from topology.model.kept import FLAG, INT, ValueKind, list_of, optional, record
+from topology.model.tables import Grid, NumberAndKey
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices

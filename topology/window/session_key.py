@@ -13,19 +13,9 @@ from operator import attrgetter
 from typing import Final
 
 from topology.answer.frontier import NOT_YET
-from topology.model.kept import (
-    FLAG,
-    INT,
-    NumberAndKey,
-    NumberedTable,
-    Table,
-    ValueKind,
-    dict_of,
-    list_of,
-    record,
-    tuple_of,
-)
+from topology.model.kept import FLAG, INT, ValueKind, dict_of, list_of, record, tuple_of
 from topology.model.operator import State
+from topology.model.tables import NumberAndKey, NumberedTable, Table
 from topology.window.cells import Makers
 from topology.window.results import CURRENT, Current
 from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of

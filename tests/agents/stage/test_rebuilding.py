@@ -160,7 +160,7 @@ def refused(said: Any) -> str:
     read = arranged.inlet(SOURCE).read(records()[:10], ArrivalClock(0))
     operators.on_batch(read.events, read.events[-1].at_ns)
     changes = operators.changes()
-    (key,) = [key for key in changes if key.endswith(SHAPES)]
+    (key,) = [key for key in changes if key.endswith(SHAPES) and "window" in key]
     others = [shape for shape in changes[key] if shape[0] != "window"]
     changes[key] = None if said is None else [*others, said]
     parts = {STATE + name: value for name, value in changes.items()}

@@ -18,10 +18,11 @@ from topology.config.stages import CHAIN, MERGE, Link
 from topology.flow.build import Site
 from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
-from topology.model.kept import INT, KeptState, Shape
+from topology.model.kept import INT, Shape
 from topology.model.operator import Changes, Figure, Figures, Operator, Plain, State
 from topology.model.outcome import Step, dead_letter
 from topology.model.payload import read_payload
+from topology.model.tables import KeptState
 from topology.spelling.section import Section
 
 AREA: Final = "area"

@@ -16,12 +16,9 @@ from topology.model.kept import (
     SHAPES,
     TEXT,
     Kept,
-    KeptState,
-    NumberedTable,
     Parts,
     Shape,
     ShapeRefused,
-    Table,
     ValueKind,
     described,
     dict_of,
@@ -32,6 +29,7 @@ from topology.model.kept import (
     written_in,
 )
 from topology.model.sources import KnownSource, SourceTable
+from topology.model.tables import KeptState, NumberedTable, Table
 
 PART = Shape("part", 1, count=INT)
 

@@ -1,0 +1,216 @@
+"""TABLES: rows of a state by key, and the whole state of an operator (`topology.model.kept`).
+
+A `Table` saves each row under a name of its own and knows which rows have changed. A `KeptState` is
+a row that each checkpoint writes, and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from topology.model.kept import (
+    SHAPES,
+    Shape,
+    ShapeRefused,
+    ValueKind,
+    Written,
+    described,
+    written_in,
+)
+from topology.model.native import mypyc_attr
+from topology.model.operator import TURN, Changes, Plain, State
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Table(Generic[K, V]):
+    """Rows of a state by key, each saved under a name of its own, and which of them have changed.
+
+    `note` each key whose row was added, changed or removed. Nothing is kept of that before the
+    first question for changes, which is answered with all rows; so a run that never asks pays
+    nothing.
+    """
+
+    def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
+        """`prefix`: of the names; it ends in its only slash. `rows`: those of another table, whose
+        keys are the same."""
+        self.prefix = prefix
+        self.kind = kind
+        self.rows: dict[K, V] = {} if rows is None else rows
+        self.is_followed = False
+        self.is_apart = False
+        """Whether its rows are left out of the row of its owner (`TableWithin`)."""
+        self._changed: dict[K, None] = {}
+
+    # An heir may hold its rows in another way.
+
+    def all_keys(self) -> Iterable[K]:
+        return self.rows
+
+    def find(self, key: K) -> V | None:
+        return self.rows.get(key)
+
+    def take(self, name: str, plain: Plain, written: Written | None) -> None:
+        """Read the row of that name."""
+        try:
+            text = name[len(self.prefix) :]
+            self.put(self.key_of(text), self.kind.load(plain, written, self, text))
+        except ValueError as wrong:
+            raise ShapeRefused(f"{name}: {wrong}") from wrong
+
+    def put(self, key: K, row: V) -> None:
+        self.rows[key] = row
+
+    def forget(self, key: K) -> None:
+        """Remove a row, if it is there."""
+        if self.rows.pop(key, None) is not None:
+            self.note(key)
+
+    def fresh(self, key: str) -> Any:
+        """Return a new row of that key, into which what was saved of it is read."""
+        raise NotImplementedError
+
+    def name_of(self, key: Any) -> str:
+        return key if isinstance(key, str) else f"{key[0]}/{key[1]}"
+
+    def key_of(self, name: str) -> Any:
+        return name
+
+    def peek(self, key: K) -> Plain:
+        """Return what is saved of a row; None if there is no such row."""
+        row = self.find(key)
+        return None if row is None else self.kind.dump(row)
+
+    def note(self, key: K) -> None:
+        if self.is_followed:
+            self._changed[key] = None
+
+    def snapshot(self) -> State:
+        return {self.prefix + self.name_of(key): self.peek(key) for key in self.all_keys()}
+
+    def changes(self) -> Changes:
+        """Return what has changed, in the order in which it was first noted."""
+        if not self.is_followed:
+            self.is_followed = True
+            return {**self.snapshot()}
+        changed, self._changed = self._changed, {}
+        return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
+
+    def restored(self, *, is_as_written: bool) -> None:
+        """All rows are read. Those that were written in other shapes are all written anew."""
+        self.is_followed = is_as_written
+        self._changed = {}
+
+
+class TableWithin(ValueKind):
+    """The kind of a table whose rows are written within the row of its owner, unless it is apart:
+    then whoever has set that writes them."""
+
+    def __init__(self, kind: ValueKind) -> None:
+        super().__init__(f"{{{kind.name}}}", is_plain=False, kinds=[kind])
+
+    def dump(self, value: Table[Any, Any]) -> Plain:
+        return {} if value.is_apart else value.snapshot()
+
+    def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
+        if not isinstance(plain, dict):
+            raise self.refusal(plain)
+        table = getattr(one, name)
+        for key, row in plain.items():
+            table.take(key, row, written)
+
+
+NumberAndKey = tuple[int, str]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class NumberedTable(Table[NumberAndKey, V]):
+    """A table whose keys are a number and a text."""
+
+    def key_of(self, name: str) -> NumberAndKey:
+        number, key = name.split("/", 1)
+        return int(number), key
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Grid(NumberedTable[V]):
+    """A table whose rows are held by number, and those of a number by key."""
+
+    def __init__(self, prefix: str, kind: ValueKind) -> None:
+        super().__init__(prefix, kind)
+        self.by_number: dict[int, dict[str, V]] = {}
+
+    def all_keys(self) -> Iterable[NumberAndKey]:
+        for number, rows in self.by_number.items():
+            for key in rows:
+                yield number, key
+
+    def find(self, key: NumberAndKey) -> V | None:
+        rows = self.by_number.get(key[0])
+        return None if rows is None else rows.get(key[1])
+
+    def put(self, key: NumberAndKey, row: V) -> None:
+        self.by_number.setdefault(key[0], {})[key[1]] = row
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeptState:
+    """The whole state of an operator: its own row, its tables, and the shapes of both."""
+
+    def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
+        """`key`: that of its own row."""
+        self._key = key
+        self._shape = shape
+        self._tables = {table.prefix: table for table in tables}
+        self._kinds = [shape, *[table.kind for table in tables]]
+        self.is_followed = False
+        """Whether the changelog has the shapes, and all rows that did not change since."""
+
+    def snapshot(self, one: Any) -> State:
+        state = {SHAPES: described(self._kinds), self._key: self._shape.dump(one)}
+        for table in self._tables.values():
+            state |= table.snapshot()
+        return state
+
+    def changes(self, one: Any) -> Changes:
+        changes: Changes = {self._key: self._shape.dump(one)}
+        if not self.is_followed:
+            self.is_followed = True
+            changes[SHAPES] = described(self._kinds)
+        for table in self._tables.values():
+            changes |= table.changes()
+        return changes
+
+    def restore(self, one: Any, state: Mapping[str, Plain]) -> State:
+        """Read the own row, if there is one, and then the tables. Return what belongs to neither.
+        ShapeRefused if any of it cannot be read."""
+        rest: State = {}
+        for _ in self.restoring(one, state, rest):
+            pass
+        return rest
+
+    def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
+        """Restore in steps of some rows, and put into `rest` what belongs to nobody here."""
+        if self._key not in state:
+            rest |= state
+            return
+        written = written_in(state.get(SHAPES), self._kinds)
+        self.is_followed = written is None
+        self._shape.put(one, state[self._key], written)
+        rows = iter(state.items())
+        table: Table[Any, Any] | None = None
+        while some := list(islice(rows, TURN)):
+            for name, plain in some:
+                if table is None or not name.startswith(table.prefix):
+                    table = self._tables.get(name[: name.find("/") + 1])
+                if table is not None:
+                    table.take(name, plain, written)
+                elif name not in (SHAPES, self._key):
+                    rest[name] = plain
+            yield 0
+        for table in self._tables.values():
+            table.restored(is_as_written=written is None)
