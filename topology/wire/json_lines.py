@@ -119,7 +119,7 @@ def _unordered(
 def result_line(result: Finding) -> JsonObject:
     """Return the line of a window, a match, a row of a join, or an overflow.
 
-    Of a set of matches only an update says what has `joined`.
+    Only an update says what has `joined` a set of matches.
     """
     found: JsonObject
     match result:

@@ -1,4 +1,4 @@
-"""The table of sources: who is forgotten for whom, and what a checkpoint writes of that."""
+"""Examples: the table of sources, who is forgotten for whom, and what a checkpoint writes of that."""
 
 from __future__ import annotations
 
