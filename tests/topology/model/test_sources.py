@@ -1,4 +1,4 @@
-"""Examples: the table of sources, who is forgotten for whom, and what a checkpoint writes of that."""
+"""Examples: the table of sources: who is forgotten for whom, and what a checkpoint writes."""
 
 from __future__ import annotations
 
