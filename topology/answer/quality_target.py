@@ -32,6 +32,7 @@ when the source has sent, of other queries with each checkpoint.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Final
 from zlib import crc32
 
@@ -52,6 +53,12 @@ MAX_PENDING: Final = 10_000
 
 
 TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
+
+
+@cache
+def target_shape(target: Shape, policy: Shape) -> Shape:
+    """Return the shape of a target that waits by a strategy of that shape."""
+    return target.with_more(target.title, 1, policy=policy)
 
 
 class QualityTarget(KeptPart):
@@ -83,7 +90,7 @@ class QualityTarget(KeptPart):
             every_ns = size_ns = piece_ns(quality.max_wait_ns, reach_ns)
             cap_ns = max(1, cap_ns - every_ns)
         self.policy = quality.policy(size_ns)
-        self._shape = self.SHAPE.with_more(self.SHAPE.title, 1, policy=self.policy.SHAPE)
+        self._shape = target_shape(self.SHAPE, self.policy.SHAPE)
         settings = quality.model_copy(update={"published": None})
         how = (repr(settings), size_ns, every_ns, reach_ns, digest_of(self._shape))
         self._waits = crc32(repr(how).encode())

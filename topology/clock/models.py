@@ -68,6 +68,10 @@ class Rounds(NamedTuple):
         return self.made(self.config)
 
 
+FOLDED: Final = "folded/"
+"""Begins the key of the state under which it is written, behind that of CLOCK."""
+
+
 class Folded:
     """What the oldest rounds of a source say, in place of them. `place` (arrival, offset): of the
     newest round in it; `segments`: how often the rounds have ended a segment of the clock."""

@@ -52,7 +52,7 @@ from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable, Place
-from topology.clock.models import Rounds
+from topology.clock.models import FOLDED, Rounds
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
 from topology.clock.source_clock import SINCE_EVER, Clocks, SourceClock
@@ -60,7 +60,7 @@ from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.kept import Shape, ShapeRefused
 from topology.model.operator import Changes, Figure, Figures, Operator, State, total
 from topology.model.outcome import Step, dead_letter
-from topology.model.tables import KeptState
+from topology.model.tables import KeptState, refuse_others
 
 CLOCK: Final = Shape("clock", 1)
 
@@ -325,7 +325,8 @@ class Clock(Operator):
         return self._kept.changes(self)
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        self._kept.restore(self, state)
+        others = self._kept.restore(self, state)
+        refuse_others({name: None for name in others if not name.startswith(FOLDED)})
         for source, clock in self._clocks.rows.items():
             if clock.model_dirty or clock.last_arrival_ns == SINCE_EVER:
                 raise ShapeRefused(f"one of the two rows of {source} is missing")

@@ -7,6 +7,7 @@ another cell. `topology.clock.operator` says what they mean.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
@@ -441,6 +442,33 @@ class SourceClock(KnownSource):
         self.model_dirty = False
 
 
+class NewClock:
+    """Makes the clock of a source, for both tables.
+
+    If they knew each other, all clocks would stay in memory until the collector comes.
+    """
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        table: DriftTable,
+        moved: MovedSources,
+        rows: dict[str, SourceClock],
+    ) -> None:
+        self._rounds = rounds
+        self._table = table
+        self._moved = moved
+        self.rows = rows
+
+    def of(self, source: str) -> SourceClock:
+        """Return the clock of a source, which is made if it is not there."""
+        clock = self.rows.get(source)
+        if clock is None:
+            clock = SourceClock(source, self._rounds, self._table.use(source), self._moved)
+            self.rows[source] = clock
+        return clock
+
+
 class Clocks(SourceTable[SourceClock]):
     """The sources of CLOCK. Each has two rows: its stamps here, and its model in `models`."""
 
@@ -448,17 +476,12 @@ class Clocks(SourceTable[SourceClock]):
         self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
     ) -> None:
         super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
-        self._rounds = rounds
-        self._table = table
         self.moved = MovedSources()
-        self.models = ClockModels(self, rounds.clock().SHAPE)
+        self._new = NewClock(rounds, table, self.moved, self.rows)
+        self.models = ClockModels(self._new, rounds.clock().SHAPE)
 
     def fresh(self, key: str) -> SourceClock:
-        clock = self.rows.get(key)
-        if clock is None:
-            clock = SourceClock(key, self._rounds, self._table.use(key), self.moved)
-            self.rows[key] = clock
-        return clock
+        return self._new.of(key)
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""
@@ -472,17 +495,23 @@ class Clocks(SourceTable[SourceClock]):
         return super().changes()
 
 
+@cache
+def model_shape(measured: Shape) -> Shape:
+    """Return the shape of what is known of a clock whose rounds make a model of that shape."""
+    return MODEL.with_more("clock.model", 1, measured=OfModel(measured))
+
+
 class ClockModels(Table[str, SourceClock]):
     """What is known of the clocks of all sources: rows that change seldom."""
 
-    def __init__(self, clocks: Clocks, measured: Shape) -> None:
-        shape = MODEL.with_more("clock.model", 1, measured=OfModel(measured))
-        super().__init__("model/", shape, clocks.rows)
+    def __init__(self, new: NewClock, measured: Shape) -> None:
+        shape = model_shape(measured)
+        super().__init__("model/", shape, new.rows)
         self._shape = shape
-        self._clocks = clocks
+        self._new = new
 
     def fresh(self, key: str) -> SourceClock:
-        return self._clocks.fresh(key)
+        return self._new.of(key)
 
     def put(self, key: str, row: SourceClock) -> None:
         row.model_dirty = False

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
-from topology.clock.models import Rounds, unfolded
+from topology.clock.models import FOLDED, Rounds, unfolded
 from topology.clock.operator import Clock
 from topology.config.stages import REORDER
 from topology.flow.stage import Stage
@@ -32,8 +32,6 @@ from topology.model.operator import Changes, Operator, Plain, State
 from topology.model.sample import Declared, Sample
 
 LOOK_EVERY: Final = 256
-FOLDED: Final = "folded/"
-"""Begins the key, behind the node's prefix."""
 LAST_OFFSET: Final = 1 << 63
 
 

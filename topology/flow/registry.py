@@ -46,7 +46,7 @@ class OperatorRow(NamedTuple):
 
 ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=3),
-    OperatorRow(CLOCK, "topology.clock.operator", build.clock),
+    OperatorRow(CLOCK, "topology.clock.operator", build.clock, shape=2),
     OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=3),
     OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=3),
     OperatorRow(PATTERN, "topology.pattern.operator", build.pattern, shape=2),

@@ -92,7 +92,7 @@ from topology.model.operator import (
     total,
 )
 from topology.model.outcome import Step
-from topology.model.tables import KeptState
+from topology.model.tables import KeptState, refuse_others
 
 MERGE: Final = Shape(
     "merge",
@@ -558,7 +558,9 @@ class Merge(StepByStep):
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         """See `topology.model.operator`."""
-        yield from self._kept.restoring(self, state, {})
+        others: State = {}
+        yield from self._kept.restoring(self, state, others)
+        refuse_others(others)
         for number, progress in enumerate(self._sources.values()):
             self._watermark.note(progress)
             self._bounds.restored(progress)

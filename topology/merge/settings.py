@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
+from pydantic import Field
+
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
@@ -63,10 +65,10 @@ class MergeConfig(Section):
     first event."""
     reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
     """The order within each source, as the stream has it."""
-    heartbeat_ns: Annotated[DurationNs, Unspelled()] = 200_000_000
+    heartbeat_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 200_000_000
     """Watermarks are announced at multiples of it; 0: none is."""
-    correct_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
-    """As the file's `correct_for`."""
+    correct_for_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 600_000_000_000
+    """As the file's `correct_for`, which says itself that it is another."""
     new_source_allowance_ns: DurationNs | None = None
     """How long results stay open for new sources. By default it is `correct_for`. Lower it if no
     source appears late, so that results are final sooner."""

@@ -48,7 +48,7 @@ Python for each of its fields costs, and one look at the type of each value that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import CodeType
 from typing import Any, ClassVar, Final
@@ -431,6 +431,9 @@ class Shape(Fielded):
         self.put(getattr(one, name), plain, written)
 
 
+NO_TABLES: Final[Mapping[str, ValueKind]] = {}
+
+
 def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
     """Return the shapes among them and within them, by name."""
     found: dict[str, Shape] = {}
@@ -444,9 +447,11 @@ def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
     return found
 
 
-def described(kinds: Iterable[ValueKind]) -> Plain:
-    """Return what a state says of the shapes that it is written in."""
-    return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
+def described(kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
+    """Return what a state says of the shapes that it is written in, and of its tables: the kind of
+    the rows by their prefix, which ends in a slash."""
+    shapes = [shape.said for _, shape in sorted(shapes_in(kinds).items())]
+    return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
 
 
 def digest_of(shape: Shape) -> int:
@@ -463,7 +468,7 @@ class Written:
     def __init__(self, said: Plain) -> None:
         """`said`: what the state says of them (`described`)."""
         try:
-            self._shapes: dict[str, tuple[int, list[tuple[str, str]]]] = {
+            self._shapes: dict[str, tuple[Any, list[tuple[str, str]]]] = {
                 name: (number, [(field, kind) for field, kind in fields])
                 for name, number, fields in said
             }
@@ -473,6 +478,14 @@ class Written:
     def names(self, shape: Shape) -> bool:
         """Return whether the state may have rows of the shape."""
         return shape.title in self._shapes
+
+    def check_tables(self, tables: Mapping[str, ValueKind]) -> None:
+        """Look whether the rows of its tables are those of today. ShapeRefused if not."""
+        for name, (kind, _) in self._shapes.items():
+            if name.endswith("/") and name not in tables:
+                raise ShapeRefused(f"there are no rows {name} any more")
+            if name in tables and tables[name].name != kind:
+                raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
 
     def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind | None]]:
         """Return the fields that rows of the shape have, and their kinds; None: it was dropped.
@@ -498,16 +511,19 @@ class Written:
         return tuple([field for field, _ in fields]), kinds
 
 
-def written_in(said: Plain, kinds: Iterable[ValueKind]) -> Written | None:
+def written_in(
+    said: Plain, kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES
+) -> Written | None:
     """Return the shapes that a state says it is written in; None: they are today's of those kinds.
     ShapeRefused if one of them cannot be read.
 
     A shape within others that the state does not name has no row in it.
     """
     kinds = list(kinds)
-    if said == described(kinds):
+    if said == described(kinds, tables):
         return None
     written = Written(said)
+    written.check_tables(tables)
     for shape in shapes_in(kinds).values():
         if shape in kinds or written.names(shape):
             written.layout(shape)

@@ -86,6 +86,11 @@ class SourceTable(Table[str, S]):
         self.rows[key] = row
         self._longest_idle.note(key, row.last_arrival_ns)
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether a source has changed since the last checkpoint."""
+        return bool(self._changed)
+
     def mark(self, row: S) -> None:
         """Note that a source has changed."""
         if not row.dirty:

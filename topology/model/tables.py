@@ -56,6 +56,8 @@ class Table(Generic[K, V]):
 
     def take(self, name: str, plain: Plain, written: Written | None) -> None:
         """Read the row of that name."""
+        if not name.startswith(self.prefix):
+            raise ShapeRefused(f"{name} is no row of {self.prefix}")
         try:
             text = name[len(self.prefix) :]
             self.put(self.key_of(text), self.kind.load(plain, written, self, text))
@@ -167,23 +169,33 @@ class KeptState:
         self._shape = shape
         self._tables = {table.prefix: table for table in tables}
         self._kinds = [shape, *[table.kind for table in tables]]
+        self._kinds_by_prefix = {table.prefix: table.kind for table in tables}
+        self._row: Plain = None
+        """The own row as the changelog has it; None: that is not known."""
         self.is_followed = False
         """Whether the changelog has the shapes, and all rows that did not change since."""
 
     def snapshot(self, one: Any) -> State:
-        state = {SHAPES: described(self._kinds), self._key: self._shape.dump(one)}
+        state = {SHAPES: self._described(), self._key: self._shape.dump(one)}
         for table in self._tables.values():
             state |= table.snapshot()
         return state
 
     def changes(self, one: Any) -> Changes:
-        changes: Changes = {self._key: self._shape.dump(one)}
+        """Return what is not as the changelog has it."""
+        changes: Changes = {}
+        row = self._shape.dump(one)
+        if row != self._row:
+            self._row = changes[self._key] = row
         if not self.is_followed:
             self.is_followed = True
-            changes[SHAPES] = described(self._kinds)
+            changes[SHAPES] = self._described()
         for table in self._tables.values():
             changes |= table.changes()
         return changes
+
+    def _described(self) -> Plain:
+        return described(self._kinds, self._kinds_by_prefix)
 
     def restore(self, one: Any, state: Mapping[str, Plain]) -> State:
         """Read the own row, if there is one, and then the tables. Return what belongs to neither.
@@ -196,9 +208,12 @@ class KeptState:
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
         """Restore in steps of some rows, and put into `rest` what belongs to nobody here."""
         if self._key not in state:
+            for name in state:
+                if name == SHAPES or name[: name.find("/") + 1] in self._tables:
+                    raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
             rest |= state
             return
-        written = written_in(state.get(SHAPES), self._kinds)
+        written = written_in(state.get(SHAPES), self._kinds, self._kinds_by_prefix)
         self.is_followed = written is None
         self._shape.put(one, state[self._key], written)
         rows = iter(state.items())
@@ -214,3 +229,9 @@ class KeptState:
             yield 0
         for table in self._tables.values():
             table.restored(is_as_written=written is None)
+
+
+def refuse_others(others: Mapping[str, Plain]) -> None:
+    """Raise ShapeRefused if a restored state has parts that belong to nobody."""
+    if others:
+        raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")

@@ -34,7 +34,7 @@ reached. Memory: held events, about 5 kB per source in order, up to 14 kB where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -56,6 +56,19 @@ count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
 PUSHED_OUT: Final = 8
 """At the bound one of so many leaves."""
+
+
+@cache
+def timed_shape(policy: Shape) -> Shape:
+    """Return the shape of a source that waits by a strategy of that shape."""
+    return Shape(
+        "reorder.timed_source",
+        1,
+        next_number=INT,
+        blocked=FLAG,
+        last_arrival_ns=INT,
+        _order=order_shape(policy),
+    )
 
 
 class TimedBuffer(SourceBuffer):
@@ -159,21 +172,26 @@ class ReorderByTime(Shell[TimedBuffer]):
         position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
-        self._stream = stream
         own = partial(OwnTail, config.miss_target_ppm, max_wait_ns=config.max_wait_ns)
+        self._policy = make_policy = policy or own
         self._config = config
-        self._policy: Callable[[], SlackPolicy] = policy or own
-        self._position = position
-        self._max_ahead_ns = max_ahead_ns
-        timed = Shape(
-            "reorder.timed_source",
-            1,
-            next_number=INT,
-            blocked=FLAG,
-            last_arrival_ns=INT,
-            _order=order_shape(self._policy().SHAPE),
-        )
-        super().__init__(Buffers(BUFFER, timed, config, self._empty), Totals(), BY_TIME)
+        timed = timed_shape(make_policy().SHAPE)
+        totals = Totals()
+
+        def empty(source: str) -> TimedBuffer:
+            order = TimeBuffer(
+                make_policy(),
+                late=config.late,
+                position=position,
+                cap_ns=config.max_wait_ns,
+                max_ahead_ns=max_ahead_ns,
+                max_held=config.max_held,
+                max_held_bytes=config.max_held_bytes,
+                keeps_control=True,
+            )
+            return TimedBuffer(source, order, stream, config.max_wait_ns, totals)
+
+        super().__init__(Buffers(BUFFER, timed, config, empty), totals, BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -220,17 +238,3 @@ class ReorderByTime(Shell[TimedBuffer]):
 
     def _begin(self, buffer: TimedBuffer, event: Event) -> None:
         buffer.next_number = event.seq
-
-    def _empty(self, source: str) -> TimedBuffer:
-        config = self._config
-        order = TimeBuffer(
-            self._policy(),
-            late=config.late,
-            position=self._position,
-            cap_ns=config.max_wait_ns,
-            max_ahead_ns=self._max_ahead_ns,
-            max_held=config.max_held,
-            max_held_bytes=config.max_held_bytes,
-            keeps_control=True,
-        )
-        return TimedBuffer(source, order, self._stream, config.max_wait_ns, self._totals)

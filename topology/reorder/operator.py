@@ -29,8 +29,9 @@ from typing import Final
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
 from topology.model.kept import INT, Shape
-from topology.model.operator import Figure, Figures, Plain, total
+from topology.model.operator import Changes, Figure, Figures, Plain, total
 from topology.model.outcome import OVERFLOW, Step, dead_letter
+from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
@@ -40,7 +41,17 @@ from topology.reorder.shell import SOURCES, Buffers, Shell
 from topology.reorder.source import SOURCE, NumberedBuffer
 
 BUFFER: Final = "lane/"
-REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES, _shared=SHARED)
+REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES)
+
+
+class Pool(Table[str, Shared]):
+    """What all sources share, as one row: it changes when one of them does, not with time."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__("pool/", SHARED, {"": shared})
+
+    def fresh(self, key: str) -> Shared:
+        return self.rows[key]
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -71,7 +82,8 @@ class Reorder(Shell[NumberedBuffer]):
     ) -> None:
         self._shared = Shared(stream, position, config)
         sources = Buffers(BUFFER, shape, config, partial(make, shared=self._shared))
-        super().__init__(sources, self._shared, REORDER, [self._shared.lost])
+        self._pool = Pool(self._shared)
+        super().__init__(sources, self._shared, REORDER, [self._shared.lost, self._pool])
         self._max_held = config.max_held
         self._fullest = Fullest(self._table, self._shared, config)
 
@@ -176,6 +188,11 @@ class Reorder(Shell[NumberedBuffer]):
                 self._arm(buffer)
         self._pass_time(now_ns, step)
         return step
+
+    def changes(self) -> Changes:
+        if self._sources.has_changes:
+            self._pool.note("")
+        return super().changes()
 
     # -- one event that is not the plain next one --------------------------------------------------
 

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.kept import INT, Shape, ShapeRefused
+from topology.model.kept import INT, Shape
 from topology.model.operator import (
     NEVER,
     TURN,
@@ -30,7 +30,7 @@ from topology.model.operator import (
 )
 from topology.model.outcome import Step
 from topology.model.sources import SourceTable
-from topology.model.tables import KeptState, Table
+from topology.model.tables import KeptState, Table, refuse_others
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 from topology.reorder.settings import ReorderConfig
 
@@ -218,8 +218,7 @@ class Shell(StepByStep, Generic[Buffer]):
                 yield 0
         others: State = {}
         yield from self._kept.restoring(self, state, others)
-        if others:
-            raise ShapeRefused(f"it has parts of another order: {min(others):.60}")
+        refuse_others(others)
         for source, buffer in self._table.items():
             mine = by_source.get(source, [])
             buffer.hold_again(mine)
