@@ -379,6 +379,8 @@ class Shape(Fielded):
         self.title = name
         self.number = number
         self.dropped = frozenset(dropped)
+        both = self.dropped & fields.keys()
+        assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
 
