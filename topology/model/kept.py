@@ -383,6 +383,16 @@ class Shape(Fielded):
         assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
+        self._digest: int | None = None
+
+    def digest(self) -> int:
+        """Return a number that differs where the shape, or one within it, is another.
+
+        For a row that says itself how it is written.
+        """
+        if self._digest is None:
+            self._digest = crc32(repr(described([self])).encode())
+        return self._digest
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of an heir that has more fields."""
@@ -449,14 +459,6 @@ def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
 def described(kinds: Iterable[ValueKind]) -> Plain:
     """Return what a state says of the shapes that it is written in."""
     return [shape.said for _, shape in sorted(shapes_in(kinds).items())]
-
-
-def digest_of(shape: Shape) -> int:
-    """Return a number that is another one if the shape, or one within it, is another.
-
-    For a row that says itself how it is written.
-    """
-    return crc32(repr(described([shape])).encode())
 
 
 class Written:

@@ -211,6 +211,14 @@ def test_a_field_that_is_there_cannot_be_dropped() -> None:
         Shape("part", 1, ("count", "gone"), count=INT)
 
 
+def test_a_shape_has_another_digest_if_one_within_it_is_another() -> None:
+    def within(part: Shape) -> int:
+        return Shape("whole", 1, part=part).digest()
+
+    assert within(Shape("part", 1, count=INT)) == within(PART)
+    assert within(Shape("part", 2, count=INT)) != within(PART)
+
+
 def test_a_nested_shape_is_mapped_as_well() -> None:
     before = Shape("outer", 1, inner=list_of(Shape("part", 1, count=INT)))
     today = Shape("outer", 1, inner=list_of(Later.SHAPE))
