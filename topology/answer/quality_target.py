@@ -38,7 +38,7 @@ from zlib import crc32
 
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
-from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, digest_of, row_of
+from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, row_of
 from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
@@ -92,7 +92,7 @@ class QualityTarget(KeptPart):
         self.policy = quality.policy(size_ns)
         self._shape = target_shape(self.SHAPE, self.policy.SHAPE)
         settings = quality.model_copy(update={"published": None})
-        how = (repr(settings), size_ns, every_ns, reach_ns, digest_of(self._shape))
+        how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest())
         self._waits = crc32(repr(how).encode())
         """A number for how it waits, and how that is written: a state counts windows by their
         length, and holds what the strategy keeps."""

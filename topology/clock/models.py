@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.settings import ClockConfig
-from topology.model.kept import Shape, ShapeRefused, ValueKind, Written, digest_of
+from topology.model.kept import Shape, ShapeRefused, ValueKind, Written
 from topology.model.operator import Plain
 from topology.model.sample import Sample
 
@@ -99,7 +99,7 @@ class Folded:
         return twin
 
     def dump(self) -> Plain:
-        said = [self.rounds.model, digest_of(self.measured.SHAPE)]
+        said = [self.rounds.model, self.measured.SHAPE.digest()]
         return [*said, *self.place, self.segments, self.measured.dump()]
 
 
@@ -112,7 +112,7 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
         raise ShapeRefused(f"{row!r:.60} is no folded clock") from wrong
     if model != rounds.model:
         return None
-    if digest != digest_of(folded.measured.SHAPE):
+    if digest != folded.measured.SHAPE.digest():
         raise ShapeRefused(f"a folded clock of the model {model} is written in another version")
     folded.place = (arrival_ns, offset)
     folded.measured.load(measured)

@@ -1,8 +1,7 @@
 """One stream: where it comes from, how it is put in order, where it goes.
 
-A field's name
-in the file is its alias (`max_wait`), its Python name carries the unit
-(`max_wait_ns`); either may be used in code.
+A field's name in the file is its alias (`max_wait`). Its Python name has the unit (`max_wait_ns`).
+Code may use either.
 """
 
 from __future__ import annotations

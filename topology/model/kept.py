@@ -379,8 +379,20 @@ class Shape(Fielded):
         self.title = name
         self.number = number
         self.dropped = frozenset(dropped)
+        both = self.dropped & fields.keys()
+        assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
+        self._digest: int | None = None
+
+    def digest(self) -> int:
+        """Return a number that differs where the shape, or one within it, is another.
+
+        For a row that says itself how it is written.
+        """
+        if self._digest is None:
+            self._digest = crc32(repr(described([self])).encode())
+        return self._digest
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of an heir that has more fields."""
@@ -452,14 +464,6 @@ def described(kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_T
     the rows by their prefix, which ends in a slash."""
     shapes = [shape.said for _, shape in sorted(shapes_in(kinds).items())]
     return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
-
-
-def digest_of(shape: Shape) -> int:
-    """Return a number that is another one if the shape, or one within it, is another.
-
-    For a row that says itself how it is written.
-    """
-    return crc32(repr(described([shape])).encode())
 
 
 class Written:

@@ -1,7 +1,6 @@
 """What REORDER is asked for: the section `reorder` of a stream.
 
-A key that the rule does not look
-at is refused: whoever wrote it believes that it counts.
+A key that the rule does not look at is refused, because its writer believes that it counts.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from typing import Final
 
 from topology.model.histogram import HALVE_EVERY, HISTOGRAM, PPM, Histogram, bucket_of
 from topology.model.kept import FLAG, INT, Kept, Shape
-from topology.model.operator import Plain
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
@@ -74,9 +73,6 @@ class FillTimes(Kept):
         self.warm = False
         self._filled = 0
         self._opened = 0
-
-    def dump(self) -> Plain:
-        return [self.warm, self._filled, self._opened, self.histogram.dump()]
 
     def opened(self) -> None:
         self.histogram.trial()

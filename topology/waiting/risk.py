@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, record
+from topology.model.kept import BIG, FLAG, INT, Kept, Shape, ShapeRefused, list_of, optional, record
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Changes, Figures
 from topology.model.tables import Table, TableWithin
@@ -101,7 +101,8 @@ class Modelled(Kept):
 
     def settled(self) -> None:
         if self.made_of is not None:
-            assert self.fitting.base_ns is not None
+            if self.fitting.base_ns is None:
+                raise ShapeRefused("a model of delays has no base that they are counted against")
             self.model = Posterior(self.made_of, self._step_ns, self.fitting.base_ns, self.pace)
 
 

@@ -210,7 +210,10 @@ class HeaderReader:
         error_ns = stamps["err"]
         arrival_ns = stamps.get("arrival", at_ns)
         if kind is not None and kind in kinds:
-            item = self._control(found, kind, ref_time_ns, arrival_ns, offset, record)
+            said = found
+            if is_watermark:  # A watermark has no source: only its stream is read.
+                said = {self.names.stream: found.get(self.names.stream)}
+            item = self._control(said, kind, ref_time_ns, arrival_ns, offset, record)
         else:
             item = self.read(headers, timestamp_ns, arrival_ns, offset, record, value)
         item.at_ns = at_ns

@@ -206,6 +206,19 @@ def test_an_added_field_keeps_its_fresh_value_and_a_dropped_one_is_passed_over()
     assert (again.count, again.added) == (7, "fresh")
 
 
+def test_a_field_that_is_there_cannot_be_dropped() -> None:
+    with pytest.raises(AssertionError, match="part has fields that it has dropped: count"):
+        Shape("part", 1, ("count", "gone"), count=INT)
+
+
+def test_a_shape_has_another_digest_if_one_within_it_is_another() -> None:
+    def within(part: Shape) -> int:
+        return Shape("whole", 1, part=part).digest()
+
+    assert within(Shape("part", 1, count=INT)) == within(PART)
+    assert within(Shape("part", 2, count=INT)) != within(PART)
+
+
 def test_a_nested_shape_is_mapped_as_well() -> None:
     before = Shape("outer", 1, inner=list_of(Shape("part", 1, count=INT)))
     today = Shape("outer", 1, inner=list_of(Later.SHAPE))

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.baselines.ignore import Ignore
 from tests.topology.waiting.strategies import Unguarded
 from topology.model.event import Event
+from topology.model.kept import ShapeRefused
 from topology.model.outcome import Duplicate, Late, Malformed
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
@@ -29,7 +30,7 @@ from topology.waiting.fixed import KSlack
 from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
-from topology.waiting.risk import RiskSlack
+from topology.waiting.risk import Modelled, RiskSlack
 from topology.waiting.tail import OwnTail
 
 MS = 1_000_000
@@ -363,3 +364,9 @@ def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_ou
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]
     assert few.overflows == 1
+
+
+def test_a_model_without_the_base_of_its_delays_is_refused() -> None:
+    fitting = Modelled(400, MS).fitting.dump()
+    with pytest.raises(ShapeRefused, match="a model of delays has no base"):
+        Modelled(400, MS).load((fitting, DelayTables().dump(), None))

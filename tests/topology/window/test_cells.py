@@ -18,6 +18,7 @@ from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.scalars import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
+from topology.window.aggregates.tally import Squares, Tally
 from topology.window.cells import Makers, cell_in, row_kind
 from topology.window.settings import Aggregate
 
@@ -83,6 +84,16 @@ def test_neither_order_nor_grouping_matters(function: str, values: list[Any], se
     for cell in (other, together, again):
         assert repr(cell.value()) == repr(one.value())
         assert repr(cell.bounds(())) == repr(one.bounds(()))
+
+
+@pytest.mark.parametrize("make", [Tally, Squares])
+@given(values=st.lists(NUMBERS, min_size=1, max_size=6))
+def test_many_values_at_once_are_taken_as_one_by_one(make: type[Tally], values: list[Any]) -> None:
+    at_once, one_by_one = make(), make()
+    at_once.take(values)
+    for value in values:
+        one_by_one.add(value, None)
+    assert repr(at_once.dump()) == repr(one_by_one.dump())
 
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=20))

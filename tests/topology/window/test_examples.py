@@ -216,6 +216,23 @@ def test_aggregates_of_a_users_own() -> None:
     assert values == [3, 15, 5]
 
 
+def test_an_aggregate_of_a_users_own_is_not_asked_for_each_unsure_event() -> None:
+    """Only of a window without a value: there it matters whether such an event has one."""
+    asked: list[int] = []
+
+    def value(state: int) -> int:
+        asked.append(state)
+        return state
+
+    total = Function(lambda: 0, lambda a, b: a + b, lambda a, b: a + b, value)
+    config = window_query("q", "tumbling", (Output("t", "total", ("v",)),), 100 * MS, 100 * MS)
+    operator = Windows("default", config, functions={"total": total})
+    results_of(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
+    first, *_ = end(operator, 95)
+    assert first.values == {"t": 12}
+    assert 4 not in asked
+
+
 def test_only_watermarks_count_where_events_come_in_any_order() -> None:
     config = window_query("q", "tumbling", SUM, 10 * MS, 10 * MS, new_source_allowance_ns=0)
     operator = Windows("default", config, ordered=False)

@@ -404,6 +404,21 @@ def test_watermark_bears_w_c_and_e() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["sourceId", "seqNum", "epoch"])
+def test_of_a_watermark_the_stream_alone_is_read(name: str) -> None:
+    event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
+    written = [*HeaderWriter(PLAIN).control(event, 0), (name, b"\xff")]
+    read = HeaderReader(PLAIN).read_ordered(written, 0, 4, None, None)
+    assert isinstance(read, Event)
+    assert (read.kind, read.stream, read.source, read.seq, read.epoch) == (
+        WATERMARK,
+        "pitch",
+        "",
+        0,
+        0,
+    )
+
+
 @pytest.mark.parametrize("name", [name for name, _ in STAMPS])
 @pytest.mark.parametrize("value", [None, b"", b"x", b"9" * 30, b"9" * 5_000])
 def test_stamps_that_no_stage_wrote_are_dead(name: str, value: Value) -> None:

@@ -1,10 +1,10 @@
 """Aggregates over some events: cells keep what is seen of one field, functions make values of them.
 
-Every cell can be added to, and merged with another of its kind; each of these gives the same
-whatever the order: a late event only adds. Functions of one field share
-a cell where they can. Where it is not sure which events belong (`possibles`, one cell for each of
-them or for each group that belongs or not as a whole), `bounds` are the smallest and the largest
-value over all choices that leave some event (4.2); None where nothing can be said.
+Every cell can be added to, and merged with another of its kind. The order never changes the result,
+so a late event only adds. Functions of one field share a cell where they can. Where it is not sure
+which events belong (`possibles`, one cell for each of them or for each group that belongs or not as
+a whole), `bounds` are the smallest and the largest value over all choices that leave some event
+(4.2); None where nothing can be said.
 
 Where every choice has a weight, `weighted` is the value of the weighted sums; a function without it
 (`weighs`) uses reference times alone. A function is `additive` if each event adds its size to the

@@ -129,6 +129,10 @@ class Squares(Tally):
         self.squares += units * units
         return units
 
+    def take(self, values: list[Any]) -> None:
+        for value in values:
+            self.add(value, None)
+
     def refine(self, shift: int) -> None:
         self.squares <<= 2 * (shift - self.shift)
         super().refine(shift)

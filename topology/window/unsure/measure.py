@@ -102,8 +102,9 @@ class Measure:
                 bounds.append(function.within(cell, cells, low, high))
                 continue
             bounds.append(function.bounds(cell, cells))
-            has_value = [int(function.value(one) is not None) for one in cells]
-            if values[name] is None and any(has_value):
+            if values[name] is None and any(
+                has_value := [int(function.value(one) is not None) for one in cells]
+            ):
                 fewest[name] = spread_of(has_value)[0]
         return self._measured(values, expected, bounds, fewest)
 
