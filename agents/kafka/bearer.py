@@ -16,7 +16,7 @@ is ever shown.
 Bounds: an endpoint answers within `ANSWER_S` in all, however it spreads its bytes (the machine's
 resolver may take longer), and with at most `MAX_BYTES`. It is asked by one thread at a time, and
 not again within `PAUSE_S` of a failure. Redirections are not followed, as they would get the
-secret.
+secret. The proxies of the environment are used; a `.netrc` is not read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import asyncio
 import base64
 import binascii
 import logging
+import math
+import re
 import ssl
 import threading
 import time
@@ -33,8 +35,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, NamedTuple
-from urllib.parse import quote_plus
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 from aiokafka.abc import AbstractTokenProvider
@@ -166,7 +169,7 @@ class TokenEndpoint(Bearer):
     async def _answered(self) -> Token:
         import aiohttp  # which takes longer to import than all else here
 
-        where = f"the token endpoint {self.url}"
+        where = f"the token endpoint {_without_user(self.url)}"
         pair = quote_plus(self.client_id), quote_plus(self.secret)
         headers = {
             "Accept": "application/json",
@@ -176,29 +179,37 @@ class TokenEndpoint(Bearer):
         limit = aiohttp.ClientTimeout(ANSWER_S)
         try:
             async with (
-                aiohttp.ClientSession(timeout=limit, headers=headers, trust_env=True) as session,
+                aiohttp.ClientSession(timeout=limit, headers=headers) as session,
                 session.post(
-                    self.url, data=form, ssl=self.context or True, allow_redirects=False
+                    self.url,
+                    data=form,
+                    ssl=self.context or True,
+                    allow_redirects=False,
+                    proxy=_proxy_for(self.url),
                 ) as answer,
             ):
                 content, status = await read_at_most(answer.content, MAX_BYTES), answer.status
         except TimeoutError as error:
             raise TokenUnavailable(f"{where} has not answered within {ANSWER_S:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TokenUnavailable(f"{where} does not answer: {error}") from error
-        said = _said(content)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # aiohttp raises a bare ValueError for some URLs.
+            why = _without_user(str(error))
+            raise TokenUnavailable(f"{where} does not answer: {why}") from error
+        said = _fields(content)
         if status >= HTTPStatus.MULTIPLE_CHOICES:
-            why = f" ({said.error[:SHOWN_CHARACTERS]!r})" if said.error else ""
+            refusal = _text(said, "error")
+            why = f" ({refusal[:SHOWN_CHARACTERS]!r})" if refusal else ""
             if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED}:
                 why += "; check the client's id and secret"
             raise TokenUnavailable(f"{where} answers {status}{why}")
-        text = said.access_token
+        text = _text(said, "access_token")
         if len(content) > MAX_BYTES or len(text.split()) != 1:
             raise TokenUnavailable(f"{where} answers without an `access_token`")
         now_s = self.now_s()
         expires_s = expiry_of(text) or now_s + LIFETIME_S
-        if said.expires_in is not None:
-            expires_s = now_s + said.expires_in
+        lasts_s = _number(said, "expires_in")
+        if lasts_s is not None:
+            expires_s = now_s + lasts_s
         if expires_s <= now_s:
             raise TokenUnavailable(
                 f"{where} gives a token that has expired; look at this machine's clock"
@@ -215,21 +226,40 @@ def expiry_of(text: str) -> float | None:
         claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
     except (binascii.Error, ValueError):
         return None
-    return _said(claims).exp
+    return _number(_fields(claims), "exp")
 
 
-class _Said(msgspec.Struct):
-    """The words of an endpoint about a token or a refusal (RFC 6749, 5.1 and 5.2), or of a JWT."""
-
-    access_token: str = ""
-    expires_in: float | None = None
-    error: str | None = None
-    exp: float | None = None
+def _proxy_for(url: str) -> str | None:
+    """Return the proxy of the environment for a URL. With `trust_env`, aiohttp reads `.netrc` too,
+    and refuses its entry beside our `Authorization`."""
+    place = urlsplit(url)
+    return None if proxy_bypass(place.hostname or "") else getproxies().get(place.scheme)
 
 
-def _said(content: bytes) -> _Said:
-    """Decode JSON; what is no object of these fields says nothing."""
+def _without_user(text: str) -> str:
+    """Remove what precedes an `@` in each word: a URL may hold a password there."""
+    return re.sub(r"\S*@", "", text)
+
+
+def _fields(content: bytes) -> dict[str, msgspec.Raw]:
+    """Split a JSON object of an endpoint (RFC 6749, 5.1 and 5.2) or of a JWT into its fields. Each
+    is decoded on its own, so that an odd one spoils no other."""
+    return _decoded(content, dict[str, msgspec.Raw]) or {}
+
+
+def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
+    return _decoded(fields.get(name, b""), str) or ""
+
+
+def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
+    """Return a finite number, which may stand in quotes; None for all else."""
+    number = _decoded(fields.get(name, b""), float)
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:
+    """Decode JSON; None for what is not of this kind."""
     try:
-        return msgspec.json.decode(content, type=_Said, strict=False)
+        return msgspec.json.decode(content, type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError):
-        return _Said()
+        return None

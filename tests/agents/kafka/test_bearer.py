@@ -57,7 +57,9 @@ class Clock:
     [
         (jwt(b'{"exp": 12.5}') + "x", 12.5),
         (jwt(b'{"exp": 7}'), 7.0),
+        (jwt(b'{"exp": 7, "error": {}, "expires_in": "soon", "access_token": 1e400}'), 7.0),
         (jwt(b'{"exp": true}'), None),
+        (jwt(b'{"exp": "nan"}'), None),
         (jwt(b"[7]"), None),
         (jwt(b"[" * 100_000), None),
         ("e30.e30.x", None),
@@ -227,6 +229,66 @@ def test_what_an_endpoint_may_answer_instead(status: int, answer: bytes, says: s
         assert says in str(told.value)
         assert SECRET not in str(told.value)
         assert len(server.asked) == 1  # a redirection does not get the secret
+
+
+@pytest.mark.parametrize(
+    ("odd", "lasts_s"),
+    [
+        (b'"expires_in": 3600, "exp": "2026-01-01T00:00:00Z"', 3600),
+        (b'"expires_in": "3600", "error": {}', 3600),
+        (b'"expires_in": 3600, "error": 0', 3600),
+        (b'"expires_in": ""', 300),
+        (b'"expires_in": true', 300),
+        (b'"expires_in": null', 300),
+        (b'"expires_in": "nan"', 300),
+        (b'"expires_in": 1e400', 300),
+    ],
+)
+def test_an_odd_field_of_an_answer_spoils_no_other(odd: bytes, lasts_s: int) -> None:
+    with serving() as server:
+        server.answer = b'{"access_token": "abc", %b}' % odd
+        assert TokenEndpoint(server.url, "id", SECRET, now_s=Clock()).current() == (
+            "abc",
+            1_000 + lasts_s,
+        )
+
+
+@pytest.mark.parametrize("entry", ["default", "machine 127.0.0.1"])
+def test_a_netrc_is_not_read(entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "netrc"
+    path.write_text(f"{entry} login a password b\n")
+    monkeypatch.setenv("NETRC", str(path))
+    with serving() as server:
+        server.gives("one")
+        assert TokenEndpoint(server.url, "id", SECRET).current().text == "one"
+        assert server.asked[0][0] == "Basic " + base64.b64encode(f"id:{SECRET}".encode()).decode()
+
+
+def test_a_proxy_of_the_environment_is_used_where_it_is_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving() as proxy:
+        proxy.gives("proxied")
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url.replace("//", f"//me:{SECRET}@"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert TokenEndpoint("http://idp.invalid/", "id", SECRET).current().text == "proxied"
+        with serving() as server:
+            server.gives("itself")
+            assert TokenEndpoint(server.url, "id", SECRET).current().text == "itself"
+        assert len(proxy.asked) == 1
+        with pytest.raises(
+            TokenUnavailable, match=r"https://idp\.invalid/ does not answer"
+        ) as told:
+            TokenEndpoint("https://idp.invalid/", "id", SECRET).current()
+        assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize("url", [f"http://user:{SECRET}@127.0.0.1/", "http://a..b/"])
+def test_a_url_that_the_client_refuses_is_told(url: str) -> None:
+    with pytest.raises(TokenUnavailable, match="does not answer: ") as told:
+        TokenEndpoint(url, "id", SECRET).current()
+    assert SECRET not in str(told.value)
 
 
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.0 200 OK\r\n\r\n"])
