@@ -79,10 +79,17 @@ class Aggregate(NamedTuple):
     quantile_ppm: int = 0
 
     def __str__(self) -> str:
-        share = self.quantile_ppm
-        of_share = f"{share / MILLION:f}" if type(share) is int else f"{share} millionths"
         arguments = [dotted(self.path)] if self.path else []
-        return f"{self.function}({', '.join([*arguments, of_share] if share else arguments)})"
+        if self.function == "quantile" or self.quantile_ppm:
+            arguments.append(_share_text(self.quantile_ppm))
+        return f"{self.function}({', '.join(arguments)})"
+
+
+def _share_text(ppm: Any) -> str:
+    """Return a share as a call spells it; of what is none, text that is no share either."""
+    if type(ppm) is not int:
+        return f"{ppm} millionths"
+    return str(ppm // MILLION) if ppm in (0, MILLION) else f"{ppm / MILLION:f}"
 
 
 EXAMPLES: Final = ("tumbling 10s", "sliding 10s every 2s", "session 5s", "count 100")

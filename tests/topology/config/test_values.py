@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -87,7 +88,8 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (aggregate("sum"), "`sum` takes 1 arguments, not 0; write it like sum(payload.v)"),
         (aggregate("mine"), "`mine` takes 1 arguments, not 0"),
         (aggregate("count", V), "`count` takes 0 arguments, not 1"),
-        (aggregate("quantile", V), "`quantile` takes 2 arguments, not 1"),
+        (aggregate("quantile"), "`quantile` takes 2 arguments, not 1"),
+        (aggregate("quantile", V, -1), "`-0.000001` is not a quantile between 0 and 1"),
         (aggregate("quantile", V, 1.5), "`1.5 millionths` is not a quantile between 0 and 1"),
         (aggregate("quantile", V, 1_000_001), "`1.000001` is not a quantile between 0 and 1"),
         (aggregate("avg", V, 5), "`avg` takes 1 arguments, not 2"),
@@ -197,3 +199,16 @@ def test_a_pattern_with_a_parameter_is_refused_however_it_is_given() -> None:
         pattern(text)
     with pytest.raises(ValidationError, match=r"`\$least` has no value"):
         QueryConfig(pattern=parse_query(text))
+
+
+@pytest.mark.parametrize("share", ["0", "1", "0.000001", "0.5", ".999999"])
+def test_a_quantile_reads_back(share: str) -> None:
+    said = f"{{window: tumbling 1s, aggregate: {{q: 'quantile(payload.v, {share})'}}}}"
+    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{w: {said}}}")
+    assert topology.queries["w"].aggregate == {"q": Aggregate("quantile", V, _ppm(share))}
+    assert Topology.model_validate(topology.model_dump()) == topology
+    aggregate("quantile", V, _ppm(share))()
+
+
+def _ppm(share: str) -> int:
+    return int(Decimal(share) * 1_000_000)
