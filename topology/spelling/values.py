@@ -132,15 +132,26 @@ class Given:
 def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
     """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
     words: tuple[str | bool, ...] = get_args(literal)
-    texts = [str(word).lower() if isinstance(word, bool) else word for word in words]
 
-    def read(value: Any, _: ValidationInfo) -> Any:
+    def read(value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str | bool) and value in words:
             return value
-        remedy = moved.get(value) if isinstance(value, str) else None
-        raise refused(f"{shown(value)} is not known here", remedy or meant(value, texts))
+        said = f"{shown(value)} is not known here"
+        texts = [_truth_text(word, info) if isinstance(word, bool) else word for word in words]
+        if isinstance(value, str):
+            for word, spelled in zip(words, texts, strict=True):
+                if isinstance(word, bool) and spelled.lower() == value.lower():
+                    raise refused(said, f"write {spelled}, without quotes")
+            if value in moved:
+                raise refused(said, moved[value])
+        raise refused(said, meant(value, texts))
 
     return Given(read, {"enum": list(words)})
+
+
+def _truth_text(word: bool, info: ValidationInfo) -> str:
+    """Return true or false as the file spells it, or Python."""
+    return str(word).lower() if is_from_file(info) else str(word)
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:

@@ -144,6 +144,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}stages: [merge, reorder]", "stages[1]", "`reorder` comes after `merge`; keep the"),
     (f"{MINIMAL}stages: [reorder+merge, merge]", "stages[1]", "appears here twice; name it once"),
     (f"{MINIMAL}stages: [reorder+, merge]", "stages[0]", "is not an operator"),
+    (f"{MINIMAL}stages: [[[reorder]]]", "stages[0]", "a list is not the name of a stage"),
     (f"{MINIMAL}stages: [3]", "stages[0]", "`3` is not the name of a stage"),
     # parts that must agree
     ("streams: {a: {output: events.raw}}", "streams.a.output", "the input of stream `a`"),

@@ -164,6 +164,7 @@ queries:
 def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
     topology = Topology(
         streams={"default": StreamConfig()},
+        stages_written=(StageConfig(("reorder", "merge")), StageConfig(("window",))),
         queries={
             "w": QueryConfig(window=Window("session", S_NS), aggregate={"s": Aggregate("sum", V)}),
             "p": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WHERE a.x > 1 WITHIN 1 s")),
@@ -176,6 +177,7 @@ def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
     )
     assert Topology(**dict(topology)) == topology
     assert Topology(**topology.model_dump()) == topology
+    assert Topology.model_validate_json(topology.model_dump_json()) == topology
     changed = Topology(**{**dict(topology), "checkpoint_ns": 5})
     assert (changed.checkpoint_ns, changed.queries) == (5, topology.queries)
 
@@ -212,3 +214,11 @@ def test_a_quantile_reads_back(share: str) -> None:
 
 def _ppm(share: str) -> int:
     return int(Decimal(share) * 1_000_000)
+
+
+def test_a_flag_in_quotes_is_to_be_written_without() -> None:
+    with pytest.raises(ValueError, match="`true` is not known here; write true, without quotes"):
+        parse({"streams": {"default": {}}, "watermark": "true"})
+    for said, remedy in (("true", "write True, without"), ("no", "write one of: True, False")):
+        with pytest.raises(ValidationError, match=remedy):
+            Topology(streams={"default": StreamConfig()}, watermark=said)  # type: ignore[arg-type]
