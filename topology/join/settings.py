@@ -45,8 +45,8 @@ from topology.spelling.values import (
     Count,
     Given,
     Name,
+    Named,
     dotted,
-    named,
     one_of,
     or_nothing,
     text,
@@ -176,7 +176,7 @@ class JoinSettings(AnswerSettings):
     outer: Annotated[Outer, one_of(Outer)] | None = None
     """Whether events without a partner have a row: none (`inner`), those of the first side
     (`left`), or all (`full`)."""
-    values: Annotated[Mapping[Name, Value], named(VALUE, MAX_VALUES)] | None = None
+    values: Annotated[Mapping[Name, Value], Named(VALUE, MAX_VALUES)] | None = None
     """The names of a row's values, and paths that begin with a side."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
     """Events a join or a detector keeps."""

@@ -146,7 +146,8 @@ def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
                 raise refused(said, moved[value])
         raise refused(said, meant(value, texts))
 
-    return Given(read, {"enum": list(words)})
+    is_flag = all(isinstance(word, bool) for word in words)
+    return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
 
 
 def _truth_text(word: bool, info: ValidationInfo) -> str:
@@ -201,20 +202,36 @@ def dotted(path: Any) -> str:
     return f"path {path}"
 
 
-def named(example: str, most: int, least: int = 0) -> BeforeValidator:
-    """Return a check of a mapping of names, which `example` shows."""
+class Named:
+    """A check of a mapping of names, which `example` shows."""
 
-    def check(value: Any) -> Any:
+    def __init__(self, example: str, most: int, least: int = 0) -> None:
+        self._example = example
+        self._most = most
+        self._least = least
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Schema:
+        found = {**handler(schema), "maxProperties": self._most}
+        if self._least:
+            return {**found, "minProperties": self._least}
+        return {"anyOf": [found, {"type": "null"}]}
+
+    def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refused(f"{shown(value)} is not a mapping", f"write {example}")
-        if len(found) < least:
-            raise refused("is empty", f"write at least one, like {example}")
-        if len(found) > most:
-            raise refused(f"{len(found)} are too many", f"write at most {most}")
+            raise refused(f"{shown(value)} is not a mapping", f"write {self._example}")
+        if len(found) < self._least:
+            raise refused("is empty", f"write at least one, like {self._example}")
+        if len(found) > self._most:
+            raise refused(f"{len(found)} are too many", f"write at most {self._most}")
         return found
-
-    return BeforeValidator(check)
 
 
 def name_fault(name: Any) -> str | None:
@@ -261,7 +278,8 @@ def names(
         return tuple(value)
 
     items = {"type": "string", "minLength": 1}
-    return Given(read, {"type": "array", "items": items, "uniqueItems": True, "maxItems": most})
+    bounds = {"uniqueItems": True, "minItems": least, "maxItems": most}
+    return Given(read, {"type": "array", "items": items, **bounds})
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:

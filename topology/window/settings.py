@@ -35,8 +35,8 @@ from topology.spelling.values import (
     DurationNs,
     Given,
     Name,
+    Named,
     dotted,
-    named,
     share_ppm,
     user_functions_of,
 )
@@ -156,7 +156,7 @@ class WindowSettings(AnswerSettings):
     ) = None
     """The windows of a window query."""
     aggregate: (
-        Annotated[Mapping[Name, Call], named("{name: count()}", MAX_AGGREGATES, least=1)] | None
+        Annotated[Mapping[Name, Call], Named("{name: count()}", MAX_AGGREGATES, least=1)] | None
     ) = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0
