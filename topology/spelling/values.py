@@ -294,7 +294,10 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
-        elif is_from_file(info) or isinstance(value, float):
+        elif isinstance(value, float) and not is_from_file(info):
+            remedy = f"write a whole number of {smallest}"
+            raise refused(f"{shown(value)} is not a whole number", remedy)
+        elif is_from_file(info):
             bare = shown(abs(value)).strip("`")
             raise refused(f"{shown(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
         else:

@@ -16,16 +16,19 @@ from topology.config import (
     MergeConfig,
     QualityConfig,
     QueryConfig,
+    ReorderConfig,
     SideConfig,
     StageConfig,
     StreamConfig,
     Topology,
+    TopologyError,
     Window,
     parse,
     pattern,
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree.errors import QueryRefused
+from topology.spelling.problem import refused
 
 S_NS = 10**9
 V = ("payload", "v")
@@ -222,3 +225,33 @@ def test_a_flag_in_quotes_is_to_be_written_without() -> None:
     for said, remedy in (("true", "write True, without"), ("no", "write one of: True, False")):
         with pytest.raises(ValidationError, match=remedy):
             Topology(streams={"default": StreamConfig()}, watermark=said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "in_code"),
+    [
+        ("write answer: early, or [a, b]", "write answer='early', or ['a', 'b']"),
+        ("leave it out, or write a: {b: c} beside", "leave it out, or write a={'b': 'c'} beside"),
+        ("write at least one, like {n: count()}", "write at least one, like {'n': 'count()'}"),
+        ("write b.x, `[lim]` or `a: b` if all agree", "write b.x, `[lim]` or `a: b` if all agree"),
+        ("join them: merge+window", "join them: merge+window"),
+        ("ask for what all agree on, like [room]", "ask for what all agree on, like [room]"),
+        ("write one of: true, false", "write one of: true, false"),
+    ],
+)
+def test_what_a_remedy_writes_is_python_in_code(remedy: str, in_code: str) -> None:
+    assert str(refused("wrong", remedy)) == f"wrong; {in_code}"
+
+
+def test_a_remedy_of_a_pattern_is_of_its_language_in_code() -> None:
+    said = "PATTERN SEQ(A+ a[], B b) WHERE a[lim].x > 1 AND b[2:1].x = 1 WITHIN 5 s"
+    with pytest.raises(ValidationError) as in_code:
+        QueryConfig(pattern=said)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError) as in_file:
+        parse({"streams": {"default": {}}, "queries": {"q": {"pattern": said}}})
+    assert all(problem.remedy in str(in_code.value) for problem in in_file.value.problems)
+
+
+def test_a_number_in_code_that_is_not_whole_is_refused_by_its_unit() -> None:
+    with pytest.raises(ValidationError, match="is not a whole number; write a whole number of ns"):
+        ReorderConfig(max_wait_ns=1.5e9)  # type: ignore[arg-type]
