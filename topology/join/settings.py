@@ -151,7 +151,9 @@ def _value(value: Any, _: ValidationInfo) -> JoinedValue:
     return JoinedValue(found[1], tuple(found[2].split(".")))
 
 
-Value = Annotated[JoinedValue, Given(_value, {"type": "string"}, has_text=True)]
+Value = Annotated[
+    JoinedValue, Given(_value, {"type": "string"}, has_text=True, instead=f"write it like {VALUE}")
+]
 
 
 class JoinSettings(AnswerSettings):

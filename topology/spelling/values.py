@@ -97,6 +97,8 @@ _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})
 Reader = Callable[[Any, ValidationInfo], Any]
 Schema = dict[str, Any]
 
+DEFAULTED: Final = "give one, or leave it out for the default"
+
 
 class Given:
     """A reader that never meets an empty value.
@@ -104,11 +106,15 @@ class Given:
     `schema` says what the file may hold there. The type that it annotates has no part in it:
     pydantic's `PlainValidator` makes a schema of that, for dumps that hold the same without, and
     this was a tenth of what a start takes. `has_text`: a dump holds the text of the value.
+    `instead`: the remedy for an empty value.
     """
 
-    def __init__(self, read: Reader, schema: Schema, *, has_text: bool = False) -> None:
+    def __init__(
+        self, read: Reader, schema: Schema, *, has_text: bool = False, instead: str = DEFAULTED
+    ) -> None:
         self._read = read
         self._schema = schema
+        self._instead = instead
         self._dumped = core_schema.to_string_ser_schema(when_used="always") if has_text else None
 
     def __get_pydantic_core_schema__(
@@ -125,7 +131,7 @@ class Given:
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", "give one, or leave it out for the default")
+            raise refused("has no value", self._instead)
         return self._read(value, info)
 
 

@@ -141,6 +141,7 @@ Call = Annotated[
         _aggregate,
         {"type": "string", "examples": [one.example for one in BUILT_IN.values()]},
         has_text=True,
+        instead="write it like avg(payload.v)",
     ),
 ]
 
