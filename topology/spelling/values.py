@@ -376,13 +376,15 @@ def or_nothing(of: type) -> BeforeValidator:
     return BeforeValidator(section, json_schema_input_type=of | None)
 
 
-def _name(value: Any, _: ValidationInfo) -> str:
-    if isinstance(value, str):
-        return value
-    raise refused(f"{shown(value)} is not text", "write it in quotes")
+def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Refuse names that are not text; their paths show them as text all the same."""
+    wrong = [name for name in value if not isinstance(name, str)]
+    if wrong:
+        remedy = "write it in quotes"
+        raise refused_at(*(Fault((str(n),), f"{shown(n)} is not text", remedy) for n in wrong))
+    return value
 
 
-Name = Annotated[str, Given(_name, {"type": "string"})]
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]

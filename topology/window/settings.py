@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 
 from topology.answer.rules import FINAL
 from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, Path, key_path
@@ -34,10 +34,10 @@ from topology.spelling.values import (
     Count,
     DurationNs,
     Given,
-    Name,
     Named,
     dotted,
     share_ppm,
+    text_names,
     user_functions_of,
 )
 from topology.window.aggregates.built_in import BUILT_IN
@@ -157,7 +157,12 @@ class WindowSettings(AnswerSettings):
     ) = None
     """The windows of a window query."""
     aggregate: (
-        Annotated[Mapping[Name, Call], Named("{name: count()}", MAX_AGGREGATES, least=1)] | None
+        Annotated[
+            Mapping[str, Call],
+            BeforeValidator(text_names),
+            Named("{name: count()}", MAX_AGGREGATES, least=1),
+        ]
+        | None
     ) = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0

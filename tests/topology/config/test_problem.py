@@ -316,6 +316,7 @@ WINDOWS = [
     ("aggregate: {v: avg()}", ".aggregate.v", "takes 1 arguments, not 0"),
     ("aggregate: {v: count(payload.v)}", ".aggregate.v", "takes 0 argument"),
     ("aggregate: {v: avg}", ".aggregate.v", "`avg` is not an aggregate"),
+    ("aggregate: {1: count()}", ".aggregate.1", "`1` is not text; write it in quotes"),
     ("aggregate: {v: }", ".aggregate.v", "has no value; write it like avg(payload.v)"),
     ("aggregate: {v: 3}", ".aggregate.v", "`3` is not an aggregate"),
     (
