@@ -123,7 +123,8 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
                 yield Fault(("queries", name, "answer"), message, "write the same answer for both")
     for stream in topology.streams:
         for error in chain_errors(_patterns_of(topology, stream)):
-            yield Fault(("queries", error.query, "pattern"), error.message, error.hint)
+            path = ("queries", error.query, "pattern")
+            yield Fault(path, error.message, error.hint, is_yaml=False)
 
 
 def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> Iterator[Fault]:

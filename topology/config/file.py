@@ -29,10 +29,10 @@ from topology.spelling.values import (
     DurationNs,
     Flag,
     Given,
+    Named,
     PositiveNs,
     SizeBytes,
     TopicName,
-    named,
     one_of,
     or_nothing,
     text,
@@ -124,7 +124,7 @@ class TopologyFile(Section):
 
     streams: Annotated[
         Mapping[Name, Annotated[StreamConfig, or_nothing(StreamConfig)]],
-        named("streams: {default: {}}", MAX_STREAMS, least=1),
+        Named("streams: {default: {}}", MAX_STREAMS, least=1),
     ]
     """The streams, by name. The name is the `streamId` of their records."""
     stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
@@ -135,7 +135,7 @@ class TopologyFile(Section):
     (`keyed_by: stream`, or `topics.partitions: 1`)."""
     queries: Annotated[
         Mapping[Name, Annotated[QueryConfig, or_nothing(QueryConfig)]],
-        named("queries: {name: {}}", MAX_QUERIES),
+        Named("queries: {name: {}}", MAX_QUERIES),
     ] = Field(default_factory=dict)
     """The windows, joins, patterns and detectors, by name."""
     functions: Annotated[

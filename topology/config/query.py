@@ -88,6 +88,7 @@ def _fault(error: Any) -> Fault:
         (),
         f"{error.message}{place}",
         error.hint or f"see {error.code} in docs/reference/pattern_grammar.md",
+        is_yaml=False,
     )
 
 

@@ -117,7 +117,8 @@ def _describe(described: Document, section: type[Section]) -> None:
         entry["description"] = words.get(name, "")
         entry.pop("default", None)
         default = default_of(name, field)
-        if default not in (None, "", {}):
+        is_unwritten = default == [] and entry.get("minItems", 0) > 0
+        if default not in (None, "", {}) and not is_unwritten:
             entry["default"] = default
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationInfo
 
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.values import is_from_file
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"
@@ -91,15 +92,16 @@ def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     )
 
 
-def read_stages(value: Any, _: ValidationInfo) -> tuple[StageConfig, ...]:
-    """Return the stages of a list; in code one may stand as the value, and in a dump as a tuple."""
+def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
+    """Return the stages of a list; in code one may stand as the value, and in a dump as a tuple,
+    which is a list in JSON."""
     if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
     stages: list[StageConfig] = []
     faults: list[Fault] = []
     for at, entry in enumerate(value):
         match entry:
-            case tuple([[*named]]):
+            case [[*named]] if isinstance(entry, tuple) or not is_from_file(info):
                 pass
             case str(text):
                 named = [part.strip() for part in text.split("+")]

@@ -44,12 +44,12 @@ from topology.spelling.values import (
     PATH,
     Count,
     Given,
-    Name,
+    Named,
     dotted,
-    named,
     one_of,
     or_nothing,
     text,
+    text_names,
 )
 
 JoinKind = Literal["interval", "tumbling", "sliding"]
@@ -151,7 +151,9 @@ def _value(value: Any, _: ValidationInfo) -> JoinedValue:
     return JoinedValue(found[1], tuple(found[2].split(".")))
 
 
-Value = Annotated[JoinedValue, Given(_value, {"type": "string"}, has_text=True)]
+Value = Annotated[
+    JoinedValue, Given(_value, {"type": "string"}, has_text=True, instead=f"write it like {VALUE}")
+]
 
 
 class JoinSettings(AnswerSettings):
@@ -176,7 +178,9 @@ class JoinSettings(AnswerSettings):
     outer: Annotated[Outer, one_of(Outer)] | None = None
     """Whether events without a partner have a row: none (`inner`), those of the first side
     (`left`), or all (`full`)."""
-    values: Annotated[Mapping[Name, Value], named(VALUE, MAX_VALUES)] | None = None
+    values: (
+        Annotated[Mapping[str, Value], BeforeValidator(text_names), Named(VALUE, MAX_VALUES)] | None
+    ) = None
     """The names of a row's values, and paths that begin with a side."""
     max_events: Annotated[Count, Unspelled()] = 1_000_000
     """Events a join or a detector keeps."""

@@ -23,7 +23,7 @@ MAX_SOURCES_EXPECTED: Final = 100_000
 
 SOURCES: Final = names(
     "sources",
-    "write a list of source names: [s1, s2]",
+    "write a list of source names, like [s1, s2]",
     source_name_fault,
     least=0,
     most=MAX_SOURCES_EXPECTED,

@@ -70,6 +70,10 @@ class Kinds(NamedTuple):
         if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
             raise refused(f"{shown(value)} is not a {self.noun}", remedy)
+        for amount in () if isinstance(value, str) else value[1:]:
+            if type(amount) is not int:
+                remedy = "write one, of ns or of events"
+                raise refused(f"{shown(amount)} is not a whole number", remedy)
         text = str(value)
         words = text.split() or [""]
         kinds = [*dict.fromkeys(example.split()[0] for example in self.examples)]

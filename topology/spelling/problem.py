@@ -58,23 +58,32 @@ class TopologyError(ValueError):
 
 
 class Fault(NamedTuple):
-    """A problem seen from within a section, where its `path` starts."""
+    """A problem seen from within a section, where its `path` starts.
+
+    `is_yaml`: what the remedy writes is of the file, and not of a pattern.
+    """
 
     path: Path
     message: str
     remedy: str
+    is_yaml: bool = True
 
     def text_in_code(self) -> str:
         """Return the fault for who writes Python."""
         place = f"{spelled(self.path)}: " if self.path else ""
-        return f"{place}{self.message}; {re.sub(_YAML, _in_python, self.remedy)}"
+        before, write, written = self.remedy.partition("write ")
+        if self.is_yaml:
+            written = re.sub(f"`[^`]*`|{_YAML}", _in_python, written)
+        return f"{place}{self.message}; {before}{write}{written}"
 
 
 def _in_python(yaml_text: re.Match[str]) -> str:
-    """Return a key with a value, or a value alone, as Python writes it."""
+    """Return a key with a value, or a value alone, as Python writes it; a quotation as it is."""
     import yaml  # what is sound needs none
 
     key, text = yaml_text.groups()
+    if text is None:
+        return yaml_text[0]
     try:
         value = repr(yaml.safe_load(text))
     except yaml.YAMLError:

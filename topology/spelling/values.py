@@ -97,6 +97,8 @@ _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})
 Reader = Callable[[Any, ValidationInfo], Any]
 Schema = dict[str, Any]
 
+DEFAULTED: Final = "give one, or leave it out for the default"
+
 
 class Given:
     """A reader that never meets an empty value.
@@ -104,11 +106,15 @@ class Given:
     `schema` says what the file may hold there. The type that it annotates has no part in it:
     pydantic's `PlainValidator` makes a schema of that, for dumps that hold the same without, and
     this was a tenth of what a start takes. `has_text`: a dump holds the text of the value.
+    `instead`: the remedy for an empty value.
     """
 
-    def __init__(self, read: Reader, schema: Schema, *, has_text: bool = False) -> None:
+    def __init__(
+        self, read: Reader, schema: Schema, *, has_text: bool = False, instead: str = DEFAULTED
+    ) -> None:
         self._read = read
         self._schema = schema
+        self._instead = instead
         self._dumped = core_schema.to_string_ser_schema(when_used="always") if has_text else None
 
     def __get_pydantic_core_schema__(
@@ -125,22 +131,34 @@ class Given:
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", "give one, or leave it out for the default")
+            raise refused("has no value", self._instead)
         return self._read(value, info)
 
 
 def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
     """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
     words: tuple[str | bool, ...] = get_args(literal)
-    texts = [str(word).lower() if isinstance(word, bool) else word for word in words]
 
-    def read(value: Any, _: ValidationInfo) -> Any:
+    def read(value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str | bool) and value in words:
             return value
-        remedy = moved.get(value) if isinstance(value, str) else None
-        raise refused(f"{shown(value)} is not known here", remedy or meant(value, texts))
+        said = f"{shown(value)} is not known here"
+        texts = [_truth_text(word, info) if isinstance(word, bool) else word for word in words]
+        if isinstance(value, str):
+            for word, spelled in zip(words, texts, strict=True):
+                if isinstance(word, bool) and spelled.lower() == value.lower():
+                    raise refused(said, f"write {spelled}, without quotes")
+            if value in moved:
+                raise refused(said, moved[value])
+        raise refused(said, meant(value, texts))
 
-    return Given(read, {"enum": list(words)})
+    is_flag = all(isinstance(word, bool) for word in words)
+    return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
+
+
+def _truth_text(word: bool, info: ValidationInfo) -> str:
+    """Return true or false as the file spells it, or Python."""
+    return str(word).lower() if is_from_file(info) else str(word)
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:
@@ -190,20 +208,36 @@ def dotted(path: Any) -> str:
     return f"path {path}"
 
 
-def named(example: str, most: int, least: int = 0) -> BeforeValidator:
-    """Return a check of a mapping of names, which `example` shows."""
+class Named:
+    """A check of a mapping of names, which `example` shows."""
 
-    def check(value: Any) -> Any:
+    def __init__(self, example: str, most: int, least: int = 0) -> None:
+        self._example = example
+        self._most = most
+        self._least = least
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Schema:
+        found = {**handler(schema), "maxProperties": self._most}
+        if self._least:
+            return {**found, "minProperties": self._least}
+        return {"anyOf": [found, {"type": "null"}]}
+
+    def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refused(f"{shown(value)} is not a mapping", f"write {example}")
-        if len(found) < least:
-            raise refused("is empty", f"write at least one, like {example}")
-        if len(found) > most:
-            raise refused(f"{len(found)} are too many", f"write at most {most}")
+            raise refused(f"{shown(value)} is not a mapping", f"write {self._example}")
+        if len(found) < self._least:
+            raise refused("is empty", f"write at least one, like {self._example}")
+        if len(found) > self._most:
+            raise refused(f"{len(found)} are too many", f"write at most {self._most}")
         return found
-
-    return BeforeValidator(check)
 
 
 def name_fault(name: Any) -> str | None:
@@ -250,7 +284,8 @@ def names(
         return tuple(value)
 
     items = {"type": "string", "minLength": 1}
-    return Given(read, {"type": "array", "items": items, "uniqueItems": True, "maxItems": most})
+    bounds = {"uniqueItems": True, "minItems": least, "maxItems": most}
+    return Given(read, {"type": "array", "items": items, **bounds})
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
@@ -265,7 +300,10 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
-        elif is_from_file(info) or isinstance(value, float):
+        elif isinstance(value, float) and not is_from_file(info):
+            remedy = f"write a whole number of {smallest}"
+            raise refused(f"{shown(value)} is not a whole number", remedy)
+        elif is_from_file(info):
             bare = shown(abs(value)).strip("`")
             raise refused(f"{shown(value)} has no unit", f"write {bare}{_likely(unit_sizes)}")
         else:
@@ -338,13 +376,15 @@ def or_nothing(of: type) -> BeforeValidator:
     return BeforeValidator(section, json_schema_input_type=of | None)
 
 
-def _name(value: Any, _: ValidationInfo) -> str:
-    if isinstance(value, str):
-        return value
-    raise refused(f"{shown(value)} is not text", "write it in quotes")
+def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Refuse names that are not text; their paths show them as text all the same."""
+    wrong = [name for name in value if not isinstance(name, str)]
+    if wrong:
+        remedy = "write it in quotes"
+        raise refused_at(*(Fault((str(n),), f"{shown(n)} is not text", remedy) for n in wrong))
+    return value
 
 
-Name = Annotated[str, Given(_name, {"type": "string"})]
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 
 from topology.answer.rules import FINAL
 from topology.answer.settings import PLAIN, THESIS3, AnswerSettings, Path, key_path
@@ -34,10 +34,10 @@ from topology.spelling.values import (
     Count,
     DurationNs,
     Given,
-    Name,
+    Named,
     dotted,
-    named,
     share_ppm,
+    text_names,
     user_functions_of,
 )
 from topology.window.aggregates.built_in import BUILT_IN
@@ -79,10 +79,17 @@ class Aggregate(NamedTuple):
     quantile_ppm: int = 0
 
     def __str__(self) -> str:
-        share = self.quantile_ppm
-        of_share = f"{share / MILLION:f}" if type(share) is int else f"{share} millionths"
         arguments = [dotted(self.path)] if self.path else []
-        return f"{self.function}({', '.join([*arguments, of_share] if share else arguments)})"
+        if self.function == "quantile" or self.quantile_ppm:
+            arguments.append(_share_text(self.quantile_ppm))
+        return f"{self.function}({', '.join(arguments)})"
+
+
+def _share_text(ppm: Any) -> str:
+    """Return a share as a call spells it; of what is none, text that is no share either."""
+    if type(ppm) is not int:
+        return f"{ppm} millionths"
+    return str(ppm // MILLION) if ppm in (0, MILLION) else f"{ppm / MILLION:f}"
 
 
 EXAMPLES: Final = ("tumbling 10s", "sliding 10s every 2s", "session 5s", "count 100")
@@ -134,6 +141,7 @@ Call = Annotated[
         _aggregate,
         {"type": "string", "examples": [one.example for one in BUILT_IN.values()]},
         has_text=True,
+        instead="write it like avg(payload.v)",
     ),
 ]
 
@@ -149,7 +157,12 @@ class WindowSettings(AnswerSettings):
     ) = None
     """The windows of a window query."""
     aggregate: (
-        Annotated[Mapping[Name, Call], named("{name: count()}", MAX_AGGREGATES, least=1)] | None
+        Annotated[
+            Mapping[str, Call],
+            BeforeValidator(text_names),
+            Named("{name: count()}", MAX_AGGREGATES, least=1),
+        ]
+        | None
     ) = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0

@@ -38,6 +38,8 @@ def faults(value: Any, schema: Schema, whole: Schema | None = None, at: str = ""
     if isinstance(value, dict):
         yield from _mapping_faults(value, schema, whole, at)
     if isinstance(value, list):
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            yield f"{at}: {len(value)} are too few or too many"
         for number, each in enumerate(value):
             yield from faults(each, schema.get("items", {}), whole, f"{at}[{number}]")
 
@@ -59,6 +61,8 @@ def _scalar_faults(value: Any, schema: Schema, at: str) -> Iterator[str]:
 
 
 def _mapping_faults(value: dict[str, Any], schema: Schema, whole: Schema, at: str) -> Iterator[str]:
+    if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
+        yield f"{at}: {len(value)} are too few or too many"
     known = schema.get("properties", {})
     others = schema.get("additionalProperties", {})
     for key in schema.get("required", ()):

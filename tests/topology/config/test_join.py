@@ -110,6 +110,7 @@ MORE = [
     ("aggregate: {n: count()}", ".aggregate", "belongs to a window"),
     ("outer: right", ".outer", "inner, left, full"),
     ("uncertainty: thesis3", ".uncertainty", "ignore, expected or bounds"),
+    ("values: {v: }", ".values.v", "has no value; write it like {speed: shot.payload.speed}"),
     ("values: {v: payload.v}", ".values.v", "shot.payload.speed"),
     (
         f"values: {{{', '.join(f'v{i}: shot.payload' for i in range(1_001))}}}",

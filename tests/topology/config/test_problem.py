@@ -144,6 +144,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}stages: [merge, reorder]", "stages[1]", "`reorder` comes after `merge`; keep the"),
     (f"{MINIMAL}stages: [reorder+merge, merge]", "stages[1]", "appears here twice; name it once"),
     (f"{MINIMAL}stages: [reorder+, merge]", "stages[0]", "is not an operator"),
+    (f"{MINIMAL}stages: [[[reorder]]]", "stages[0]", "a list is not the name of a stage"),
     (f"{MINIMAL}stages: [3]", "stages[0]", "`3` is not the name of a stage"),
     # parts that must agree
     ("streams: {a: {output: events.raw}}", "streams.a.output", "the input of stream `a`"),
@@ -315,6 +316,8 @@ WINDOWS = [
     ("aggregate: {v: avg()}", ".aggregate.v", "takes 1 arguments, not 0"),
     ("aggregate: {v: count(payload.v)}", ".aggregate.v", "takes 0 argument"),
     ("aggregate: {v: avg}", ".aggregate.v", "`avg` is not an aggregate"),
+    ("aggregate: {1: count()}", ".aggregate.1", "`1` is not text; write it in quotes"),
+    ("aggregate: {v: }", ".aggregate.v", "has no value; write it like avg(payload.v)"),
     ("aggregate: {v: 3}", ".aggregate.v", "`3` is not an aggregate"),
     (
         "aggregate: {v: 'quantile(payload.v, 99)'}",

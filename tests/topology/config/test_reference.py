@@ -17,6 +17,11 @@ from topology.config.reading import sections
 FILES: dict[str, str] = {
     "smallest": "streams: {default: {}}",
     "empty sections": "streams: {default: }\nqueries: {}\ntopics:",
+    "no queries": "streams: {default: }\nqueries:",
+    "no values": """
+streams: {default: {}}
+queries: {q: {join: interval 2s, sides: {a: {type: A}, b: {type: B}}, values: }}
+""",
     "by time": "streams: {a: {reorder: {rule: time, miss_target: 1%}}}",
     "a name with a dot": "streams: {a.b: {reorder: {rule: time}}}",
     "headers": "streams: {a: {headers: {preset: cloudevents, ts_unit: ms, sig: seal}}}",
@@ -68,6 +73,12 @@ WRONG = [
     "streams: {a: {}}\nwatermark: 'yes'",
     "streams: {a: {}}\ntopics: {partitions: 0}",
     "stages: [reorder]",
+    "streams: {}",
+    "streams:",
+    "streams: {a: {}}\nwatermark: 'true'",
+    "streams: {a: {}}\nqueries: {q: {window: tumbling 1s, aggregate: {}}}",
+    "streams: {a: {}}\nqueries: {q: {detector: mine, reads: []}}",
+    "streams: {a: {schema: {subjects: []}}}",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,16 +16,19 @@ from topology.config import (
     MergeConfig,
     QualityConfig,
     QueryConfig,
+    ReorderConfig,
     SideConfig,
     StageConfig,
     StreamConfig,
     Topology,
+    TopologyError,
     Window,
     parse,
     pattern,
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.tree.errors import QueryRefused
+from topology.spelling.problem import refused
 
 S_NS = 10**9
 V = ("payload", "v")
@@ -61,8 +65,11 @@ def stages(*value: Any) -> Callable[[], Topology]:
             window("tumblin", S_NS),
             "`tumblin 1000000000ns` is not a window; did you mean `tumbling`",
         ),
-        (window("tumbling", 0.5), "`0.5ns` is not a whole number of ns; use fewer decimals"),
-        (window("tumbling", "1s"), "`1sns` has an unknown unit `sns`"),
+        (window("tumbling", 0.5), "`0.5` is not a whole number; write one, of ns or of events"),
+        (window("tumbling", "1s"), "`1s` is not a whole number"),
+        (window("tumbling", "10"), "`10` is not a whole number"),
+        (window("tumbling", 1.0), "`1.0` is not a whole number"),
+        (join("interval", -5.0, 5), "`-5.0` is not a whole number"),
         (window("tumbling"), "`0ns` is no length; write more than 0"),
         (
             window("tumbling", S_NS, 1),
@@ -87,7 +94,8 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (aggregate("sum"), "`sum` takes 1 arguments, not 0; write it like sum(payload.v)"),
         (aggregate("mine"), "`mine` takes 1 arguments, not 0"),
         (aggregate("count", V), "`count` takes 0 arguments, not 1"),
-        (aggregate("quantile", V), "`quantile` takes 2 arguments, not 1"),
+        (aggregate("quantile"), "`quantile` takes 2 arguments, not 1"),
+        (aggregate("quantile", V, -1), "`-0.000001` is not a quantile between 0 and 1"),
         (aggregate("quantile", V, 1.5), "`1.5 millionths` is not a quantile between 0 and 1"),
         (aggregate("quantile", V, 1_000_001), "`1.000001` is not a quantile between 0 and 1"),
         (aggregate("avg", V, 5), "`avg` takes 1 arguments, not 2"),
@@ -100,7 +108,7 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (join("tumbling", 0, 0, 4, 2), "every 2ns` is not a join by tumbling"),
         (join("tumbling", 1, 2, 4), "is not a join by tumbling"),
         (join("sliding", 0, 0, 1, 2), "leaves out what lies between"),
-        (join("tumbling", 0, 0, "1s"), "`1sns` has an unknown unit"),
+        (join("tumbling", 0, 0, "1s"), "`1s` is not a whole number"),
         (joined("a", "payload.v"), "`a.path payload.v` is not a value of a side"),
         (joined("a", ("v",)), "`a.v` is not a value of a side; write it like"),
         (joined(1, V), "`1.payload.v` is not a value of a side"),
@@ -162,6 +170,7 @@ queries:
 def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
     topology = Topology(
         streams={"default": StreamConfig()},
+        stages_written=(StageConfig(("reorder", "merge")), StageConfig(("window",))),
         queries={
             "w": QueryConfig(window=Window("session", S_NS), aggregate={"s": Aggregate("sum", V)}),
             "p": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WHERE a.x > 1 WITHIN 1 s")),
@@ -174,6 +183,7 @@ def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
     )
     assert Topology(**dict(topology)) == topology
     assert Topology(**topology.model_dump()) == topology
+    assert Topology.model_validate_json(topology.model_dump_json()) == topology
     changed = Topology(**{**dict(topology), "checkpoint_ns": 5})
     assert (changed.checkpoint_ns, changed.queries) == (5, topology.queries)
 
@@ -197,3 +207,54 @@ def test_a_pattern_with_a_parameter_is_refused_however_it_is_given() -> None:
         pattern(text)
     with pytest.raises(ValidationError, match=r"`\$least` has no value"):
         QueryConfig(pattern=parse_query(text))
+
+
+@pytest.mark.parametrize("share", ["0", "1", "0.000001", "0.5", ".999999"])
+def test_a_quantile_reads_back(share: str) -> None:
+    said = f"{{window: tumbling 1s, aggregate: {{q: 'quantile(payload.v, {share})'}}}}"
+    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{w: {said}}}")
+    assert topology.queries["w"].aggregate == {"q": Aggregate("quantile", V, _ppm(share))}
+    assert Topology.model_validate(topology.model_dump()) == topology
+    aggregate("quantile", V, _ppm(share))()
+
+
+def _ppm(share: str) -> int:
+    return int(Decimal(share) * 1_000_000)
+
+
+def test_a_flag_in_quotes_is_to_be_written_without() -> None:
+    with pytest.raises(ValueError, match="`true` is not known here; write true, without quotes"):
+        parse({"streams": {"default": {}}, "watermark": "true"})
+    for said, remedy in (("true", "write True, without"), ("no", "write one of: True, False")):
+        with pytest.raises(ValidationError, match=remedy):
+            Topology(streams={"default": StreamConfig()}, watermark=said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "in_code"),
+    [
+        ("write answer: early, or [a, b]", "write answer='early', or ['a', 'b']"),
+        ("leave it out, or write a: {b: c} beside", "leave it out, or write a={'b': 'c'} beside"),
+        ("write at least one, like {n: count()}", "write at least one, like {'n': 'count()'}"),
+        ("write b.x, `[lim]` or `a: b` if all agree", "write b.x, `[lim]` or `a: b` if all agree"),
+        ("join them: merge+window", "join them: merge+window"),
+        ("ask for what all agree on, like [room]", "ask for what all agree on, like [room]"),
+        ("write one of: true, false", "write one of: true, false"),
+    ],
+)
+def test_what_a_remedy_writes_is_python_in_code(remedy: str, in_code: str) -> None:
+    assert str(refused("wrong", remedy)) == f"wrong; {in_code}"
+
+
+def test_a_remedy_of_a_pattern_is_of_its_language_in_code() -> None:
+    said = "PATTERN SEQ(A+ a[], B b) WHERE a[lim].x > 1 AND b[2:1].x = 1 WITHIN 5 s"
+    with pytest.raises(ValidationError) as in_code:
+        QueryConfig(pattern=said)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError) as in_file:
+        parse({"streams": {"default": {}}, "queries": {"q": {"pattern": said}}})
+    assert all(problem.remedy in str(in_code.value) for problem in in_file.value.problems)
+
+
+def test_a_number_in_code_that_is_not_whole_is_refused_by_its_unit() -> None:
+    with pytest.raises(ValidationError, match="is not a whole number; write a whole number of ns"):
+        ReorderConfig(max_wait_ns=1.5e9)  # type: ignore[arg-type]
