@@ -110,9 +110,10 @@ def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
     if isinstance(value, Aggregate):
         function: Any = value.function
         own = (function,) if isinstance(function, str) else ()
-        if isinstance(value.path, str):
-            keys = tuple(value.path.split("."))
-            raise refused(f"{shown(value.path)} is text, not a path", f"write the path {keys}")
+        path_given: Any = value.path
+        if isinstance(path_given, str):
+            keys = tuple(path_given.split("."))
+            raise refused(f"{shown(path_given)} is text, not a path", f"write the path {keys}")
         value = str(value)
     call = _CALL.fullmatch(value.strip()) if isinstance(value, str) else None
     if call is None:
