@@ -86,7 +86,7 @@ def stages(*value: Any) -> Callable[[], Topology]:
         (window("count", S_NS, 0, 5), "5` is not a count window; write it like count 100"),
         (
             aggregate("sum", "payload.v"),
-            "`path payload.v` is not a path; write it like sum(payload",
+            "`payload.v` is text, not a path; write the path",
         ),
         (aggregate("sum", ("v",)), "`v` is not a path; write it like sum(payload.v)"),
         (aggregate("sum", ("payload.v",)), "`sum(path ('payload.v',))` is not an aggregate"),
