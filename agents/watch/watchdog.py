@@ -63,8 +63,12 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """What is known of a partition. `paid_ns`: when nothing was owed, or a checkpoint came
-    through; `highest`: the highest position, by `restoring`."""
+    """What the watchdog knows of a partition.
+
+    Attributes:
+        paid_ns: When the partition last owed no checkpoint, or committed one.
+        highest: The highest position seen, by whether the partition was restoring.
+    """
 
     moved_ns: int
     paid_ns: int

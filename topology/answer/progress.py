@@ -18,7 +18,7 @@ from topology.model.operator import NEVER, Figures
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Progress:
+class QueryProgress:
     """The frontiers of a query and its `target`, None without quality. If `ordered`, the query
     reads events as MERGE emits them, so that each in order raises the frontier of its stream."""
 

@@ -255,8 +255,10 @@ class OneWay(Kept):
         return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
-        """Offset and error, constant over the cell, and U at its beginning; at least one event has
-        been noted."""
+        """Return the cell of that time, and U at its beginning.
+
+        Offset and error are constant over the cell. At least one event has been noted.
+        """
         start_ns = cell_start(ts_ns)
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
         unsure_ns += CELL_NS * self._max_skew_ppb // BILLION + 1

@@ -201,7 +201,7 @@ class TopologyFile(Section):
 
     @property
     def read_operators(self) -> list[str]:
-        """Those besides detectors whose results detectors read, in the order of the chain."""
+        """The kinds of queries that detectors read, but for detectors, in the chain's order."""
         kinds = {
             self.queries[name].kind
             for query in self.queries.values()
@@ -215,8 +215,10 @@ class TopologyFile(Section):
         return self.cut.stages
 
     def headers_of(self, topic: str) -> HeaderConfig:
-        """Streams that share an input topic share its header contract. StopIteration if none
-        reads it."""
+        """Return the header contract of an input topic; all streams that read the topic share it.
+
+        StopIteration if no stream reads it.
+        """
         return next(s.headers for s in self.streams.values() if s.input == topic)
 
     def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:

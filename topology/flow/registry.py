@@ -104,7 +104,7 @@ def waiting_places(operators: Sequence[str]) -> int:
 def chain_of(
     topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
 ) -> Chain:
-    """The operators of one stream that have one input."""
+    """Return the operators of one stream, in order, without those that join several streams."""
     found: list[tuple[str, Operator]] = []
     places: list[int] = []
     for name, place in places_of(operators).items():

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, Frontier
-from topology.answer.progress import Progress, frontier_of
+from topology.answer.progress import QueryProgress, frontier_of
 from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
@@ -67,7 +67,7 @@ class SharedTarget(QualityTarget):
             self.policy.observe(self._heard, event.at_ns)
 
 
-class Frontiers(Progress):
+class Frontiers(QueryProgress):
     """The frontiers of a join, one for each stream. `beginnings` by stream."""
 
     def __init__(

@@ -168,8 +168,8 @@ class KeptState:
         self._key = key
         self._shape = shape
         self._tables = {table.prefix: table for table in tables}
-        self._kinds = [shape, *[table.kind for table in tables]]
-        self._kinds_by_prefix = {table.prefix: table.kind for table in tables}
+        self._table_kinds = {table.prefix: table.kind for table in tables}
+        self._kinds = [shape, *self._table_kinds.values()]
         self._row: Plain = None
         """The own row as the changelog has it; None: that is not known."""
         self.is_followed = False
@@ -195,7 +195,7 @@ class KeptState:
         return changes
 
     def _described(self) -> Plain:
-        return described(self._kinds, self._kinds_by_prefix)
+        return described(self._kinds, self._table_kinds)
 
     def restore(self, one: Any, state: Mapping[str, Plain]) -> State:
         """Read the own row, if there is one, and then the tables. Return what belongs to neither.
@@ -213,7 +213,7 @@ class KeptState:
                     raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
             rest |= state
             return
-        written = written_in(state.get(SHAPES), self._kinds, self._kinds_by_prefix)
+        written = written_in(state.get(SHAPES), self._kinds, self._table_kinds)
         self.is_followed = written is None
         self._shape.put(one, state[self._key], written)
         rows = iter(state.items())

@@ -65,10 +65,10 @@ class Sources(SourceTable[S]):
             source = self._make(name)
             source.last_arrival_ns = now_ns
             self.add(source)
+            return source
         source.said_bye = False
         source.last_arrival_ns = now_ns
-        if not source.dirty:
-            self.mark(source)
+        self.mark(source)
         return source
 
     def leave(self, name: str) -> None:

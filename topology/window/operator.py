@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER
-from topology.answer.progress import Progress, frontier_of
+from topology.answer.progress import QueryProgress, frontier_of
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
@@ -162,7 +162,7 @@ class Windows(QueryOperator):
             self._target.keep_apart()
         self._stale: Changes = {}
         self._frontier = frontier_of(query, self._target, ordered=ordered)
-        self._progress = Progress([self._frontier], self._target, ordered=ordered)
+        self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
         self._reading = WindowReading(query, makers)

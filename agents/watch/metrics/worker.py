@@ -304,7 +304,7 @@ class PlaceMetrics:
                 counter.labels(*self._place).inc(_in_unit(figure, grown))
 
     def forget(self) -> None:
-        """Remove its gauges. Its counters stay."""
+        """Remove the gauges of the partition. Its counters stay, as they count what was done."""
         metrics = self._metrics
         for family in (metrics.held, metrics.held_oldest, *metrics.figures.values()):
             if isinstance(family, Gauge):

@@ -76,9 +76,12 @@ Locate = Callable[[Question], Any]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HttpServer:
-    """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
-    the loop and must be quick; `explain` and `event` give what orjson can write, or are awaited for
-    it. `scrape`, if any, is awaited before `/metrics`."""
+    """The HTTP port of a process. It serves from `start` to `stop`.
+
+    It listens on `sockets`, which are bound already, or else on `host` and `port`. The callables
+    run in the event loop and must be quick. `explain` and `event` return what orjson can write, or
+    an awaitable of that. `scrape`, if there is one, is awaited before `/metrics` is answered.
+    """
 
     registry: CollectorRegistry
     live: Callable[[], Health]

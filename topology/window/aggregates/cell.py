@@ -22,7 +22,7 @@ Bounds = tuple[Any, Any]
 
 
 class Placed(Protocol):
-    """When a value was, and whose: an event, or one of unsure time that is kept without payload."""
+    """The time and the origin of a value: an event, or what is kept of one of unsure time."""
 
     ref_time_ns: int
     error_ns: int
