@@ -38,7 +38,6 @@ from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse
 from topology.pattern.run import admit
-from topology.pattern.run.chained import engine_class
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.sql.parse import parse_sql
@@ -127,7 +126,7 @@ def command(
         queries = compiled(query, values, expand=expand)
     else:
         queries = compiled_sql(sql or "", default_within)
-    engine = engine_class(queries)(
+    engine = Engine(
         queries,
         DEFAULT_STREAM,
         max_retained=max_retained,

@@ -4,7 +4,7 @@
 finds is an event for those that read it (topology.detector.result_event), of the type `into`, of a
 pattern INTO, or, where there is none, of its name.
 
-Patterns read patterns of their stream by the type that INTO names (topology.pattern.run.chained).
+Patterns read patterns of their stream by the type that INTO names (topology.pattern.run.level).
 Detectors name queries by `reads`: detectors, and windows and patterns that stand in the stage of
 the detectors, behind the merge. Results do not go from stage to stage as events: their corrections
 would meet the events of that stage at no instant that is the same for both. No query reads itself,

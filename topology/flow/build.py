@@ -157,8 +157,8 @@ def pattern(site: Site) -> Operator | None:
 def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfig]) -> Engine:
     """`queries` are patterns."""
     from topology.pattern.compile.scope import Environment
-    from topology.pattern.run.chained import engine_class
     from topology.pattern.run.compiled import Compiled
+    from topology.pattern.run.engine import Engine
 
     environment = Environment.of(topology.user_functions)
     compiled, emits_final = [], []
@@ -167,7 +167,7 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfi
         compiled.append(Compiled(replace(query.pattern, name=name), environment))
         if query.emits_finals:
             emits_final.append(name)
-    return engine_class(compiled)(compiled, stream, emits_final=emits_final)
+    return Engine(compiled, stream, emits_final=emits_final)
 
 
 def joins(site: Site) -> Operator | None:

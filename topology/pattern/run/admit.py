@@ -17,13 +17,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
-from topology.model.operator import NEVER
 from topology.model.timers import Timers
 from topology.pattern.compile import expression
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
-from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.run.queries import RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.store.entry import Entry, Identity, Key
@@ -63,9 +61,10 @@ class Admission:
     most `max_retained` of them. `freed`: those that nothing holds any more; whoever drives the
     engine empties it."""
 
-    def __init__(self, max_retained: int, doubt: Doubt) -> None:
+    def __init__(self, max_retained: int, max_error_ns: int | None) -> None:
+        """`max_error_ns`: None where no query heeds errors."""
         self.max_retained = max_retained
-        self._doubt = doubt
+        self._max_error_ns = max_error_ns
         self.counts = dict.fromkeys(WORDS, 0)
         self.retained: dict[Identity, Entry] = {}
         self.freed: list[Entry] = []
@@ -97,7 +96,7 @@ class Admission:
             return EXPIRED
         if not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
             return FAR
-        if self._doubt is not NO_DOUBT and not self._doubt.admits(event.error_ns):
+        if self._max_error_ns is not None and event.error_ns > self._max_error_ns:
             return UNSURE
         return REFUSED if len(self.retained) >= self.max_retained else ""
 
@@ -107,7 +106,7 @@ class Admission:
         return DUPLICATE if is_copy else CONFLICT
 
     def keep(self, entry: Entry) -> bool:
-        """Whether any index holds it."""
+        """Keep an entry if any index holds it, and return whether one does."""
         if entry.places:
             self.retained[entry.identity] = entry
         return entry.places > 0
@@ -118,7 +117,8 @@ class Admission:
             entry.places -= 1
             if not entry.places:
                 del self.retained[entry.identity]
-                self.freed.append(entry)
+                if entry.inner is None:
+                    self.freed.append(entry)
 
     def take_out(self, entry: Entry) -> None:
         """No index holds it any more, and nobody asks for it again."""
@@ -256,8 +256,6 @@ class PartitionGroup:
 
     def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
         """Put it where it belongs; the partition index in which it is."""
-        if self.strict_everywhere:
-            self._put_everywhere(entry)
         if not filters:
             return None
         partition = self._partition_of(entry)
@@ -289,10 +287,7 @@ class PartitionGroup:
 
     def take_out(self, entry: Entry) -> None:
         """From where it was put."""
-        everything, partition = self.context.everything, self.known_partition_of(entry)
-        if entry.everywhere and everything is not None:
-            everything.remove(entry)
-            entry.everywhere = False
+        partition = self.known_partition_of(entry)
         if partition is not None:
             partition.take_out(entry, self.filters_of(entry))
 
@@ -304,15 +299,6 @@ class PartitionGroup:
                 self._schedule(partition, entry.time_ns)
             for run in partition.runs:
                 run.recall(entry, state)
-
-    def _put_everywhere(self, entry: Entry) -> None:
-        everything = self.context.everything
-        if everything is not None and not entry.everywhere:
-            everything.add(entry)
-            if entry.event.error_ns:
-                everything.note_error(entry)
-            entry.everywhere = True
-            entry.places += 1
 
     def _partition_of(self, entry: Entry) -> PartitionIndex | None:
         """None if it has no value for the key, or there is room for no other key."""
@@ -373,72 +359,3 @@ def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
     for number, query in enumerate(queries):
         groups.setdefault(query.form.same, []).append((number, query))
     return list(groups.values())
-
-
-class EntryStore:
-    """All that is retained for the queries of an engine, by partition group. `everything`: all
-    entries, where a STRICT step looks at those of every partition."""
-
-    def __init__(
-        self,
-        queries: Sequence[Compiled],
-        context: RunContext,
-        admission: Admission,
-        max_partitions: int,
-    ) -> None:
-        self._admission = admission
-        self.everything = context.everything
-        self.groups = [PartitionGroup(each, context, max_partitions) for each in alike(queries)]
-        self.wirings = [wiring for group in self.groups for wiring in group.wirings]
-
-    def asks_for(self, type_: str) -> bool:
-        """Whether any query does, of events of this type."""
-        return any(group.asks_for(type_) for group in self.groups)
-
-    def runs(self) -> list[Run]:
-        return [run for group in self.groups for run in group.runs()]
-
-    @property
-    def unpartitioned(self) -> int:
-        """How often an entry had no value for the key of a query, which so ignores it."""
-        return sum(group.unpartitioned for group in self.groups)
-
-    @property
-    def refused(self) -> int:
-        """How often an entry was left out for want of room for its partition."""
-        return sum(group.refused for group in self.groups)
-
-    def restore(self, entries: Iterable[Entry]) -> Key | None:
-        """Put back what was retained, in the order of keys; the largest key."""
-        newest: Key | None = None
-        for entry in entries:
-            for group in self.groups:
-                group.put(entry, group.filters_of(entry))
-            if self._admission.keep(entry):
-                newest = entry.key
-            else:
-                self._admission.freed.append(entry)
-        return newest
-
-    @property
-    def purge_ns(self) -> int:
-        """When all before it is decided there is enough to let go of; the earliest instant there
-        is where each purge has to look."""
-        if self.everything is not None:
-            return BEFORE_ALL_TIME
-        return min([group.purge_ns for group in self.groups], default=NEVER)
-
-    def purge(self, frontier_ns: int, *, is_whole: bool = False) -> None:
-        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided; of all
-        of it (`is_whole`), or where there is enough."""
-        everything = self.everything
-        for group in self.groups:
-            if not is_whole and not group.strict_everywhere and group.purge_ns >= frontier_ns:
-                continue
-            left = group.purge(frontier_ns, is_whole=is_whole)
-            if group.strict_everywhere and everything is not None:
-                reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
-                since_ns = frontier_ns - reach_ns
-                if is_whole or everything.has_enough(since_ns):
-                    left += everything.purge(since_ns)
-            self._admission.let_go(left)

@@ -46,15 +46,19 @@ ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
 
 class MatchEmitter:
-    """Makes results of what runs have found. `findings` is what there is to emit; whoever drives
-    the engine empties it. `has_news`: of what was taken something is no finding yet. `proven_ns`:
-    what is decided then or later only the end of the input decides (`Engine.seal`). `read`: the
-    queries whose matches others read, and `matches` what has become of these, which the driver
-    empties, too."""
+    """What makes results of what the runs of one level have found.
 
-    def __init__(self, stream: str) -> None:
+    Attributes:
+        matches: What has become of matches that queries read. The engine empties it.
+        has_news: Whether something that was taken is no finding yet.
+        proven_ns: What is decided then or later, only the end of the input decides (`Engine.seal`).
+    """
+
+    def __init__(self, stream: str, findings: list[Finding], read: frozenset[str]) -> None:
+        """`findings`: where results are put. `read`: the types of matches that queries read."""
         self._stream = stream
-        self.read: frozenset[str] = frozenset()
+        self._findings = findings
+        self._read = read
         self.matches: list[MatchEvent] = []
         self.has_news = False
         self.proven_ns = FOR_EVER
@@ -62,7 +66,6 @@ class MatchEmitter:
         self._overflowed: list[tuple[Compiled, MatchUnit]] = []
         self._members: dict[tuple[int, str], list[Member]] = {}
         self._payloads: dict[int, list[Any]] = {}
-        self.findings: list[Finding] = []
 
     def take(
         self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
@@ -80,8 +83,8 @@ class MatchEmitter:
 
     def _add(self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int) -> None:
         result = self._result(query, partition, change, at_ns)
-        self.findings.append(result)
-        if query.name in self.read:
+        self._findings.append(result)
+        if query.query.into in self._read:
             self.matches.append(match_event(query, change, result))
 
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
@@ -108,7 +111,7 @@ class MatchEmitter:
         for query, unit in self._overflowed:
             anchor = member(unit.anchor, "")
             shown = len(unit.found)
-            self.findings.append(Overflow(at_ns, self._stream, query.name, anchor, shown))
+            self._findings.append(Overflow(at_ns, self._stream, query.name, anchor, shown))
         self._overflowed.clear()
 
     def _result(

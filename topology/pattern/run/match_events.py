@@ -12,8 +12,8 @@ read of a match is what was written of it: a number beyond 64 bits is null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from topology.model.event import Event
@@ -28,10 +28,16 @@ from topology.model.result import (
 )
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change
-from topology.pattern.store.entry import Entry
+from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
 """Before the name of a query it is a source that comes behind all others."""
+
+MATCH: Final = "match/"
+"""Before the keys of their rows in a state."""
+
+LOOK_AT: Final = 64
+"""A table of fewer matches is not large."""
 
 NUMBER_DIGITS: Final = 15
 """Digits of a digest that are a number, of 60 bits."""
@@ -102,3 +108,80 @@ def restored(row: Sequence[Any]) -> MatchEvent:
     members = [Member(*each) for each in rows]
     entry = entry_of(into, query, id_, end_ns, error_ns, payload, members, is_sure=is_sure)
     return MatchEvent(query, id_, is_current, entry)
+
+
+class MatchTable:
+    """The matches that other queries read, by the identities of the events that they are.
+
+    Withdrawn ones are known too, as long as the reach of the readers has them: the revisions of
+    what was found by one go on if it comes again.
+    """
+
+    def __init__(self) -> None:
+        self._look_at = LOOK_AT
+        self._known: dict[Identity, MatchEvent] = {}
+        self._current: dict[tuple[str, str], Identity] = {}
+        self._changed: dict[Identity, None] = {}
+
+    def take(self, events: Iterable[MatchEvent]) -> tuple[list[Entry], list[Entry]]:
+        """Take what has become of matches. Return the events that they are no more, and those that
+        they are now."""
+        old: list[Entry] = []
+        new: dict[Identity, Entry] = {}
+        for event in events:
+            identity = self._current.pop((event.query, event.id), None)
+            if identity is not None and new.pop(identity, None) is None:
+                old.append(self._known[identity].entry)
+            if identity is not None:
+                self._note(replace(self._known[identity], is_current=False))
+            if event.is_current:
+                new[event.entry.identity] = event.entry
+                self._note(event)
+        return old, [*new.values()]
+
+    def leave_out(self, entry: Entry) -> None:
+        """Forget a match for which there was no room."""
+        event = self._known.pop(entry.identity)
+        del self._current[event.query, event.id]
+        self._changed[entry.identity] = None
+
+    def _note(self, event: MatchEvent) -> None:
+        identity = event.entry.identity
+        self._known[identity] = event
+        self._changed[identity] = None
+        if event.is_current:
+            self._current[event.query, event.id] = identity
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has grown so much that somebody should look which matches are over."""
+        return len(self._known) >= self._look_at
+
+    def forget(self, before_ns: int) -> None:
+        """Let go of matches of before that instant."""
+        for identity, event in list(self._known.items()):
+            if event.entry.time_ns < before_ns:
+                del self._known[identity]
+                self._current.pop((event.query, event.id), None)
+                self._changed[identity] = None
+        self._look_at = max(LOOK_AT, 2 * len(self._known))
+
+    def rows(self, *, everything: bool) -> dict[str, Any]:
+        """Return the rows of all matches, or of those that changed since this was last asked."""
+        rows: dict[str, Any] = {}
+        for identity in self._known if everything else self._changed:
+            source, _, number = identity
+            event = self._known.get(identity)
+            rows[f"{MATCH}{number}/{source}"] = event and row_of(event)
+        if not everything:
+            self._changed.clear()
+        return rows
+
+    def restore(self, rest: dict[str, Any]) -> list[MatchEvent]:
+        """Take the rows out of a state, and return what they say."""
+        keys = [key for key in rest if key.startswith(MATCH)]
+        events = [restored(rest.pop(key)) for key in keys]
+        for event in events:
+            self._note(event)
+        self._changed.clear()
+        return events

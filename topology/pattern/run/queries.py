@@ -44,33 +44,24 @@ class Waits:
             for unit in timers.due(until_ns):
                 unit.owner.look_again(unit)
 
-    def emit(self, at_ns: int) -> None:
-        """What has changed, with what waited for the clock of the events, so that what is in doubt
-        now is emitted once."""
-        self.look_again(self.clock, self._now.clock_ns)
-        self._emitter.flush(at_ns)
-
     @property
     def next_ns(self) -> int:
         """No unit is looked at again before the frontier passes it."""
         return min(self.clock.next_ns, self.frontier.next_ns)
 
-    def next_deadline_ns(self) -> int | None:
-        """When corrections that are gathered are due."""
-        return min((run.gathered.due_ns for run in self.gathering), default=None)
+    def next_deadline_ns(self) -> int:
+        """When the first of the corrections that are gathered is due."""
+        return min(run.gathered.due_ns for run in self.gathering)
 
     def gather(self, run: UnitOwner) -> None:
         """The run has corrections that wait."""
         self.gathering[run] = None
 
-    def correct_until(self, now_ns: int) -> None:
-        """Nothing came up to and including `now_ns`: correct what was gathered until then, each at
-        its own time."""
-        while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
-            for run in [run for run in self.gathering if run.gathered.due_ns == due_ns]:
-                del self.gathering[run]
-                run.emit(run.evaluate_gathered())
-            self._emitter.flush(due_ns)
+    def correct(self, due_ns: int) -> None:
+        """Correct what was gathered until that instant, or earlier."""
+        for run in [run for run in self.gathering if run.gathered.due_ns <= due_ns]:
+            del self.gathering[run]
+            run.emit(run.evaluate_gathered())
 
     def evaluate_before(self, frontier_ns: int) -> list[tuple[UnitOwner, list[MatchUnit]]]:
         """What of the gathered is decided with the frontier there, evaluated, not emitted yet."""

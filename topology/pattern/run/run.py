@@ -7,7 +7,7 @@ emitted before (`ledger`) goes to the emitter (`emit`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from topology.model.operator import NEVER
@@ -29,7 +29,7 @@ from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.shown import ShownResults
 from topology.pattern.run.slack import Gathered
 from topology.pattern.run.visible import Visibility
-from topology.pattern.store.entry import Entry, Identity
+from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.query.results import CurrentResult
 
@@ -66,31 +66,39 @@ class Run:
 
     # -- events and time ----------------------------------------------------------------------
 
-    def look(self, anchors: Sequence[Entry], newcomer: Entry | None = None) -> None:
-        """Evaluate these units anew, and emit what has changed. `newcomer`: the entry that changes
-        them, in the indexes already; it alone may put others in doubt."""
-        if newcomer is None or not self.affected.doubts_apart:
-            if not self.affected.possible_apart:
-                newcomer = None
-            self.emit([self._evaluator.evaluate(anchor, newcomer) for anchor in anchors])
-            return
-        units = [self._evaluator.evaluate(anchor, newcomer) for anchor in anchors]
-        units += self._evaluator.put_in_doubt(newcomer, {anchor.key for anchor in anchors})
-        if units:
-            self.emit(units)
+    def look(
+        self,
+        anchors: Mapping[Key, Entry],
+        newcomer: Entry | None,
+        withdrawn: Container[Entry],
+        *,
+        is_exchanged: bool,
+    ) -> list[MatchUnit]:
+        """Evaluate these units anew. What has changed is for `emit`.
 
-    def exchange(self, anchors: Iterable[Entry], withdrawn: Iterable[Entry]) -> None:
-        """Evaluate these units anew, and emit what has changed. `withdrawn`: events that are no
-        more, so that nothing is found by them."""
-        units = [self._evaluator.evaluate(anchor) for anchor in anchors]
-        for entry in withdrawn:
-            unit = self.units.get(entry.key)
-            if unit is not None:
-                if self._evaluator.starts_wait:
-                    self.affected.wait(unit, frozenset())
-                unit.replace({}, self._at.now.frontier_ns)
-                units.append(unit)
-        self.emit(units)
+        `newcomer`: the event that changes them, in the indexes already; if matches have not come
+        or gone too (`is_exchanged`), it alone may put others in doubt. `withdrawn`: entries that
+        are no more, so that nothing is found by them.
+        """
+        affected, only = self.affected, newcomer
+        if is_exchanged or not (affected.doubts_apart or affected.possible_apart):
+            only = None
+        units: list[MatchUnit] = []
+        for key in sorted(anchors):
+            if anchors[key] not in withdrawn:
+                units.append(self._evaluator.evaluate(anchors[key], only))
+            elif key in self.units:
+                units.append(self._emptied(self.units[key]))
+        if newcomer is not None and affected.doubts_apart:
+            units += self._evaluator.put_in_doubt(newcomer, anchors)
+        return units
+
+    def _emptied(self, unit: MatchUnit) -> MatchUnit:
+        """Return a unit whose event is no more, without what was found by it."""
+        if self._evaluator.starts_wait:
+            self.affected.wait(unit, frozenset())
+        unit.replace({}, self._at.now.frontier_ns)
+        return unit
 
     def follow(self, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False

@@ -23,13 +23,12 @@ Identity = tuple[Any, ...]
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
     none. The true time is not before `low_ns`, nor behind `high_ns`. `places`: how many indexes
-    hold it, that of all events (`everywhere`) among them. `spelled`: see `match.anchors`;
+    hold it. `spelled`: see `match.anchors`;
     `member`: see `run.emit`; `play`: that of its clock. `inner`: the events of one that is a match
     (`run.match_events`), and `is_sure`: that match is confirmed."""
 
     __slots__ = (
         "event",
-        "everywhere",
         "high_ns",
         "identity",
         "inner",
@@ -58,16 +57,9 @@ class Entry:
         self.places = 0
         self.play = play
         self.spelled = b""
-        self.everywhere = False
         self.member: Member | None = None
         self.inner: Sequence[Member] | None = None
         self.is_sure = True
-
-    def twin(self) -> Entry:
-        """The same for another engine, whose indexes count how many of them hold it."""
-        other = Entry(self.event, self.payload, self.play)
-        other.inner, other.is_sure = self.inner, self.is_sure
-        return other
 
     def is_copy_of(self, other: Entry) -> bool:
         """Whether an entry of the same identity says the same."""

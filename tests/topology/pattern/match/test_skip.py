@@ -43,7 +43,7 @@ def skipping(rng: Random) -> Query:
 
 def forgetting(engine: Engine) -> Iterator[None]:
     """What SKIP has decided, so that it decides all of it anew."""
-    for run in engine.store.runs():
+    for run in engine.levels[0].runs():
         if run.visibility.selection is not None:
             run.visibility.selection.clear()
         yield

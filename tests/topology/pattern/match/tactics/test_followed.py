@@ -121,7 +121,7 @@ class Pair:
         self.general.restore(state, map(anew, entries))
 
     def runs(self) -> list[Run]:
-        return list(self.plain.store.runs())
+        return list(self.plain.levels[0].runs())
 
 
 @pytest.mark.parametrize("errors", [(0,), (0,) * 20 + (1, 2)], ids=["sure", "unsure"])

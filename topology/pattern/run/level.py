@@ -1,0 +1,425 @@
+"""The queries of an engine that read the same matches (INTO): a level.
+
+The first level reads events alone, each other level reads matches of levels below it too. A match
+may change, or be found, behind the frontier of whoever finds it, so the frontier of a level is as
+much behind (`Compiled.lag_ns`): there nothing comes late, and nothing final changes.
+
+An event is put into the indexes of all levels (`put`). Then the units that it can change are
+evaluated level by level (`settle`), and the matches that a level emits, updates or retracts are
+exchanged in the levels that read them (`exchange`) before these are evaluated. So a level looks
+once at all that an event has changed. A query that reads itself, be it by others, is refused when
+it is read (`tree.chains`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from topology.model.operator import NEVER
+from topology.model.result import result_id
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.emit import MatchEmitter
+from topology.pattern.run.ledger import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now
+from topology.pattern.run.queries import RunContext, Waits, Wiring, restore_wirings
+from topology.pattern.run.run import Run
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.index import EntryIndex
+from topology.pattern.tree.chains import types_read
+
+
+class Dirty:
+    """The units of one run that are to be evaluated anew.
+
+    Attributes:
+        anchors: Their anchors, by key.
+        newcomer: The event that changes them, None if there is none.
+        is_exchanged: Whether matches have come or gone, too.
+    """
+
+    __slots__ = ("anchors", "is_exchanged", "newcomer")
+
+    def __init__(self) -> None:
+        self.anchors: dict[Key, Entry] = {}
+        self.newcomer: Entry | None = None
+        self.is_exchanged = False
+
+
+class Level:
+    """The queries that read the same matches: their clock, frontier, timers and indexes.
+
+    Attributes:
+        types: The types of matches that they read.
+        feeds: The queries that find these, each with its level.
+        newest: The largest key that was put into its indexes.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[Compiled],
+        types: frozenset[str],
+        feeds: Sequence[tuple[Compiled, Level]],
+        admission: Admission,
+        emitter: MatchEmitter,
+        emits_final: Collection[str],
+        max_partitions: int,
+        max_error_ns: int | None,
+        *,
+        is_plain: bool,
+    ) -> None:
+        self.types = types
+        self.feeds = feeds
+        self.now = Now()
+        heeds_errors = any(query.grading is not None for query in queries)
+        self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
+        self.emitter = emitter
+        self.waits = Waits(self.now, emitter)
+        is_everywhere = any(query.shape.everywhere for query in queries)
+        self._everything = EntryIndex() if is_everywhere else None
+        self.context = RunContext(
+            self.now,
+            emitter,
+            self.waits,
+            self.doubt,
+            self._everything,
+            emits_final,
+            is_plain=is_plain,
+            is_alone=len(queries) == 1,
+            reads_matches=bool(types),
+        )
+        self._admission = admission
+        self.groups = [
+            PartitionGroup(each, self.context, max_partitions) for each in alike(queries)
+        ]
+        self.wirings = [wiring for group in self.groups for wiring in group.wirings]
+        self.newest: Key | None = None
+        self._dirty: dict[Run, Dirty] = {}
+        self._withdrawn: set[Entry] = set()
+
+    @property
+    def known_by(self) -> str:
+        """The name of its row in a state: a digest of the types that it reads."""
+        return result_id(*(name.encode() for name in sorted(self.types)))[:KNOWN_BY]
+
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in group.runs()]
+
+    def asks_for(self, type_: str) -> bool:
+        """Whether any query does, of events of this type."""
+        return any(group.asks_for(type_) for group in self.groups)
+
+    @property
+    def reach_ns(self) -> int:
+        """How long an entry is kept behind the frontier, at most."""
+        return max(group.reach_ns for group in self.groups)
+
+    # -- events -------------------------------------------------------------------------------
+
+    def pass_by(self, time_ns: int, error_ns: int) -> None:
+        """Hear of an event that no index takes."""
+        self._widen(error_ns)
+        if time_ns > self.now.clock_ns:
+            self.now.clock_ns = time_ns
+
+    def put(self, entry: Entry, at_ns: int) -> None:
+        """Put an event into the indexes, and note the units that it can change."""
+        self.pass_by(entry.time_ns, entry.event.error_ns)
+        in_order = self._put_everywhere(entry)
+        for group in self.groups:
+            filters = group.filters_of(entry)
+            partition = group.put(entry, filters)
+            if partition is not None:
+                for run in partition.runs:
+                    ordered = in_order if run.query.shape.everywhere else partition.in_order
+                    if not run.follow(entry, filters, at_ns, in_order=ordered):
+                        self.note_changed(run, entry, filters, at_ns, in_order=ordered)
+                self.waits.quiet_ns = min(self.waits.quiet_ns, group.purge_ns)
+            if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
+                for other in group.partitions.values():
+                    if other is not partition:
+                        self._disturb(other, entry, at_ns)
+
+    def _put_everywhere(self, entry: Entry) -> bool:
+        """Put it into the index of all entries, if there is one. Return whether it is newer than
+        all others."""
+        in_order = self.newest is None or entry.key > self.newest
+        if in_order:
+            self.newest = entry.key
+        if self._everything is not None:
+            self._everything.add(entry)
+            if entry.event.error_ns:
+                self._everything.note_error(entry)
+            entry.places += 1
+        return in_order
+
+    def note_changed(
+        self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
+    ) -> None:
+        """Note the units of a run that the event can change, for now or for when they are due."""
+        self.waits.quiet_ns = BEFORE_ALL_TIME  # Timers may be armed.
+        anchors = run.affected.by(entry, filters, in_order=in_order)
+        if run.query.query.emit == "slack" and not self.types:
+            late_by_ns = 0 if in_order else max(1, self.now.clock_ns - entry.time_ns)
+            wait_ns = run.gathers_ns(filters, late_by_ns)
+            if anchors and wait_ns > 0 and not in_order:
+                run.gather(anchors, at_ns + wait_ns)
+                self.waits.gather(run)
+                return
+        if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
+            self._note(run, anchors).newcomer = entry
+
+    def _disturb(self, other: PartitionIndex, entry: Entry, at_ns: int) -> None:
+        """Note what the event changes in another partition, where a STRICT step looks at all."""
+        for run in other.runs:
+            if run.query.shape.everywhere and not run.follow(entry, (), at_ns, in_order=False):
+                anchors = run.affected.by(entry, (), in_order=False)
+                if anchors:
+                    self._note(run, anchors)
+
+    def _note(self, run: Run, anchors: Iterable[Entry]) -> Dirty:
+        self.waits.quiet_ns = BEFORE_ALL_TIME
+        dirty = self._dirty.get(run)
+        if dirty is None:
+            dirty = self._dirty[run] = Dirty()
+        dirty.anchors.update([(anchor.key, anchor) for anchor in anchors])
+        return dirty
+
+    def exchange(self, old: Iterable[Entry], new: Iterable[Entry]) -> None:
+        """Put new matches where others were, and note all units that they may have a part in."""
+        old = [entry for entry in old if entry.type in self.types]
+        new = [entry for entry in new if entry.type in self.types]
+        for entry in old:
+            self._note_around(entry)
+        for entry in old:
+            self._withdrawn.add(entry)
+            if self._everything is not None:
+                self._everything.remove(entry)
+            for group in self.groups:
+                group.take_out(entry)
+        for entry in new:
+            self.pass_by(entry.time_ns, entry.event.error_ns)
+        for entry in new:
+            self._put_everywhere(entry)
+            for group in self.groups:
+                group.put(entry, group.filters_of(entry))
+        for entry in new:
+            self._note_around(entry)
+
+    def _note_around(self, entry: Entry) -> None:
+        for group in self.groups:
+            for run in group.runs_around(entry):
+                self._note(run, run.affected.around(entry)).is_exchanged = True
+
+    def _widen(self, error_ns: int) -> None:
+        """Heed an error. What a larger one reaches is what was still within the smaller one's
+        reach, whether or not the rest has been purged."""
+        doubt, frontier_ns = self.doubt, self.now.frontier_ns
+        if doubt is NO_DOUBT or error_ns <= doubt.error_ns:
+            return
+        self._purge(is_whole=True)
+        by_ns = doubt.widen(error_ns, frontier_ns)
+        for run in self.runs():
+            run.put_off(by_ns)
+
+    def _evaluated(self) -> list[tuple[Run, list[MatchUnit]]]:
+        """Evaluate the units that are noted. What has changed is for `Run.emit`."""
+        dirty, self._dirty = self._dirty, {}
+        found = [
+            (
+                run,
+                run.look(
+                    each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
+                ),
+            )
+            for run, each in dirty.items()
+        ]
+        self._withdrawn.clear()
+        return found
+
+    @property
+    def is_due_now(self) -> bool:
+        """Whether `settle` has something to do."""
+        if self._dirty or self.emitter.has_news:
+            return True
+        return self.waits.clock.next_ns < self.now.clock_ns
+
+    def settle(self, at_ns: int) -> None:
+        """Emit what has changed, with what waited for the clock, so that what is in doubt now is
+        emitted once."""
+        if self._dirty:
+            for run, units in self._evaluated():
+                if units:
+                    run.emit(units)
+        self.waits.look_again(self.waits.clock, self.now.clock_ns)
+        self.emitter.flush(at_ns)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    @property
+    def fed_ns(self) -> int:
+        """The instant before which all that it reads is there, and is final."""
+        return min(level.now.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
+
+    def advance(self, frontier_ns: int, at_ns: int) -> None:
+        """Take note that every event before `frontier_ns` has come. It never falls."""
+        now, waits = self.now, self.waits
+        if frontier_ns <= now.frontier_ns:
+            self.settle(at_ns)
+            return
+        if frontier_ns <= waits.quiet_ns:
+            now.pass_by(frontier_ns)
+            return
+        changed = [*self._evaluated(), *waits.evaluate_before(frontier_ns)]
+        now.pass_by(frontier_ns)
+        for run, units in changed:
+            run.emit(units)  # Once, where the change is final at once.
+        waits.look_again(waits.clock, now.clock_ns)
+        for wiring in self.wirings:
+            if wiring.target_ns is not None and wiring.target_ns < frontier_ns:
+                self._raise_target(wiring, frontier_ns)
+        waits.look_again(waits.frontier, frontier_ns)  # When SKIP has chosen.
+        self.emitter.flush(at_ns)
+        self._purge()
+        waits.quiet_ns = self._next_due_ns()
+
+    def _next_due_ns(self) -> int:
+        """Return how far the frontier may go while nothing happens, if no event is taken."""
+        if self.waits.gathering:
+            return BEFORE_ALL_TIME
+        targets_ns = [w.target_ns for w in self.wirings if w.target_ns is not None]
+        return min(self.waits.next_ns, self._purge_ns, *targets_ns)
+
+    def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
+        """Whether anything would be emitted with the frontier, what queries may emit, or the clock
+        there."""
+        if self.waits.gathering or self.waits.next_ns < frontier_ns:
+            return True
+        if self.waits.clock.next_ns < watermark_ns:
+            return True
+        target_ns = max(frontier_ns, target_ns)
+        return any(wiring.at_target.next_ns < target_ns for wiring in self.wirings)
+
+    def raise_target(self, query: str, until_ns: int) -> None:
+        """Let a query emit what is decided before `until_ns`."""
+        for wiring in self.wirings:
+            if wiring.query.name == query:
+                self.waits.quiet_ns = BEFORE_ALL_TIME
+                self._raise_target(wiring, until_ns)
+
+    def _raise_target(self, wiring: Wiring, until_ns: int) -> None:
+        self.waits.look_again(wiring.at_target, wiring.raise_target(until_ns))
+
+    def seal(self, watermark_ns: int) -> None:
+        """Take note that what nothing has passed by now, only the end of the input decides."""
+        if not self.feeds:
+            self.emitter.proven_ns = max(self.now.clock_ns, watermark_ns)
+            return
+        self.emitter.proven_ns = min(
+            level.emitter.proven_ns - _lag_ns(query, level) for query, level in self.feeds
+        )
+
+    # -- forgetting ---------------------------------------------------------------------------
+
+    @property
+    def _purge_ns(self) -> int:
+        """The instant from which on there is enough to let go of, when all before it is decided;
+        the earliest there is where each purge has to look."""
+        if self._everything is not None:
+            return BEFORE_ALL_TIME
+        return min([group.purge_ns for group in self.groups], default=NEVER)
+
+    def _purge(self, *, is_whole: bool = False) -> None:
+        """Let go of what is beyond all reach: of all of it (`is_whole`), or where there is
+        enough."""
+        frontier_ns, everything = self.now.frontier_ns, self._everything
+        for group in self.groups:
+            if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
+                self._admission.let_go(group.purge(frontier_ns, is_whole=is_whole))
+        if everything is not None:
+            reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
+            since_ns = frontier_ns - reach_ns
+            if is_whole or everything.has_enough(since_ns):
+                self._admission.let_go(everything.purge(since_ns))
+
+    # -- state --------------------------------------------------------------------------------
+
+    def row(self) -> Any:
+        return [self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot()]
+
+    def restore(
+        self, row: Any, queries: Mapping[str, Any], rest: dict[str, Any], entries: Iterable[Entry]
+    ) -> None:
+        """Restore into a fresh level, and take its rows out of `rest`.
+
+        `row`: None if the state does not know the level. `queries`: the rows of queries by name. A
+        query without one counts from now on. `entries`: those retained.
+        """
+        self.waits.quiet_ns = BEFORE_ALL_TIME
+        if row is not None:
+            self.now.clock_ns, frontier_ns, doubt = row
+            self.now.pass_by(frontier_ns)
+            if self.doubt is not NO_DOUBT:
+                self.doubt.restore(doubt)
+        released = restore_wirings(self.wirings, queries, self._from_now_on)
+        for entry in sorted(entries, key=attrgetter("key")):
+            self._put_everywhere(entry)
+            for group in self.groups:
+                group.put(entry, group.filters_of(entry))
+            self._admission.keep(entry)
+        for run in self.runs():
+            run.restore(rest, self._admission.retained)
+            if run.query.name in released:
+                for unit in run.units.values():
+                    self.waits.clock.arm(unit, BEFORE_ALL_TIME)
+            if run.gathered.anchors:
+                self.waits.gather(run)
+
+    def recall(self, entry: Entry, rest: dict[str, Any]) -> None:
+        """Take out of a state what was emitted by a match that was withdrawn before it."""
+        if entry.type in self.types:
+            for group in self.groups:
+                group.recall(entry, rest)
+
+    def begin_after(self, newest_ns: int) -> None:
+        """Let no query count matches that may rest on events up to that instant; nothing has come
+        since the level is there."""
+        for wiring in self.wirings:
+            wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
+
+    def _from_now_on(self, query: Compiled) -> int:
+        """Return the start from which on matches rest on no event that came before now: those were
+        kept only if another query asked for them."""
+        if self.now.clock_ns == BEFORE_ALL_TIME:
+            return BEFORE_ALL_TIME
+        margin_ns = 0 if query.grading is None else self.doubt.margin_ns
+        return _apart_from(self.now.clock_ns + margin_ns, query)
+
+
+def _lag_ns(query: Compiled, level: Level) -> int:
+    """Return how long behind its end a match of the query may still change."""
+    return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
+
+
+def _apart_from(newest_ns: int, query: Compiled) -> int:
+    """Return the first instant at which a match may start that rests on nothing up to the newest
+    one."""
+    before_ns = query.span_ns if query.shape.has_start_negation else 0
+    return newest_ns + 1 + before_ns + (query.within_ns if query.shape.looks_back else 0)
+
+
+def by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
+    """Return the queries by the matches that they read, each behind those that find these."""
+    reads = types_read([each.query for each in queries])
+    levels = [(frozenset[str](), [each for each in queries if not reads[each.name]])]
+    left = {name: types for name, types in reads.items() if types}
+    while left:
+        unknown = {each.query.into for each in queries if each.name in left}
+        types = next(each for each in left.values() if not each & unknown)
+        mine = [each for each in queries if left.get(each.name) == types]
+        levels.append((types, mine))
+        for each in mine:
+            del left[each.name]
+    return levels
