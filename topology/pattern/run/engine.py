@@ -178,8 +178,12 @@ class Engine:
         filter takes, in a partition that is there, of queries that all partition alike; nothing is
         gathered."""
         group, admission, level = self._plain_group, self._admission, self._first
-        waits, now = level.waits, level.now
-        if group is None or waits.gathering or not admission.is_plain(entry, now.frontier_ns):
+        now = level.now
+        if (
+            group is None
+            or level.agenda.gathering
+            or not admission.is_plain(entry, now.frontier_ns)
+        ):
             return self._accept(entry, at_ns)
         filters = group.filters_of(entry)
         partition = group.known_partition_of(entry) if filters else None
@@ -192,7 +196,7 @@ class Engine:
         for run in partition.runs:
             if not run.follow(entry, filters, at_ns, in_order=in_order):
                 level.note_changed(run, entry, filters, at_ns, in_order=in_order)
-        if level.is_due_now:
+        if level.is_due:
             self._settle(at_ns)
         admission.counts[STORED] += 1
         return STORED
@@ -220,7 +224,7 @@ class Engine:
             word = IRRELEVANT
             for level in self.levels:
                 level.pass_by(event.ref_time_ns, event.error_ns)
-            if any(level.is_due_now for level in self.levels):
+            if any(level.is_due for level in self.levels):
                 self._settle(event.at_ns)
         self.counts[word] += 1
         return word
@@ -250,9 +254,8 @@ class Engine:
 
     def _correct_until(self, now_ns: int) -> None:
         """Correct what was gathered until then, each at its own time."""
-        waits = self._first.waits  # Corrections of what reads matches are not gathered.
-        while waits.gathering and (due_ns := waits.next_deadline_ns()) <= now_ns:
-            waits.correct(due_ns)
+        while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
+            self._first.correct(due_ns)
             self._settle(due_ns)
 
     # -- time ---------------------------------------------------------------------------------
@@ -274,7 +277,7 @@ class Engine:
         also where all are silent."""
         for level in self.levels:
             level.pass_by(watermark_ns, 0)
-        if any(level.is_due_now for level in self.levels):
+        if any(level.is_due for level in self.levels):
             self._correct_until(at_ns - 1)
             self._settle(at_ns)
 
@@ -284,13 +287,13 @@ class Engine:
 
     def next_deadline_ns(self) -> int | None:
         """When corrections that are gathered are due."""
-        waits = self._first.waits
-        return waits.next_deadline_ns() if waits.gathering else None
+        agenda = self._first.agenda  # Corrections of what reads matches are not gathered.
+        return agenda.next_arrival_ns() if agenda.gathering else None
 
     def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """With the frontier, what queries may emit, or the clock there, would anything be
         emitted? What is found below may change all above."""
-        return len(self.levels) > 1 or self._first.is_due(frontier_ns, target_ns, watermark_ns)
+        return len(self.levels) > 1 or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query emits what is decided before `until_ns`; called with the earliest instant
@@ -367,7 +370,7 @@ class Engine:
 
 def _changed_runs(level: Level) -> list[UnitOwner]:
     """Return those with something new to write. What SKIP has decided moves with time alone."""
-    due = level.waits.barriers.due(level.now.frontier_ns)
+    due = level.agenda.barriers.due(level.now.frontier_ns)
     changed = list(level.context.changed | dict.fromkeys(due))
     level.context.changed.clear()
     return changed

@@ -24,7 +24,6 @@ from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.slack import Gathered
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.query.results import NO_NEWS, CurrentResult
 
@@ -80,6 +79,33 @@ class FoundMatch:
 CurrentMatch = CurrentResult[FoundMatch]
 
 
+class Gathered:
+    """The units of one run that wait to be corrected, by their anchors, and until when they wait
+    (`due_ns`; NEVER where none does)."""
+
+    __slots__ = ("anchors", "due_ns")
+
+    def __init__(self) -> None:
+        self.anchors: dict[Key, Entry] = {}
+        self.due_ns = NEVER
+
+    def add(self, anchors: Iterable[Entry], due_ns: int) -> None:
+        """Those that come later wait no longer than the first."""
+        self.anchors.update((anchor.key, anchor) for anchor in anchors)
+        if self.due_ns == NEVER:
+            self.due_ns = due_ns
+
+    def take(self) -> list[Entry]:
+        taken = [self.anchors[key] for key in sorted(self.anchors)]
+        self.anchors.clear()
+        self.due_ns = NEVER
+        return taken
+
+    @property
+    def since_ns(self) -> int:
+        return min(anchor.time_ns for anchor in self.anchors.values())
+
+
 class UnitOwner(Protocol):
     """Whose a unit is, a run: what is asked of it when time comes, and at a checkpoint."""
 
@@ -87,8 +113,8 @@ class UnitOwner(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def look_again(self, unit: MatchUnit) -> None:
-        """An instant has come that the unit waited for."""
+    def wake(self, unit: MatchUnit) -> bool:
+        """Return whether the unit is still there, an instant having come that it waited for."""
         ...
 
     def evaluate_gathered(self) -> list[MatchUnit]: ...

@@ -13,7 +13,7 @@ it is read (`tree.chains`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -21,10 +21,11 @@ from topology.model.operator import NEVER
 from topology.model.result import result_id
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
+from topology.pattern.run.agenda import Agenda
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.ledger import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now
-from topology.pattern.run.queries import RunContext, Waits, Wiring, restore_wirings
+from topology.pattern.run.ledger import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now, UnitOwner
+from topology.pattern.run.queries import RunContext, restore_wirings
 from topology.pattern.run.run import Run
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import EntryIndex
@@ -76,13 +77,13 @@ class Level:
         heeds_errors = any(query.grading is not None for query in queries)
         self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
         self.emitter = emitter
-        self.waits = Waits(self.now, emitter)
+        self.agenda = Agenda()
         is_everywhere = any(query.shape.everywhere for query in queries)
         self._everything = EntryIndex() if is_everywhere else None
         self.context = RunContext(
             self.now,
             emitter,
-            self.waits,
+            self.agenda,
             self.doubt,
             self._everything,
             emits_final,
@@ -98,6 +99,7 @@ class Level:
         self.newest: Key | None = None
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
+        self._corrected: list[MatchUnit] = []
 
     @property
     def known_by(self) -> str:
@@ -136,7 +138,7 @@ class Level:
                     ordered = in_order if run.query.shape.everywhere else partition.in_order
                     if not run.follow(entry, filters, at_ns, in_order=ordered):
                         self.note_changed(run, entry, filters, at_ns, in_order=ordered)
-                self.waits.quiet_ns = min(self.waits.quiet_ns, group.purge_ns)
+                self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
                     if other is not partition:
@@ -159,14 +161,14 @@ class Level:
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
         """Note the units of a run that the event can change, for now or for when they are due."""
-        self.waits.quiet_ns = BEFORE_ALL_TIME  # Timers may be armed.
+        self.agenda.quiet_ns = BEFORE_ALL_TIME  # Timers may be armed.
         anchors = run.affected.by(entry, filters, in_order=in_order)
         if run.query.query.emit == "slack" and not self.types:
             late_by_ns = 0 if in_order else max(1, self.now.clock_ns - entry.time_ns)
             wait_ns = run.gathers_ns(filters, late_by_ns)
             if anchors and wait_ns > 0 and not in_order:
                 run.gather(anchors, at_ns + wait_ns)
-                self.waits.gather(run)
+                self.agenda.gathering[run] = None
                 return
         if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
             self._note(run, anchors).newcomer = entry
@@ -180,7 +182,7 @@ class Level:
                     self._note(run, anchors)
 
     def _note(self, run: Run, anchors: Iterable[Entry]) -> Dirty:
-        self.waits.quiet_ns = BEFORE_ALL_TIME
+        self.agenda.quiet_ns = BEFORE_ALL_TIME
         dirty = self._dirty.get(run)
         if dirty is None:
             dirty = self._dirty[run] = Dirty()
@@ -224,37 +226,50 @@ class Level:
         for run in self.runs():
             run.put_off(by_ns)
 
-    def _evaluated(self) -> list[tuple[Run, list[MatchUnit]]]:
-        """Evaluate the units that are noted. What has changed is for `Run.emit`."""
+    @property
+    def is_due(self) -> bool:
+        """Whether `settle` has something to do."""
+        is_changed = bool(self._dirty) or self.emitter.has_news
+        return is_changed or self.agenda.events.next_ns < self.now.clock_ns
+
+    def settle(self, at_ns: int) -> None:
+        """Emit what has changed, with what waited for time, so that what is in doubt now is emitted
+        once."""
+        self._emit(self._evaluated(), at_ns)
+
+    def correct(self, due_ns: int) -> None:
+        """Evaluate what was gathered until that instant, for `settle`."""
+        self._corrected += self.agenda.take_gathered(due_ns, BEFORE_ALL_TIME)
+
+    def _evaluated(self) -> list[MatchUnit]:
+        """Evaluate the units that are noted. What has changed of them is to be emitted."""
         dirty, self._dirty = self._dirty, {}
-        found = [
-            (
-                run,
-                run.look(
-                    each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
-                ),
+        found, self._corrected = self._corrected, []
+        for run, each in dirty.items():
+            found += run.look(
+                each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
             )
-            for run, each in dirty.items()
-        ]
         self._withdrawn.clear()
         return found
 
-    @property
-    def is_due_now(self) -> bool:
-        """Whether `settle` has something to do."""
-        if self._dirty or self.emitter.has_news:
-            return True
-        return self.waits.clock.next_ns < self.now.clock_ns
-
-    def settle(self, at_ns: int) -> None:
-        """Emit what has changed, with what waited for the clock, so that what is in doubt now is
-        emitted once."""
-        if self._dirty:
-            for run, units in self._evaluated():
-                if units:
-                    run.emit(units)
-        self.waits.look_again(self.waits.clock, self.now.clock_ns)
+    def _emit(self, units: Sequence[MatchUnit], at_ns: int) -> None:
+        """Emit what has changed of these units, and of those that waited for an instant that has
+        come: all of a run at once, that SKIP sees them together."""
+        by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
+        for unit in (*units, *self._woken()):
+            by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
+        for run, changed in by_run.items():
+            run.emit(changed.values())
         self.emitter.flush(at_ns)
+
+    def _woken(self) -> Iterator[MatchUnit]:
+        """Take the units that waited for an instant that has come."""
+        due = self.agenda.events.due(self.now.clock_ns)
+        due += self.agenda.frontier.due(self.now.frontier_ns)
+        for wiring in self.wirings:
+            if wiring.target_ns is not None:
+                due += wiring.at_target.due(wiring.target_ns)
+        return (unit for unit in due if unit.owner.wake(unit))
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -265,39 +280,35 @@ class Level:
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
         """Take note that every event before `frontier_ns` has come. It never falls."""
-        now, waits = self.now, self.waits
+        now, agenda = self.now, self.agenda
         if frontier_ns <= now.frontier_ns:
             self.settle(at_ns)
             return
-        if frontier_ns <= waits.quiet_ns:
+        if frontier_ns <= agenda.quiet_ns:
             now.pass_by(frontier_ns)
             return
-        changed = [*self._evaluated(), *waits.evaluate_before(frontier_ns)]
+        self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
+        changed = self._evaluated()
         now.pass_by(frontier_ns)
-        for run, units in changed:
-            run.emit(units)  # Once, where the change is final at once.
-        waits.look_again(waits.clock, now.clock_ns)
         for wiring in self.wirings:
-            if wiring.target_ns is not None and wiring.target_ns < frontier_ns:
-                self._raise_target(wiring, frontier_ns)
-        waits.look_again(waits.frontier, frontier_ns)  # When SKIP has chosen.
-        self.emitter.flush(at_ns)
+            if wiring.target_ns is not None:
+                wiring.raise_target(frontier_ns)
+        self._emit(changed, at_ns)  # Once, where the change is final at once.
         self._purge()
-        waits.quiet_ns = self._next_due_ns()
+        agenda.quiet_ns = self._next_due_ns()
 
     def _next_due_ns(self) -> int:
         """Return how far the frontier may go while nothing happens, if no event is taken."""
-        if self.waits.gathering:
+        if self.agenda.gathering:
             return BEFORE_ALL_TIME
         targets_ns = [w.target_ns for w in self.wirings if w.target_ns is not None]
-        return min(self.waits.next_ns, self._purge_ns, *targets_ns)
+        return min(self.agenda.next_ns, self._purge_ns, *targets_ns)
 
-    def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
+    def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """Whether anything would be emitted with the frontier, what queries may emit, or the clock
         there."""
-        if self.waits.gathering or self.waits.next_ns < frontier_ns:
-            return True
-        if self.waits.clock.next_ns < watermark_ns:
+        agenda = self.agenda
+        if agenda.gathering or agenda.next_ns < frontier_ns or agenda.events.next_ns < watermark_ns:
             return True
         target_ns = max(frontier_ns, target_ns)
         return any(wiring.at_target.next_ns < target_ns for wiring in self.wirings)
@@ -306,11 +317,8 @@ class Level:
         """Let a query emit what is decided before `until_ns`."""
         for wiring in self.wirings:
             if wiring.query.name == query:
-                self.waits.quiet_ns = BEFORE_ALL_TIME
-                self._raise_target(wiring, until_ns)
-
-    def _raise_target(self, wiring: Wiring, until_ns: int) -> None:
-        self.waits.look_again(wiring.at_target, wiring.raise_target(until_ns))
+                self.agenda.quiet_ns = BEFORE_ALL_TIME
+                wiring.raise_target(until_ns)
 
     def seal(self, watermark_ns: int) -> None:
         """Take note that what nothing has passed by now, only the end of the input decides."""
@@ -357,7 +365,7 @@ class Level:
         `row`: None if the state does not know the level. `queries`: the rows of queries by name. A
         query without one counts from now on. `entries`: those retained.
         """
-        self.waits.quiet_ns = BEFORE_ALL_TIME
+        self.agenda.quiet_ns = BEFORE_ALL_TIME
         if row is not None:
             self.now.clock_ns, frontier_ns, doubt = row
             self.now.pass_by(frontier_ns)
@@ -373,9 +381,9 @@ class Level:
             run.restore(rest, self._admission.retained)
             if run.query.name in released:
                 for unit in run.units.values():
-                    self.waits.clock.arm(unit, BEFORE_ALL_TIME)
+                    self.agenda.events.arm(unit, BEFORE_ALL_TIME)
             if run.gathered.anchors:
-                self.waits.gather(run)
+                self.agenda.gathering[run] = None
 
     def recall(self, entry: Entry, rest: dict[str, Any]) -> None:
         """Take out of a state what was emitted by a match that was withdrawn before it."""

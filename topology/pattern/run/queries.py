@@ -1,5 +1,4 @@
-"""The queries of an engine: what each looks at, how far it is, and what all their runs share, what
-waits for time among it."""
+"""The queries of an engine: what each looks at, how far it is, and what all their runs share."""
 
 from __future__ import annotations
 
@@ -11,65 +10,12 @@ from topology.model.operator import NEVER
 from topology.model.timers import Timers
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.run.agenda import Agenda, Lateness
 from topology.pattern.run.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.ledger import BEFORE_ALL_TIME, MatchUnit, Now, UnitOwner
-from topology.pattern.run.slack import Lateness
+from topology.pattern.run.ledger import MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
-
-
-class Waits:
-    """What waits for time in an engine. A unit waits for the clock of the events, for the frontier,
-    or for what its query may emit (`quality`): each has timers of its own. A unit is looked at
-    again when its first instant has come, and is armed then for the next.
-
-    `clock` and `frontier`: the timers of units that wait for these. `gathering`: runs with
-    corrections that are gathered (EMIT SLACK). `barriers`: runs that have something new to write
-    once the frontier has passed a match that SKIP keeps. `quiet_ns`: nothing happens before the
-    frontier passes it."""
-
-    def __init__(self, now: Now, emitter: MatchEmitter) -> None:
-        self._now = now
-        self._emitter = emitter
-        self.clock: Timers[MatchUnit] = Timers()
-        self.frontier: Timers[MatchUnit] = Timers()
-        self.barriers: Timers[UnitOwner] = Timers()
-        self.gathering: dict[UnitOwner, None] = {}
-        self.quiet_ns = BEFORE_ALL_TIME
-
-    def look_again(self, timers: Timers[MatchUnit], until_ns: int) -> None:
-        """At the units that waited for an instant before that one."""
-        if timers.next_ns < until_ns:
-            for unit in timers.due(until_ns):
-                unit.owner.look_again(unit)
-
-    @property
-    def next_ns(self) -> int:
-        """No unit is looked at again before the frontier passes it."""
-        return min(self.clock.next_ns, self.frontier.next_ns)
-
-    def next_deadline_ns(self) -> int:
-        """When the first of the corrections that are gathered is due."""
-        return min(run.gathered.due_ns for run in self.gathering)
-
-    def gather(self, run: UnitOwner) -> None:
-        """The run has corrections that wait."""
-        self.gathering[run] = None
-
-    def correct(self, due_ns: int) -> None:
-        """Correct what was gathered until that instant, or earlier."""
-        for run in [run for run in self.gathering if run.gathered.due_ns <= due_ns]:
-            del self.gathering[run]
-            run.emit(run.evaluate_gathered())
-
-    def evaluate_before(self, frontier_ns: int) -> list[tuple[UnitOwner, list[MatchUnit]]]:
-        """What of the gathered is decided with the frontier there, evaluated, not emitted yet."""
-        corrected = []
-        for run in [run for run in self.gathering if run.gathered.since_ns < frontier_ns]:
-            del self.gathering[run]
-            corrected.append((run, run.evaluate_gathered()))
-        return corrected
 
 
 class Wiring:
@@ -108,10 +54,9 @@ class Wiring:
         forbidding += [(a, j) for a, j in ends if query.form.alternatives[a].components[j].greedy]
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
-    def raise_target(self, until_ns: int) -> int:
-        """The target never falls; what it is now."""
+    def raise_target(self, until_ns: int) -> None:
+        """Let it emit what is decided before `until_ns`. The target never falls."""
         self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
-        return self.target_ns
 
 
 def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
@@ -160,7 +105,7 @@ class RunContext:
 
     now: Now
     emitter: MatchEmitter
-    waits: Waits
+    agenda: Agenda
     doubt: Doubt
     everything: EntryIndex | None
     emits_final: Collection[str]

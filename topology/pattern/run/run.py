@@ -19,6 +19,7 @@ from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
 from topology.pattern.run.ledger import (
     Change,
     FoundMatch,
+    Gathered,
     MatchUnit,
     UnitRows,
     changes,
@@ -27,7 +28,6 @@ from topology.pattern.run.ledger import (
 )
 from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.shown import ShownResults
-from topology.pattern.run.slack import Gathered
 from topology.pattern.run.visible import Visibility
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -145,12 +145,13 @@ class Run:
         if plain is not None:
             plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)
 
-    def look_again(self, unit: MatchUnit) -> None:
-        """An instant has come that the unit waited for. One that was forgotten is passed over."""
-        if self.units.get(unit.anchor.key) is unit:
-            if self.plain is not None:
-                self.plain.unit_of(unit.anchor)
-            self.emit([unit])
+    def wake(self, unit: MatchUnit) -> bool:
+        """Return whether the unit is still there, an instant having come that it waited for."""
+        if self.units.get(unit.anchor.key) is not unit:
+            return False
+        if self.plain is not None:
+            self.plain.unit_of(unit.anchor)
+        return True
 
     def put_off(self, by_ns: int) -> None:
         """Errors are larger than it seemed."""
@@ -230,7 +231,7 @@ class Run:
     def close(self) -> None:
         """All of it is forgotten."""
         self._rows.close()
-        self._at.context.waits.barriers.disarm(self)
+        self._at.context.agenda.barriers.disarm(self)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Run:
 
     def _wait_for_barrier(self, until_ns: int) -> None:
         if until_ns < NEVER:
-            self._at.context.waits.barriers.arm(self, until_ns)
+            self._at.context.agenda.barriers.arm(self, until_ns)
 
     def restore(self, state: dict[str, Any], entries: Mapping[Identity, Entry]) -> None:
         """Find again what was found, and take out of the state what was emitted of it."""

@@ -4,10 +4,10 @@ A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
 a negation at its end only when the clock has passed the end of its window; or when nothing can
 change it any more (EMIT FINAL). With a quality target it is visible once it is decided before that.
 
-SKIP (`topology.pattern.match.skip`) chooses among all that is visible, also what time alone has
-shown (`_uncovered`). What is visible is kept in the order in which SKIP looks at it, each match
-with the barrier behind it. A change moves nothing before it, and nothing behind the first match at
-which the barrier is what it was: so what is decided anew is what lies between.
+SKIP (`topology.pattern.match.skip`) chooses among all that is visible. What is visible is kept in
+the order in which SKIP looks at it, each match with the barrier behind it. A change moves nothing
+before it, and nothing behind the first match at which the barrier is what it was: so what is
+decided anew is what lies between.
 
 Cost of a change: O(log n) and a move of references for each match that comes or goes, n being those
 that are visible; then the matches from the first that changed to where the barrier is as before.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from heapq import heappop, heappush
 from typing import Any
 
 from topology.model.operator import NEVER
@@ -33,13 +32,12 @@ class Visibility:
     """That of one run. It arms the timers of the events' clock, of the frontier and of the query's
     target. `emits_final`: what was emitted before it was decided is so once more when it is."""
 
-    __slots__ = ("_again", "_at", "_hidden", "emits_final", "selection")
+    __slots__ = ("_again", "_at", "emits_final", "selection")
 
     def __init__(self, at: PartitionQuery) -> None:
         self._at = at
         self.emits_final = at.query.name in at.context.emits_final
         self.selection = Selection(at.query) if at.query.shape.skips else None
-        self._hidden: list[tuple[int, Key]] = []
         self._again: dict[Key, None] = {}
 
     def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
@@ -52,7 +50,7 @@ class Visibility:
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
         """What is visible of the unit, before SKIP; arms a timer for when there will be more."""
-        query, now = self._at.query.query, self._at.now
+        query, now, agenda = self._at.query.query, self._at.now, self._at.context.agenda
         if self._at.wiring.target_ns is not None:
             visible = self._before_target(unit, self._at.wiring.target_ns)
         elif query.emit == "final":
@@ -64,16 +62,13 @@ class Visibility:
                 if over_ns < now.clock_ns:
                     visible[id_] = found
                 else:
-                    self._hide(unit, over_ns)
-                    self._at.context.waits.clock.arm(unit, over_ns)
+                    agenda.events.arm(unit, over_ns)
         else:
             visible = unit.found
         if self.emits_final or query.emit == "final":
             for found in unit.found.values():
                 if found.decided_ns >= now.frontier_ns:
-                    if query.emit == "final":
-                        self._hide(unit, found.decided_ns)
-                    self._at.context.waits.frontier.arm(unit, found.decided_ns)
+                    agenda.frontier.arm(unit, found.decided_ns)
         return visible
 
     def _before_target(self, unit: MatchUnit, target_ns: int) -> dict[str, FoundMatch]:
@@ -83,7 +78,6 @@ class Visibility:
             if found.decided_ns < target_ns or self._is_emitted(unit, id_):
                 visible[id_] = found
             else:
-                self._hide(unit, found.decided_ns)
                 self._at.wiring.at_target.arm(unit, found.decided_ns)
         return visible
 
@@ -100,37 +94,19 @@ class Visibility:
         if self.selection is not None and self._at.wiring.target_ns is not None:
             self._again[unit.anchor.key] = None  # what was emitted stays visible, else it waits
 
-    def _hide(self, unit: MatchUnit, until_ns: int) -> None:
-        """Something of the unit is not visible until the time it waits for has come."""
-        if self.selection is not None:
-            heappush(self._hidden, (until_ns, unit.anchor.key))
-
     # -- with SKIP ----------------------------------------------------------------------------
 
     def _show(self, selection: Selection, units: Iterable[MatchUnit]) -> None:
-        """Let SKIP look at what is visible of these units, and of those of which time has shown
-        more."""
+        """Let SKIP look at what is visible of these units, and of those of which something was
+        emitted since it looked last."""
         if selection.is_stale:
             selection.is_stale = False
             units = list(self._at.units.values())
         else:
-            found = (self._at.units.get(key) for key in self._uncovered())
-            units = [*units, *(unit for unit in found if unit is not None)]
+            again, self._again = self._again, {}
+            units = [*units, *(self._at.units[key] for key in again if key in self._at.units)]
         for unit in units:
             selection.replace(unit.anchor.key, self.of(unit))
-
-    def _uncovered(self) -> list[Key]:
-        """The units of which something else may be visible now than when it was asked last, no
-        event having changed them."""
-        until_ns = self._at.now.clock_ns
-        if self._at.wiring.target_ns is not None:
-            until_ns = self._at.wiring.target_ns
-        elif self._at.query.query.emit == "final":
-            until_ns = self._at.now.frontier_ns
-        found, self._again = self._again, {}
-        while self._hidden and self._hidden[0][0] < until_ns:
-            found[heappop(self._hidden)[1]] = None
-        return list(found)
 
     def decided(self) -> Barrier:
         """What the matches that are decided drop of those that follow."""
