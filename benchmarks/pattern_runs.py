@@ -23,8 +23,8 @@ from benchmarks.workloads.keyed import SLACK_NS
 from topology.model.event import WATERMARK, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, MatchSetResult, Overflow
 from topology.pattern.language.parse import parse_query
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.operator import Pattern
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry

@@ -37,8 +37,8 @@ from topology.model.result import RETRACT
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run import admit
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry

@@ -14,7 +14,7 @@ from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
 from topology.model.event import Event
 from topology.model.result import MatchResult
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query

@@ -29,8 +29,8 @@ from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, without_trace
 from topology.model.event import Event
 from topology.model.result import MatchResult
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.admit import STORED
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 

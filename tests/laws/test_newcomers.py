@@ -20,8 +20,8 @@ from topology.join.operator import Join
 from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
 from topology.model.result import CONFIRMED, RETRACT
 from topology.pattern.language.parse import parse_query
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.operator import Pattern
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.settings import PatternSettings
 

@@ -157,7 +157,7 @@ def pattern(site: Site) -> Operator | None:
 def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfig]) -> Engine:
     """`queries` are patterns."""
     from topology.pattern.compile.scope import Environment
-    from topology.pattern.run.compiled import Compiled
+    from topology.pattern.match.compiled import Compiled
     from topology.pattern.run.engine import Engine
 
     environment = Environment.of(topology.user_functions)

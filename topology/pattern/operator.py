@@ -57,7 +57,7 @@ from topology.pattern.run.admit import (
     UNSURE,
 )
 from topology.pattern.run.engine import Engine
-from topology.pattern.run.ledger import BEFORE_ALL_TIME
+from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import SAVED_TARGETS, QualityTargets

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry, Identity
 

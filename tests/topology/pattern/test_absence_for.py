@@ -27,7 +27,7 @@ from tests.topology.pattern.following import (
 from tests.topology.pattern.generate import lateness_ns, of_text, random_stream, shuffled
 from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 

@@ -33,7 +33,7 @@ from tests.topology.pattern.true_times import (
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query

@@ -23,8 +23,8 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.admit import EXPIRED
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import ENGINE, Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Matches, Query, Strategy

@@ -24,7 +24,7 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.test_engine_laws import OPEN_ENDED
 from topology.model.result import Finding
 from topology.pattern.language.unparse import unparse
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Uncertain

@@ -25,7 +25,7 @@ from topology.model.event import Event
 from topology.model.result import RETRACT, Finding, MatchResult
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.words import UNITS_NS

@@ -13,7 +13,7 @@ from tests.topology.pattern.generate import entry
 from tests.topology.pattern.test_published_cases import standing
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry

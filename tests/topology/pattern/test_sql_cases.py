@@ -18,7 +18,7 @@ import yaml
 from tests.topology.pattern.test_published_cases import standing
 from topology.model.event import Event
 from topology.pattern.language.check import check
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry

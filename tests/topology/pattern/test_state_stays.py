@@ -16,7 +16,7 @@ import pytest
 
 from topology.model.event import Event
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 

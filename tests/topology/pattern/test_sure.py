@@ -12,12 +12,12 @@ from tests.topology.pattern.following import anew
 from tests.topology.pattern.generate import random_query, random_stream, shuffled
 from topology.pattern.compile.grading import YES
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain import grade
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.grade import Grading, is_sure, valid
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.tree.syntax import Uncertain
 

@@ -27,9 +27,9 @@ from tests.topology.pattern.true_times import estimated_anew, worlds
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import EXPIRED, STORED, UNSURE
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Matches, Query, Strategy, Uncertain

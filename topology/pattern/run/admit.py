@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 from topology.model.event import Event
 from topology.model.timers import Timers
 from topology.pattern.compile import expression
+from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
-from topology.pattern.run.queries import RunContext, Wiring
+from topology.pattern.run.query import RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import EntryIndex

@@ -23,7 +23,7 @@ from typing import Final
 
 from topology.model.kept import INT, Kept, Shape
 from topology.model.timers import Timers
-from topology.pattern.run.ledger import BEFORE_ALL_TIME, MatchUnit, UnitOwner
+from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 
 HALF_LIFE_EVENTS: Final = 10_000
 FEW: Final = 10

@@ -1,4 +1,8 @@
-"""What runs emit, as results in their order: the values, and the members with their aliases.
+"""What runs emit: the difference to what readers have, as results in their order.
+
+The results of a unit are compared by id with those emitted before: a new id is an emit, the same id
+with other content an update, a missing id a retract. So nothing is ever retracted and emitted the
+same.
 
 Order of what one event causes: by query, in the order they were given; of a query first
 retracts, then updates, then emits, each by (end, start, id), rows of a match by time.
@@ -10,7 +14,7 @@ for each event in it, and a microsecond only for each event that is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -29,12 +33,13 @@ from topology.model.result import (
     MemberRange,
     Overflow,
 )
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match, Stretch
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import Change, MatchUnit
-from topology.pattern.run.match_events import MatchEvent, match_event
+from topology.pattern.match.match_events import MatchEvent, match_event
+from topology.pattern.run.unit import FoundMatch, MatchUnit
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
+from topology.query.results import NO_NEWS, CurrentResult
 
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
 """The order of everything, of members."""
@@ -43,6 +48,66 @@ _new: Final = tuple.__new__
 """In half the time of the named one's own."""
 
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
+
+
+class Change:
+    """One thing to emit: `op` about the result `id`, which is `found` (for a retract: was).
+    `before`: what readers had of it until now; the same where it is new to them."""
+
+    __slots__ = ("before", "final", "found", "id", "op", "revision")
+
+    def __init__(
+        self, op: str, id_: str, revision: int, before: FoundMatch, found: FoundMatch, final: bool
+    ) -> None:
+        self.op = op
+        self.id = id_
+        self.revision = revision
+        self.before = before
+        self.found = found
+        self.final = final
+
+
+def changes(
+    unit: MatchUnit, visible: Mapping[str, FoundMatch], frontier_ns: int, emits_final: bool
+) -> Iterable[Change]:
+    """What has to be emitted so that `visible` is what readers have; notes that it was.
+
+    `emits_final`: what was emitted before it was decided is so once more when it is."""
+    for id_, old in unit.emitted.items():
+        if old.live and id_ not in visible:
+            op = old.retract(is_final=old.content.decided_ns < frontier_ns)
+            yield Change(op, id_, old.revision, old.content, old.content, old.final)
+    for id_, found in visible.items():
+        current = unit.emitted.get(id_)
+        if current is None:
+            current = unit.emitted[id_] = CurrentResult(found)
+        is_final = found.decided_ns < frontier_ns
+        becomes_final = emits_final and is_final and not current.final
+        before = current.content
+        is_news = becomes_final or not _same(before, found)
+        op = current.show(found, is_news=is_news, is_final=is_final)
+        if op != NO_NEWS:
+            yield Change(op, id_, current.revision, before, found, is_final)
+
+
+def _same(one: FoundMatch, other: FoundMatch) -> bool:
+    if one is other:
+        return True
+    if one.row is not None and other.row is not None:
+        return (
+            one.row[0] == other.row[0]
+            and one.confidence == other.confidence
+            and one.values == other.values
+            and one.match.alternative == other.match.alternative
+            and one.match.first.time_ns == other.match.first.time_ns
+            and one.match.last.time_ns == other.match.last.time_ns
+        )
+    return (
+        one.confidence == other.confidence
+        and one.values == other.values
+        and one.match.alternative == other.match.alternative
+        and one.match.bound == other.match.bound
+    )
 
 
 class MatchEmitter:
@@ -85,7 +150,7 @@ class MatchEmitter:
         result = self._result(query, partition, change, at_ns)
         self._findings.append(result)
         if query.query.into in self._read:
-            self.matches.append(match_event(query, change, result))
+            self.matches.append(match_event(query, result, change.found.match.last.event.error_ns))
 
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
         """There are more results of the unit than are shown."""

@@ -8,9 +8,10 @@ retracted. The *frontier* says that every event before it has come; what is deci
 final, and events before it are late.
 
 A unit's life is one module after the other: `admit` takes and keeps an event, `level` leads it to
-the queries, `affected` finds the units, `evaluate` their matches, `visible` chooses what may be
-emitted, `ledger` compares it with what was, `emit` makes results of it, and timers (`queries`) look
-at it again. `run` is one query in one partition, which leads through these.
+the queries, `affect` finds the units, `evaluate` their matches, `decide` chooses what may be
+emitted, `emit` compares it with what readers have and makes results of it, `agenda` has what is to
+be looked at again, and `forget` what a checkpoint writes until all is forgotten. `unit` has the
+states of a unit and of a match. `run` is one query in one partition, which leads through these.
 
 Bounds: `MAX_RETAINED` entries, `max_partitions` keys of each partition key, a query's LIMIT
 results of a unit and its MAX_STEPS. What is beyond is reported, never dropped in silence.
@@ -27,14 +28,14 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.model.operator import Changes, State
 from topology.model.result import Finding
+from topology.pattern.match.compiled import Compiled
+from topology.pattern.match.match_events import MatchTable
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.ledger import UnitOwner
 from topology.pattern.run.level import Level, by_level
-from topology.pattern.run.match_events import MatchTable
-from topology.pattern.run.queries import Wiring, wiring_rows
+from topology.pattern.run.query import Wiring, wiring_rows
+from topology.pattern.run.unit import UnitOwner
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 

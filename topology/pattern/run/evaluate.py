@@ -6,32 +6,26 @@ waited for, and no time is unsure. When the first unsure one comes, or an index 
 one evaluation may look through, a run goes the general way from then on (`Run.give_up`).
 
 Where events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly an event puts sure
-matches in doubt by itself (`Affected.doubts_apart`). It does so only where its true time and a
-member's may be no more than a window apart, so `SureUnits` keeps the units with a sure match by
-when its members may have happened, in lists by the length of that stretch: one match of an event
-whose clock was a second off must not have every event look at a second of them.
-
-Cost of `SureUnits`: a unit O(log n), and a move of references; a question two bisects for each
-length, by powers of two, and at most twice the units that it finds of one.
+matches in doubt by itself (`Affected.doubts_apart`), where its true time and a member's may be no
+more than a window apart (`SureUnits`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Container, Sequence
 from typing import Any
 
 from topology.model.result import CONFIRMED, UNCERTAIN, digest_of, framed
 from topology.pattern.match.anchors import spelled_key
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.evaluation import Evaluation
 from topology.pattern.match.match import Match, same_content
 from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
-from topology.pattern.run.affected import Affected
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import BEFORE_ALL_TIME, FoundMatch, MatchUnit
-from topology.pattern.run.queries import PartitionQuery
+from topology.pattern.run.affect import Affected, SureUnits
+from topology.pattern.run.query import PartitionQuery
+from topology.pattern.run.unit import BEFORE_ALL_TIME, FoundMatch, MatchUnit
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.syntax import FROM_START
 
@@ -256,78 +250,3 @@ class PlainWay:
             unit.hi_ns, waits = self.walks.evaluated(taken)
             if starts_wait:
                 affected.wait(unit, waits)
-
-
-Stretch = tuple[int, int, Key]
-"""From, until, and whose: the key of a unit's anchor."""
-
-
-class SureUnits:
-    """The units of one run with a match that is sure, by when its members may have happened."""
-
-    __slots__ = ("_by_length", "_stretches", "_units")
-
-    def __init__(self) -> None:
-        self._units: dict[Key, MatchUnit] = {}
-        self._stretches: dict[Key, Stretch] = {}
-        self._by_length: dict[int, list[Stretch]] = {}
-
-    def __len__(self) -> int:
-        return len(self._units)
-
-    def note(self, unit: MatchUnit) -> None:
-        """What is found of it may be something else than it was, or as sure no more."""
-        key = unit.anchor.key
-        known, stretch = self._stretches.get(key), _stretch_of(unit)
-        if stretch == known:
-            return
-        if known is not None:
-            self.drop(key)
-        if stretch is not None:
-            self._units[key] = unit
-            self._stretches[key] = stretch
-            insort(self._by_length.setdefault(_bits(stretch), []), stretch)
-
-    def drop(self, key: Key) -> None:
-        """The unit of this anchor is no more."""
-        stretch = self._stretches.pop(key, None)
-        if stretch is None:
-            return
-        del self._units[key]
-        bits = _bits(stretch)
-        alike = self._by_length[bits]
-        del alike[bisect_left(alike, stretch)]
-        if not alike:
-            del self._by_length[bits]
-
-    def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
-        """Those with a member that may have happened at most so long before or after it."""
-        low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
-        found: list[MatchUnit] = []
-        for bits, alike in self._by_length.items():
-            at = bisect_left(alike, (low_ns - (1 << bits), low_ns, ()))
-            end = bisect_left(alike, (high_ns + 1, high_ns, ()), at)
-            found += [self._units[key] for _, until_ns, key in alike[at:end] if until_ns >= low_ns]
-        return found
-
-
-def _stretch_of(unit: MatchUnit) -> Stretch | None:
-    """None if nothing of it is sure."""
-    low_ns, high_ns, is_any = 0, 0, False
-    for found in unit.found.values():
-        if found.confidence != CONFIRMED:
-            continue
-        for entries in found.match.bound:
-            for entry in entries:
-                if not is_any:
-                    low_ns, high_ns, is_any = entry.low_ns, entry.high_ns, True
-                if entry.low_ns < low_ns:
-                    low_ns = entry.low_ns
-                if entry.high_ns > high_ns:
-                    high_ns = entry.high_ns
-    return (low_ns, high_ns, unit.anchor.key) if is_any else None
-
-
-def _bits(stretch: Stretch) -> int:
-    low_ns, high_ns, _ = stretch
-    return (high_ns - low_ns).bit_length()

@@ -19,14 +19,14 @@ from typing import Any
 
 from topology.model.operator import NEVER
 from topology.model.result import result_id
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.agenda import Agenda
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.ledger import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now, UnitOwner
-from topology.pattern.run.queries import RunContext, restore_wirings
+from topology.pattern.run.query import RunContext, restore_wirings
 from topology.pattern.run.run import Run
+from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.chains import types_read

@@ -1,8 +1,8 @@
 """One query in one partition: what its units emit, whenever an event or time can change it.
 
-The units that an event can change (`affected`) are evaluated
-anew (`evaluate`); what may be emitted of them is chosen (`visible`), and the difference to what was
-emitted before (`ledger`) goes to the emitter (`emit`).
+The units that an event can change (`affect`) are evaluated anew (`evaluate`); what may be emitted
+of them is chosen (`decide`), and the difference to what was emitted before goes to the emitter
+(`emit`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,13 @@ from topology.model.operator import NEVER
 from topology.model.result import EMIT
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.followed import Taken
-from topology.pattern.run.affected import Affected
+from topology.pattern.run.affect import Affected
+from topology.pattern.run.decide import ShownResults, Visibility
+from topology.pattern.run.emit import Change, changes
 from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
-from topology.pattern.run.ledger import (
-    Change,
-    FoundMatch,
-    Gathered,
-    MatchUnit,
-    UnitRows,
-    changes,
-    restore_emitted,
-    restore_waiting,
-)
-from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
-from topology.pattern.run.shown import ShownResults
-from topology.pattern.run.visible import Visibility
+from topology.pattern.run.forget import UnitRows, restore_emitted, restore_waiting
+from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
+from topology.pattern.run.unit import FoundMatch, Gathered, MatchUnit
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.query.results import CurrentResult

@@ -11,7 +11,7 @@ from tests.topology.pattern.oracle import oracle
 from topology.pattern.compile.attributes import ABSENT
 from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex

@@ -20,9 +20,9 @@ from tests.topology.pattern.generate import (
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.evaluation import Evaluation, Place, Tactic
-from topology.pattern.run import affected
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.run import affect
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Edge, EventNode, Item, Matches, Query, Seq, Strategy
@@ -30,7 +30,7 @@ from topology.pattern.tree.syntax import Edge, EventNode, Item, Matches, Query, 
 SEEDS = seeds_of_today(180)
 PARTS = 3
 plain_only = pytest.mark.skipif(
-    not str(affected.__file__).endswith(".py"), reason="compiled: no other tactic fits in"
+    not str(affect.__file__).endswith(".py"), reason="compiled: no other tactic fits in"
 )
 MODES: tuple[tuple[Strategy, Matches], ...] = (
     ("next", "all"),

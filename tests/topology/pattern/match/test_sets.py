@@ -33,8 +33,8 @@ from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.match.anchors import spelled_key
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused

@@ -20,11 +20,11 @@ from tests.topology.pattern.generate import (
 )
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
-from topology.pattern.run import visible
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.run import decide
 from topology.pattern.run.engine import Engine
-from topology.pattern.run.ledger import BEFORE_ALL_TIME
+from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Emit, Query, Skip
 
@@ -116,15 +116,15 @@ def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
 ) -> None:
     """Counted in matches that SKIP decides about, with nothing ever decided for good."""
     decided: list[Match] = []
-    real: Any = visible.Selection._decide
+    real: Any = decide.Selection._decide
 
     def counting(self: Any, seen: Any, barrier: Any) -> Any:
         decided.append(seen.found.match)
         return real(self, seen, barrier)
 
-    if not hasattr(visible, "__file__") or not str(visible.__file__).endswith(".py"):
+    if not hasattr(decide, "__file__") or not str(decide.__file__).endswith(".py"):
         pytest.skip("compiled: its methods cannot be watched")
-    monkeypatch.setattr(visible.Selection, "_decide", counting)
+    monkeypatch.setattr(decide.Selection, "_decide", counting)
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     engine = Engine([Compiled(parse_query(text))])
     for at in range(600):

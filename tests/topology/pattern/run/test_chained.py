@@ -17,10 +17,10 @@ from tests.topology.pattern.following import Reader, anew, taken, told
 from tests.topology.pattern.generate import entry
 from topology.model.result import LEAVES_AS, RETRACT, UPDATE, MatchResult
 from topology.pattern.language.parse import parse
+from topology.pattern.match.compiled import Compiled
+from topology.pattern.match.match_events import entry_of
 from topology.pattern.run.admit import EXPIRED, REFUSED
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
-from topology.pattern.run.match_events import entry_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.chains import chain_errors
 

@@ -17,7 +17,7 @@ from tests.topology.pattern.generate import entry, random_query, random_stream, 
 from topology.model.result import UNCERTAIN
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 

@@ -10,8 +10,8 @@ import pytest
 from tests.topology.pattern.generate import entry
 from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.match.match import Match
-from topology.pattern.run.evaluate import SureUnits
-from topology.pattern.run.ledger import FoundMatch, MatchUnit
+from topology.pattern.run.affect import SureUnits
+from topology.pattern.run.unit import FoundMatch, MatchUnit
 
 ERRORS = (0, 0, 2, 9, 300)
 

@@ -27,7 +27,7 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.run.compiled import Compiled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
 from topology.pattern.tree.partial_order import size

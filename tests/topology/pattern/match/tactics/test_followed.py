@@ -27,9 +27,9 @@ from topology.model.event import DATA, PASSED, WATERMARK, Event, twin
 from topology.model.ramp import ramp
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics import followed
 from topology.pattern.operator import Pattern
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.run.run import Run
 from topology.pattern.settings import PatternSettings

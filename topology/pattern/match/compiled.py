@@ -93,7 +93,7 @@ class Compiled:
     doubt. `steps`: those of its walks, where they can be followed event by event.
 
     `shows_apart`: what readers are shown of a match does not follow from its events alone, or is
-    shown event by event (`run.shown`); `reads_beyond`: for its columns look beyond it.
+    shown event by event (`run.decide`); `reads_beyond`: for its columns look beyond it.
 
     `sets` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that

@@ -9,6 +9,13 @@ the order in which SKIP looks at it, each match with the barrier behind it. A ch
 before it, and nothing behind the first match at which the barrier is what it was: so what is
 decided anew is what lies between.
 
+Columns may look beyond the match (PREV and NEXT), so their values may change while the match stays;
+and with ALL ROWS PER MATCH each event of the match is a result of its own, by an id that begins
+with the match's. `ShownResults` makes both when a unit is emitted. What is decided is as it was
+emitted: what lay beside it may be forgotten by now. Cost: the values of the visible matches of a
+unit whenever something of it changes; for ALL ROWS O(rows²) where a column looks at all rows up to
+its own.
+
 Cost of a change: O(log n) and a move of references for each match that comes or goes, n being those
 that are visible; then the matches from the first that changed to where the barrier is as before.
 """
@@ -16,15 +23,17 @@ that are visible; then the matches from the first that changed to where the barr
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from topology.model.operator import NEVER
+from topology.model.result import UNCERTAIN, result_id
+from topology.pattern.match.anchors import spelled
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import Barrier, after, place
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import FoundMatch, MatchUnit
-from topology.pattern.run.queries import PartitionQuery
+from topology.pattern.run.query import PartitionQuery
+from topology.pattern.run.unit import FoundMatch, MatchUnit
 from topology.pattern.store.entry import Key
 
 
@@ -253,3 +262,55 @@ class Selection:
         to = {query.skip_to, *query.skip_also}
         places = [j for j, alias in enumerate(aliases) if alias in to]
         return after(match, query.skip, places, self._query.end_ns(match))
+
+
+ROW_DIGITS = 16
+"""Digits of a row's id that follow those of its match."""
+
+
+class ShownResults:
+    """Those of a query in one partition."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, at: PartitionQuery) -> None:
+        self._at = at
+
+    def of(self, unit: MatchUnit, visible: Mapping[str, FoundMatch]) -> dict[str, FoundMatch]:
+        """By the ids of results."""
+        query, place = self._at.query, self._at.place
+        query.environment.neighbours.look_at(place.everything, query.within_ns)
+        shown: dict[str, FoundMatch] = {}
+        for id_, found in visible.items():
+            emitted = dict(_emitted(unit, id_)) if self._is_decided(found) else {}
+            shown |= emitted or dict(self._made(id_, found))
+        return shown
+
+    def _is_decided(self, found: FoundMatch) -> bool:
+        return found.decided_ns < self._at.now.frontier_ns
+
+    def _made(self, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
+        query, match, confidence = self._at.query, found.match, found.confidence
+        if query.reads_beyond and not self._is_exact_around(match):
+            confidence = UNCERTAIN
+        if not query.query.all_rows:
+            values = query.values(match)
+            yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+            return
+        for j, entry, values in query.rows(match):
+            row_id = id_ + result_id(spelled(entry))[:ROW_DIGITS]
+            row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+            row.row = (j, entry)
+            yield row_id, row
+
+    def _is_exact_around(self, match: Match) -> bool:
+        within_ns = self._at.query.within_ns
+        low_ns, high_ns = match.first.low_ns - within_ns, match.last.high_ns + within_ns
+        return self._at.query.environment.neighbours.are_exact(low_ns, high_ns)
+
+
+def _emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
+    """What readers have of the match."""
+    for known, current in unit.emitted.items():
+        if current.live and known.startswith(id_):
+            yield known, current.content

@@ -8,12 +8,12 @@ from typing import Any
 
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
+from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda, Lateness
-from topology.pattern.run.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.ledger import MatchUnit, Now, UnitOwner
+from topology.pattern.run.unit import MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
 

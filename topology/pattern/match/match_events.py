@@ -26,8 +26,7 @@ from topology.model.result import (
     Member,
     result_id,
 )
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import Change
+from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
@@ -53,9 +52,8 @@ class MatchEvent:
     entry: Entry
 
 
-def match_event(
-    query: Compiled, change: Change, result: MatchResult | MatchSetResult
-) -> MatchEvent:
+def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns: int) -> MatchEvent:
+    """Return what has become of a match. `error_ns`: that of its last event."""
     payload: dict[str, Any] = {"start_ns": result.start_ns, "end_ns": result.end_ns}
     if result.key is not None:
         payload["key"] = result.key
@@ -68,7 +66,7 @@ def match_event(
         query.name,
         result.id,
         result.end_ns,
-        change.found.match.last.event.error_ns,
+        error_ns,
         payload,
         members,
         is_sure=result.confidence in SURE,

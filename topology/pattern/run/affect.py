@@ -18,17 +18,24 @@ not have all matches of the next seconds graded again for every event.
 That is so because a grade rests on the members and on each other event by itself. Not so for STRICT
 and UNTIL, where a third event may lie between the two, and for POSSIBLE, which looks for matches
 that reference times do not make: there every unit counts that the largest error met may reach.
+
+`SureUnits` has the units with a sure match by when its members may have happened, in lists by the
+length of that stretch: one match of an event whose clock was a second off must not have every event
+look at a second of them. A unit costs it O(log n) and a move of references; a question two bisects
+for each length, by powers of two, and at most twice the units that it finds of one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from topology.model.result import CONFIRMED
+from topology.pattern.match.compiled import Compiled, Slot
 from topology.pattern.match.match import Match
-from topology.pattern.run.compiled import Compiled, Slot
-from topology.pattern.run.ledger import MatchUnit
-from topology.pattern.run.queries import PartitionQuery
+from topology.pattern.run.query import PartitionQuery
+from topology.pattern.run.unit import MatchUnit
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import FROM_START
@@ -239,3 +246,80 @@ def _meets(match: Match, low_ns: int, high_ns: int) -> bool:
     return any(one.high_ns >= low_ns for group in groups for one in group) and any(
         one.low_ns <= high_ns for group in groups for one in group
     )
+
+
+# -- units that may be put in doubt ----------------------------------------------------------------
+
+Stretch = tuple[int, int, Key]
+"""From, until, and whose: the key of a unit's anchor."""
+
+
+class SureUnits:
+    """The units of one run with a match that is sure, by when its members may have happened."""
+
+    __slots__ = ("_by_length", "_stretches", "_units")
+
+    def __init__(self) -> None:
+        self._units: dict[Key, MatchUnit] = {}
+        self._stretches: dict[Key, Stretch] = {}
+        self._by_length: dict[int, list[Stretch]] = {}
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def note(self, unit: MatchUnit) -> None:
+        """What is found of it may be something else than it was, or as sure no more."""
+        key = unit.anchor.key
+        known, stretch = self._stretches.get(key), _stretch_of(unit)
+        if stretch == known:
+            return
+        if known is not None:
+            self.drop(key)
+        if stretch is not None:
+            self._units[key] = unit
+            self._stretches[key] = stretch
+            insort(self._by_length.setdefault(_bits(stretch), []), stretch)
+
+    def drop(self, key: Key) -> None:
+        """The unit of this anchor is no more."""
+        stretch = self._stretches.pop(key, None)
+        if stretch is None:
+            return
+        del self._units[key]
+        bits = _bits(stretch)
+        alike = self._by_length[bits]
+        del alike[bisect_left(alike, stretch)]
+        if not alike:
+            del self._by_length[bits]
+
+    def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
+        """Those with a member that may have happened at most so long before or after it."""
+        low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
+        found: list[MatchUnit] = []
+        for bits, alike in self._by_length.items():
+            at = bisect_left(alike, (low_ns - (1 << bits), low_ns, ()))
+            end = bisect_left(alike, (high_ns + 1, high_ns, ()), at)
+            found += [self._units[key] for _, until_ns, key in alike[at:end] if until_ns >= low_ns]
+        return found
+
+
+def _stretch_of(unit: MatchUnit) -> Stretch | None:
+    """None if nothing of it is sure."""
+    low_ns, high_ns, is_any = 0, 0, False
+    for found in unit.found.values():
+        if found.confidence != CONFIRMED:
+            continue
+        for entries in found.match.bound:
+            for entry in entries:
+                if not is_any:
+                    low_ns, high_ns, is_any = entry.low_ns, entry.high_ns, True
+                if entry.low_ns < low_ns:
+                    low_ns = entry.low_ns
+                if entry.high_ns > high_ns:
+                    high_ns = entry.high_ns
+    return (low_ns, high_ns, unit.anchor.key) if is_any else None
+
+
+def _bits(stretch: Stretch) -> int:
+    low_ns, high_ns, _ = stretch
+    return (high_ns - low_ns).bit_length()
