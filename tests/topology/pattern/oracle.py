@@ -220,9 +220,24 @@ def _over_ns(form: NormalForm, kept: Match) -> Iterator[int]:
     alternative = form.alternatives[kept.alternative]
     for blocker in alternative.blockers:
         left = blocker.left.union(*(alternative.components[j].before for j in blocker.left))
-        times = [entry.time_ns for j in left for entry in kept.bound[j]]
-        if blocker.for_ns is not None and times:
-            yield max(times) + blocker.after_ns + blocker.for_ns
+        low = [entry for j in left for entry in kept.bound[j]]
+        if blocker.for_ns is not None and low:
+            yield _begun_ns(alternative, blocker, low, kept.bound) + blocker.for_ns
+
+
+def _begun_ns(
+    alternative: Alternative,
+    blocker: Blocker,
+    low: Sequence[Entry],
+    bound: Sequence[Sequence[Entry]],
+) -> int:
+    """When the last event on the left was there, and each FOR before the negation was over."""
+    begun = [entry.time_ns for entry in low]
+    for at, ns in blocker.after:
+        before = at.union(*(alternative.components[j].before for j in at))
+        times = [entry.time_ns for j in before for entry in bound[j]]
+        begun += [max(times) + ns] if times else []
+    return max(begun)
 
 
 def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
@@ -457,16 +472,15 @@ class AlternativeOracle:
     ) -> bool:
         first, last = run[0][1].time_ns, run[-1][1].time_ns
         within = self.query.within_ns
-        above = (
-            max(it.time_ns for it in low) < entry.time_ns if low else last - within <= entry.time_ns
-        )
+        bound = [[it for j, it in run if j == part.index] for part in self.components]
+        since = _begun_ns(self.alternative, blocker, low, bound) if low else last - within - 1
+        above = since < entry.time_ns
         below = (
             entry.time_ns < min(it.time_ns for it in high)
             if high
             else entry.time_ns <= first + within
         )
         if blocker.for_ns is not None and low:
-            since = max(it.time_ns for it in low) + blocker.after_ns
             return since < entry.time_ns < since + blocker.for_ns
         if blocker.for_ns is not None:
             until = min(it.time_ns for it in high)

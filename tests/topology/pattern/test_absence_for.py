@@ -91,6 +91,18 @@ EXAMPLES = [
     ("SEQ(A a, C? c, !B FOR 3 ns, D d)", "MATCHES ALL", "a1 c2 d4 d5", "1-2-5 1-4"),
     ("SEQ(A a, !B FOR 3 ns, C? c, D d)", "MATCHES ALL", "a1 d3 d4", "1-4"),
     ("SEQ(!B FOR 3 ns, C? c, D d)", "MATCHES ALL", "b1 c3 d5", "5"),
+    # a FOR begins when all before it is over, FORs too
+    ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, "a1 b5 c6", ""),  # in (4, 6)
+    ("SEQ(A a, !B FOR 3 ns, AND(C c, !B FOR 2 ns))", FREE, "a1 b6 c7", "1-7"),
+    ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, "a1 c3 d8", ""),  # in (6, 9)
+    ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns)", FREE, "a1 c3 d9", "1-3"),
+    ("SEQ(A a, AND(C c, !B FOR 2 ns), !D FOR 3 ns)", FREE, "a1 c5 d7", ""),  # in (5, 8)
+    ("SEQ(A a, AND(C c, !B FOR 5 ns), !D FOR 3 ns, A x)", FREE, "a1 c3 a8 a9", "1-3-9"),
+    ("SEQ(A a, SEQ(!B FOR 3 ns, !C FOR 2 ns, D d))", FREE, "a1 c5 d7", ""),  # in (4, 6)
+    ("SEQ(A a, SEQ(B* d[], !C FOR 5 ns, B* f[]){2})", "MATCHES BEST", "a2 c8", ""),
+    ("SEQ(A a, SEQ(B* d[], !C FOR 5 ns, B* f[]){2})", "MATCHES BEST", "a2 c13", "2"),
+    ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, "a1 b2 d9", "1-9"),  # !B begins at 4
+    ("SEQ(A a, !C FOR 3 ns, D? d, !B b, D x)", FREE, "a1 b5 d9", ""),
     # a condition on the distance limits the absence, too
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b5", ""),
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b6", "1"),
@@ -182,6 +194,10 @@ SHAPES = (
     "SEQ(A a, AND(!B n FOR {} ns, C c), A d)",
     "SEQ(A a, AND(!B n FOR {} ns, !C m FOR {} ns))",
     "SEQ(A a, SEQ(C c, !B n FOR {} ns){{1,2}})",
+    "SEQ(A a, !B n FOR {} ns, AND(C c, !B m FOR {} ns))",
+    "SEQ(A a, AND(C c, !B n FOR {} ns), !B m FOR {} ns)",
+    "SEQ(A a, AND(C c, !B n FOR {} ns), !B m FOR {} ns, A d)",
+    "SEQ(A a, SEQ(!B n FOR {} ns, !C m FOR {} ns, A d))",
     "SEQ(A a, !B n) WHERE n.time - a.time < {} ns",
     "SEQ(A a, C c, !B n) WHERE n.time - c.time <= {} ns",
     "SEQ(AND(A a, C c), !B n) WHERE n.time - a.time < {} ns",

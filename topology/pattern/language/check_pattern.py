@@ -198,7 +198,7 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
     if any(other is not gap and _share(gap, other) for other in part.gaps):
         message = "FOR beside a negation without it, or before the first event, is not supported"
         return message, "write both as one, like !B|C FOR 5 s"
-    if gap.after_ns and gap.strict:
+    if gap.after and gap.strict:
         message = "directly behind another negation's time nothing need be"
         return message, "leave STRICT out"
     absent = frozenset(at for at in gap.left if part.spots[at].node.minimum == 0)
@@ -211,7 +211,7 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
 def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
     if gap.beside and other.beside:
         return False
-    is_apart = gap.left and other.negation.for_ns and gap.after_ns != other.after_ns
+    is_apart = gap.left and other.negation.for_ns and gap.after != other.after
     return (gap.left, gap.right) == (other.left, other.right) and not is_apart
 
 

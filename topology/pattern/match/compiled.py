@@ -144,9 +144,10 @@ class Compiled:
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._ends = [
             [
-                (b.left.union(*(a.components[j].before for j in b.left)), b.after_ns + b.for_ns)
+                (at.union(*(a.components[j].before for j in at)), after_ns + b.for_ns)
                 for b in a.blockers
                 if b.for_ns and b.left
+                for at, after_ns in ((b.left, 0), *b.after)
             ]
             for a in self.form.alternatives
         ]

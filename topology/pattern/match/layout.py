@@ -89,6 +89,7 @@ class Tie:
 
 class NegationGap:
     """A negation. `left` and `right`: all components on either side, not the nearest alone.
+    `after`: all components before each FOR that is before it, and how long after the last.
     `ties` are the conditions that tie it to the match, `own` those on it alone; one that names an
     alias the alternative lacks is none, unless it asks for NULL. `looks_at_time`: its index is
     kept by a condition on its own time."""
@@ -98,7 +99,10 @@ class NegationGap:
         self.slot = layout.count + number
         self.strict = blocker.strict
         self.for_ns = blocker.for_ns
-        self.after_ns = blocker.after_ns
+        self.after = [
+            (tuple(sorted(at.union(*(layout.before[j] for j in at)))), ns)
+            for at, ns in blocker.after
+        ]
         left = blocker.left.union(*(layout.before[j] for j in blocker.left))
         right = blocker.right.union(*(layout.after[j] for j in blocker.right))
         self.left = tuple(sorted(left))

@@ -29,6 +29,7 @@ from topology.pattern.tree.partial_order import (
     Branches,
     NegatedSpot,
     Part,
+    Since,
     Spot,
     size,
     spread,
@@ -106,9 +107,12 @@ class Blocker:
     first + W, of the whole match, these instants included; with nothing on either side (the
     branch of an AND is absent) there is no gap, and nothing blocks.
 
-    `for_ns`: the gap lasts so long, from `after_ns` after that last entry, both ends excluded, in
-    the window or not; with nothing on the left it is so long before the first entry on the right.
-    What is on its right is as far from what is on its left (`Alternative.predicates`).
+    `after`: where FORs end before it: components, and how long after the last of them. The gap
+    begins with the latest of these instants and that last entry.
+
+    `for_ns`: the gap lasts so long, both ends excluded, in the window or not; with nothing on the
+    left it is so long before the first entry on the right. What is on its right is as far from what
+    is on its left (`Alternative.predicates`).
 
     `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`: nothing
     blocks that comes so long after it, this instant excluded. Only of a gap at the end of a match.
@@ -125,7 +129,7 @@ class Blocker:
     strict: bool
     predicates: tuple[Expr, ...]
     for_ns: int | None = None
-    after_ns: int = 0
+    after: Since = ()
     limit: tuple[int, int] | None = None
 
 
@@ -188,7 +192,7 @@ class NormalForm:
         """From the first event of a match to the last that can forbid it, and as much before it
         for what may not be there then: the window, and the longest FOR at either end."""
         borders = [
-            blocker.after_ns + (blocker.for_ns or 0)
+            max([0, *(ns for _, ns in blocker.after)]) + (blocker.for_ns or 0)
             for alternative in self.alternatives
             for blocker in alternative.blockers
             if alternative.may_lack(blocker.left) or alternative.may_lack(blocker.right)
@@ -282,7 +286,7 @@ def _alternative(
             right=gap.right,
             strict=gap.strict,
             for_ns=gap.negation.for_ns,
-            after_ns=gap.after_ns,
+            after=gap.after,
             limit=min(_limits(gap, asked, components), key=lambda it: it[1], default=None),
             predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
         )
@@ -306,16 +310,18 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
     may be absent, so does what is beyond it."""
     if gap.negation.for_ns is None:
         return
-    length_ns = gap.after_ns + gap.negation.for_ns
-    lefts, rights = set(gap.left), set(gap.right)
-    if any(part.spots[at].node.minimum == 0 for at in lefts):
-        lefts.update(*(part.spots[at].before for at in gap.left))
+    rights = set(gap.right)
     if any(part.spots[at].node.minimum == 0 for at in rights):
         rights.update(at for at, spot in enumerate(part.spots) if spot.before & gap.right)
-    for left, right in product(sorted(lefts), sorted(rights)):
-        early, late = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in (left, right))
-        apart = syntax.Arithmetic("-", late, early)
-        yield syntax.Compare(">=", apart, syntax.Duration(length_ns))
+    for early, after_ns in ((gap.left, 0), *gap.after):
+        lefts = set(early)
+        if any(part.spots[at].node.minimum == 0 for at in lefts):
+            lefts.update(*(part.spots[at].before for at in early))
+        for pair in product(sorted(lefts), sorted(rights)):
+            left, right = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in pair)
+            apart = syntax.Arithmetic("-", right, left)
+            length_ns = syntax.Duration(after_ns + gap.negation.for_ns)
+            yield syntax.Compare(">=", apart, length_ns)
 
 
 def _steps(part: Part, spot: Spot) -> Iterator[Expr]:

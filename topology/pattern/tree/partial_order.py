@@ -33,6 +33,12 @@ from topology.pattern.tree.syntax import (
 Branches = tuple[int | tuple[int, int], ...]
 """Numbers, and OVER for an AND that took nothing."""
 
+Since = tuple[tuple[frozenset[int], int], ...]
+"""Sets of components, each with a time in ns after the last of them: the latest of these instants.
+A set of none stands for the instant at which the part begins."""
+
+BEGIN: Final[Since] = ((frozenset(), 0),)
+
 OVER: Final = (1, 0)
 """The choice that ends an AND (`match.preference`)."""
 
@@ -55,26 +61,32 @@ class Spot:
 @dataclass(frozen=True, slots=True)
 class NegatedSpot:
     """`left` and `right` are the nearest components; empty where there are none so far. `beside`:
-    it is one of the parts of an AND. `after_ns`: how long the FORs right before it take."""
+    it is one of the parts of an AND. `since`: when what comes before it is over, FORs as well."""
 
     negation: Negation
     strict: bool = False
     left: frozenset[int] = frozenset()
     right: frozenset[int] = frozenset()
     beside: bool = False
-    after_ns: int = 0
+    since: Since = BEGIN
+
+    @property
+    def after(self) -> Since:
+        """What of `since` is later than the last event on the left: where FORs end."""
+        return tuple((at, ns) for at, ns in self.since if at and ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """`first` and `last`: the components that none in the part comes before, or behind.
-    `branches`: of ORs behind the last component that took nothing."""
+    `branches`: of ORs behind the last component that took nothing. `over`: when the part is."""
 
     spots: tuple[Spot, ...]
     gaps: tuple[NegatedSpot, ...]
     first: frozenset[int]
     last: frozenset[int]
     branches: Branches = ()
+    over: Since = BEGIN
 
 
 def size(node: Node) -> tuple[int, int]:
@@ -120,7 +132,8 @@ def spread(node: Node) -> list[Part]:
     match node:
         case EventNode():
             only = frozenset({0})
-            return [Part((Spot(node, None, frozenset()),), (), only, only)]
+            over: Since = ((only, 0), *(() if node.minimum else BEGIN))
+            return [Part((Spot(node, None, frozenset()),), (), only, only, over=over)]
         case AnyOf(nodes=nodes):
             return [
                 _branched(part, number)
@@ -149,7 +162,8 @@ def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
 def _branch(node: Node | Negation) -> list[Part]:
     """Those of an OR; a negation holds no component."""
     if isinstance(node, Negation):
-        return [Part((), (NegatedSpot(node),), frozenset(), frozenset())]
+        over = _later(BEGIN, node.for_ns or 0)
+        return [Part((), (NegatedSpot(node),), frozenset(), frozenset(), over=over)]
     return spread(node)
 
 
@@ -181,7 +195,8 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
         for part in parts
         if isinstance(part, NegatedSpot)
     ]
-    whole = Part((), tuple(gaps), frozenset(), frozenset())
+    lasting = [(frozenset[int](), gap.negation.for_ns) for gap in gaps if gap.negation.for_ns]
+    whole = Part((), tuple(gaps), frozenset(), frozenset(), over=tuple(lasting))
     for part in positive:
         part = _shifted(part, len(whole.spots))
         if not part.spots:
@@ -191,6 +206,7 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
             whole.gaps + part.gaps,
             whole.first | part.first,
             whole.last | part.last,
+            over=whole.over + part.over,
         )
     return whole if whole.spots else replace(whole, branches=(OVER,))
 
@@ -201,32 +217,45 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
     branches: Branches = ()
-    after_ns = 0
+    over = BEGIN
     for part in parts:
         if isinstance(part, NegatedSpot):
-            gaps.append(replace(part, left=last, after_ns=after_ns))
-            after_ns += (last and part.negation.for_ns) or 0
+            gaps.append(replace(part, left=last, since=over))
+            over = _later(over, part.negation.for_ns or 0)
             continue
-        if not part.spots:
-            in_row = [replace(gap, left=last, after_ns=after_ns) for gap in part.gaps]
-            gaps += [replace(gap, after_ns=0) if gap.beside else gap for gap in in_row]
-            after_ns += sum(gap.negation.for_ns or 0 for gap in in_row if last and not gap.beside)
-            branches = (*branches, *part.branches)
-            continue
-        after_ns = 0
         part = _shifted(_branched(part, *branches), len(spots))
         branches = part.branches
+        if part.spots:
+            gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
+        gaps += [
+            replace(gap, left=gap.left or last, since=_placed(gap.since, over)) for gap in part.gaps
+        ]
         earlier = frozenset(range(len(spots)))
-        gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
-        gaps += [replace(gap, left=gap.left or last) for gap in part.gaps]
         spots += [replace(spot, before=spot.before | earlier) for spot in part.spots]
         first, last = first or part.first, part.last or last
-    return Part(tuple(spots), tuple(gaps), first, last, branches)
+        over = _placed(part.over, over)
+    return Part(tuple(spots), tuple(gaps), first, last, branches, over)
+
+
+def _later(since: Since, by_ns: int) -> Since:
+    return tuple((at, ns + by_ns) for at, ns in since)
+
+
+def _placed(since: Since, begin: Since) -> Since:
+    """Return an instant within a part that begins at `begin`."""
+    found: dict[frozenset[int], int] = {}
+    for at, ns in since:
+        for own, own_ns in ((at, ns),) if at else _later(begin, ns):
+            found[own] = max(own_ns, found.get(own, 0))
+    return tuple(found.items())
 
 
 def _shifted(part: Part, by: int) -> Part:
     def move(indexes: frozenset[int]) -> frozenset[int]:
         return frozenset(index + by for index in indexes)
+
+    def moved(since: Since) -> Since:
+        return tuple((move(at), ns) for at, ns in since)
 
     return Part(
         tuple(
@@ -237,8 +266,12 @@ def _shifted(part: Part, by: int) -> Part:
             )
             for spot in part.spots
         ),
-        tuple(replace(gap, left=move(gap.left), right=move(gap.right)) for gap in part.gaps),
+        tuple(
+            replace(gap, left=move(gap.left), right=move(gap.right), since=moved(gap.since))
+            for gap in part.gaps
+        ),
         move(part.first),
         move(part.last),
         part.branches,
+        moved(part.over),
     )

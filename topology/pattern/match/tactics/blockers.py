@@ -78,13 +78,18 @@ class Blockers:
             return 0, 0
         within_ns, for_ns = self.layout.within_ns, gap.for_ns
         if left is not None:
-            low = index.up_to_time(left.time_ns + gap.after_ns)
+            begin_ns = left.time_ns
+            for slots, ns in gap.after:
+                entry = _latest(bound, slots)
+                if entry is not None:
+                    begin_ns = max(begin_ns, entry.time_ns + ns)
+            low = index.up_to_time(begin_ns)
+            if for_ns is not None:  # what is on the right comes later
+                return low, index.before_time(begin_ns + for_ns)
         elif right is not None and for_ns is not None:
             low = index.up_to_time(right.time_ns - for_ns)
         else:
             low = index.before_time(last.time_ns - within_ns)
-        if left is not None and for_ns is not None:  # what is on the right comes later
-            return low, index.before_time(left.time_ns + gap.after_ns + for_ns)
         if right is None:
             return low, index.up_to_time(first.time_ns + within_ns)
         return low, index.before_time(right.time_ns)

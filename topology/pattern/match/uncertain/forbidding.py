@@ -62,7 +62,9 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
 def _candidates(
     case: Case, number: int, gap: NegationGap, low: list[Entry], high: list[Entry]
 ) -> Iterable[Entry]:
-    beyond_ns = case.layout.within_ns if gap.for_ns is None else gap.after_ns + gap.for_ns
+    beyond_ns = case.layout.within_ns
+    if gap.for_ns is not None:
+        beyond_ns = gap.for_ns + max([0, *(ns for _, ns in gap.after)])
     since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - beyond_ns
     until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + beyond_ns
     return case.around(case.place.blockers[case.layout.number][number], since_ns, until_ns)
@@ -73,19 +75,17 @@ def _between(
 ) -> int:
     """By reference time strictly, whatever TIES says; the ends of the window belong to it."""
     within_ns, members = case.layout.within_ns, case.members
+    after = [(one, ns) for slots, ns in gap.after for j in slots for one in case.bound[j]]
+    begun = [before(one, entry) for one in low]
+    begun += [negated(at_most(entry, one, ns)) for one, ns in after]
     if gap.for_ns is not None:
-        inside_ns = gap.after_ns + gap.for_ns - 1
+        inside_ns = gap.for_ns - 1
         if low:  # what is on the right comes later
-            over = max(at_most(entry, one, inside_ns) for one in low)
-            begun = min(before(one, entry) for one in low)
-            if gap.after_ns:
-                begun = negated(max(at_most(entry, one, gap.after_ns) for one in low))
-            return min(over, begun)
-        begun = max(at_most(one, entry, inside_ns) for one in high)
-        return min(begun, *(before(entry, one) for one in high))
-    above = [before(one, entry) for one in low] or [
-        at_most(one, entry, within_ns) for one in members
-    ]
+            ends = [(one, 0) for one in low] + after
+            return min(max(at_most(entry, one, ns + inside_ns) for one, ns in ends), *begun)
+        inside = max(at_most(one, entry, inside_ns) for one in high)
+        return min(inside, *(before(entry, one) for one in high))
+    above = begun or [at_most(one, entry, within_ns) for one in members]
     below = [before(entry, one) for one in high] or [
         at_most(entry, one, within_ns) for one in members
     ]
