@@ -191,7 +191,8 @@ class Run:
         if self._shown is not None:
             visible = self._shown.of(unit, visible)
         emits_final = self.visibility.emits_final
-        changed = list(changes(unit, visible, self._at.now.frontier_ns, emits_final))
+        frontier_ns = self._at.now.frontier_ns
+        changed = list(changes(self.query, unit, visible, frontier_ns, emits_final=emits_final))
         if changed:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
             self._rows.touch(unit.anchor)
