@@ -12,6 +12,7 @@ A deadline that lies before the last item is due at once: at its instant, behind
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from topology.detector.detector import (
@@ -130,46 +131,30 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTED}
 
 
+@dataclass(slots=True, eq=False)
 class Cursor:
-    """`last`: the item read last; `ticks`: timers since the last event. `due_ns`: when the state
-    wants to be called; NEVER if not. `steps`: items read."""
+    """A detector that reads the items of a key, from a state on.
 
-    __slots__ = (
-        "_behaviour",
-        "_counts",
-        "_ids",
-        "due_ns",
-        "high_ns",
-        "is_first",
-        "last",
-        "state",
-        "steps",
-        "ticks",
-    )
+    Attributes:
+        last: The item read last.
+        ticks: Timers since the last event.
+        is_first: Whether this is no replay, so that what goes wrong is counted.
+        steps: Items read.
+        due_ns: When the state wants to be called; NEVER if not.
+    """
 
-    def __init__(
-        self,
-        behaviour: Behaviour,
-        ids: ResultIds,
-        counts: Counts,
-        state: Any,
-        high_ns: int = -NEVER,
-        last: Key = FIRST,
-        ticks: int = 0,
-        *,
-        is_first: bool = True,
-    ) -> None:
-        """`is_first`: not a replay, so that what goes wrong is counted."""
-        self._behaviour = behaviour
-        self._ids = ids
-        self._counts = counts
-        self.is_first = is_first
-        self.state = state
-        self.high_ns = high_ns
-        self.last = last
-        self.ticks = ticks
-        self.steps = 0
-        self.due_ns: int = NEVER
+    _behaviour: Behaviour
+    _ids: ResultIds
+    _counts: Counts
+    state: Any
+    high_ns: int = -NEVER
+    last: Key = FIRST
+    ticks: int = 0
+    is_first: bool = field(default=True, kw_only=True)
+    steps: int = field(default=0, init=False)
+    due_ns: int = field(default=NEVER, init=False)
+
+    def __post_init__(self) -> None:
         self._ask_deadline()
 
     def mend(self, state: Any, high_ns: int) -> None:
@@ -178,7 +163,8 @@ class Cursor:
         self.high_ns = max(self.high_ns, high_ns)
 
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
-        """Read an event; timers before it have fired."""
+        """Read an event, and before it the timers that are due."""
+        self.fire(entry.key, outs)
         seen = entry.seen
         unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
         if seen.time_ns + seen.error_ns > self.high_ns:
@@ -333,11 +319,11 @@ class Cursor:
         """The same of the same, and nothing changed that was given: else nobody may go back."""
         rules = self._behaviour
         try:
-            frozen = rules.freeze(self.state)
+            frozen = rules.copy_of(self.state)
             before, payload = rules.pack(self.state), repr(seen.payload)
-            one, said = rules.step(rules.thaw(frozen), seen)
+            one, said = rules.step(rules.copy_of(frozen), seen)
             given = [repr(each) for each in results_of(said)]
-            other, said = rules.step(rules.thaw(frozen), seen)
+            other, said = rules.step(rules.copy_of(frozen), seen)
             if not same(one, other) or given != [repr(each) for each in results_of(said)]:
                 self._distrust(f"it gives one thing and then another for {seen!r}")
             elif rules.pack(self.state) != before or repr(seen.payload) != payload:
