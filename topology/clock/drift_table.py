@@ -64,10 +64,7 @@ class SampleTrack:
 
     def folded_by(self, rounds: Rounds) -> Folded | None:
         """For one who has taken nothing yet."""
-        for each in self.folded:
-            if each.rounds == rounds:
-                return each
-        return None
+        return next((each for each in self.folded if each.rounds == rounds), None)
 
     def next_after(self, place: Place) -> Sample | None:
         at = bisect_right(self.samples, place, key=place_of)
@@ -139,8 +136,7 @@ class DriftTable:
         """All that is kept; added to an empty table in this order they make the same."""
         found: list[Sample | Declared] = []
         for track in self._tracks.values():
-            found += track.samples
-            found += track.declared
+            found += [*track.samples, *track.declared]
         return found
 
     def forget_all(self) -> None:

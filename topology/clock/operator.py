@@ -105,11 +105,7 @@ class Clock(Operator):
     """`table` is what was reported about the clocks (None: nothing ever is). Nothing is held or
     delayed."""
 
-    def __init__(
-        self,
-        config: ClockConfig,
-        table: DriftTable | None = None,
-    ) -> None:
+    def __init__(self, config: ClockConfig, table: DriftTable | None = None) -> None:
         self._config = config
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
