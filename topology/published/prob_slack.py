@@ -35,7 +35,7 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE, Joint, share
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, SlackPolicy
 
 MS: Final = 1_000_000
 
@@ -104,7 +104,7 @@ PROB_SLACK: Final = SLACK.with_more(
 )
 
 
-class ProbSlack(Weighing):
+class ProbSlack(SlackPolicy):
     """The wait until the joint probability is at most `delta`."""
 
     SHAPE = PROB_SLACK
@@ -175,7 +175,9 @@ class ProbSlack(Weighing):
         assert self._fitting.base_ns is not None
         return grid_floor((now_ns - self._last_ns - self._fitting.base_ns) // self._step_ns)
 
-    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        if bound_ns <= self.confirmed_ns(now_ns):
+            return True
         return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
 
     def _is_safe(self, bound_ns: int, now_ns: int) -> bool:

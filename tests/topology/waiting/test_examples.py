@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
+from tests.kit.k_slack import KSlack
 from tests.topology.waiting.strategies import Unguarded
 from topology.model.event import Event
 from topology.model.kept import ShapeRefused
@@ -26,7 +27,6 @@ from topology.waiting.fitting import (
     grid_next,
     grid_top,
 )
-from topology.waiting.fixed import KSlack
 from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
@@ -221,9 +221,9 @@ def test_delta_0_is_event_driven() -> None:
 def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
     budget = AccuracyBudget(0.1)
     assert budget.threshold() == 0
-    budget.closed(0, 0, CONFIRMED, 9)
+    budget.closed(CONFIRMED, 9)
     assert budget.threshold() > 0  # one of ten
-    budget.closed(0, 0, PROBABLE, 1)
+    budget.closed(PROBABLE, 1)
     assert budget.threshold() == 0  # it may have been missed
     budget.resolved(missed=False, by=PROBABLE, windows=1)
     assert budget.threshold() > 0
