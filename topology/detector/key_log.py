@@ -29,6 +29,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import cycle
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from topology.detector.cursor import OUTPUT, Counts, Cursor, DetectorOutput, by_cause
@@ -60,6 +61,9 @@ COPY: Final = "duplicates"
 CONFLICT: Final = "conflicts"
 
 MAX_SPACING: Final = 4_096
+
+_BESIDES: Final = attrgetter("type", "error_ns", "unsure")
+"""What an event has beside its payload and its place in the order."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
@@ -140,12 +144,7 @@ class KeyLog:
     def _again(self, at: int, entry: LogEntry, *, replaces: bool) -> str:
         before = self.entries[at].seen
         seen = entry.seen
-        if (
-            same(before.payload, seen.payload)
-            and before.type == seen.type
-            and before.error_ns == seen.error_ns
-            and before.unsure == seen.unsure
-        ):
+        if _BESIDES(before) == _BESIDES(seen) and same(before.payload, seen.payload):
             return COPY
         if not replaces:
             return CONFLICT
@@ -218,7 +217,7 @@ class KeyLog:
             live.fire(goal, outs)
         self._counts.processed += live.steps - begun
         if outs:
-            self._add(outs)
+            self.replace(self.live.last, None, outs)
 
     def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
         """Keep a savepoint behind an entry that had one, or which is `spacing` behind the last.
@@ -351,13 +350,6 @@ class KeyLog:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _add(self, outs: list[DetectorOutput]) -> None:
-        self.outs += outs
-        for output in outs:
-            self._of_id.setdefault(output.id, []).append(output)
-            self.pending[output.id] = None
-        self._note_edits(outs, is_emitted=True)
-
     def _note_edits(self, outs: list[DetectorOutput], *, is_emitted: bool) -> None:
         if self.edits is not None:
             self.edits += [Edit(self.text, is_emitted, each, each.cause[0]) for each in outs]
@@ -396,7 +388,7 @@ class KeyLog:
             self._keep_base()
         self.live.fire_once(outs)
         self.live.finish(outs)
-        self._add(outs)
+        self.replace(self.live.last, None, outs)
 
     # -- confirming --------------------------------------------------------------------------------
 
@@ -478,8 +470,7 @@ class KeyLog:
         state = behaviour.unpack(packed)
         self.live = Cursor(behaviour, ids, counts, state, high_ns, last, ticks)
         if isinstance(state, Stopped) and packed[0] != STOPPED:
-            counts.stopped += 1
-            counts.why = state.why
+            counts.note("stopped", state.why)
         for id_, revision, live, final, cause in shown:
             content = None if cause is None else _buried(id_, cause)
             self.shown[id_] = CurrentResult(content, revision, live=live, final=final)

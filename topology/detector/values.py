@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import copysign
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.detector.item import Seen
@@ -52,7 +53,9 @@ _TAGS: Final[Mapping[type, str]] = {
     tuple: "t", list: "l", dict: "d", set: "s", frozenset: "z", Seen: "e"
 }  # fmt: skip
 _GROUPS: Final = frozenset({tuple, list, set, frozenset})
-_OF_EVENT: Final = ("type", "time_ns", "payload", "source", "epoch", "seq", "error_ns", "unsure")
+_of_event: Final = attrgetter(
+    "type", "time_ns", "payload", "source", "epoch", "seq", "error_ns", "unsure"
+)
 
 
 class NotAValue(Exception):
@@ -83,7 +86,7 @@ def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
     if kind is Seen:
-        return _are_same_dicts(_of_event(one), _of_event(other), depth)
+        return _are_same_rows(_of_event(one), _of_event(other), depth)
     shape = shape_of(kind)
     if shape.is_named(one) and shape.is_named(other):
         return _are_same_rows(one, other, depth)
@@ -100,12 +103,8 @@ def _are_same_rows(one: Any, other: Any, depth: int) -> bool:
 
 
 def _are_same_dicts(one: Any, other: Any, depth: int) -> bool:
-    if len(one) != len(other):
-        return False
-    for (name, value), (also, others) in zip(one.items(), other.items(), strict=True):
-        if not (same(name, also, depth) and same(value, others, depth)):
-            return False
-    return True
+    rows = _are_same_rows(one, other, depth)
+    return rows and _are_same_rows(one.values(), other.values(), depth)
 
 
 def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
@@ -184,7 +183,7 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
     if kind is dict:
         parts = [part for pair in value.items() for part in pair]
     elif kind is Seen:
-        parts = _of_event(value).values()
+        parts = _of_event(value)
     row = [packed(each, classes, depth + 1) for each in parts]
     return [tag, *(sorted(row, key=repr) if kind is set or kind is frozenset else row)]
 
@@ -405,14 +404,9 @@ def classes_in(value: Any) -> dict[str, type]:
         known.add(id(each))
         if kind is not dict and kind not in _GROUPS:
             shape = shape_of(kind)
-            is_known = shape.is_named(each) or (shape.is_object and shape.fields is not None)
-            if is_known or shape.is_member:
-                found[kind.__name__] = kind
-            if shape.is_member or not is_known:
+            is_data = shape.is_object and shape.fields is not None
+            if not (is_data or shape.is_named(each) or shape.is_member):
                 continue
+            found[kind.__name__] = kind
         left += [(part, depth + 1) for part in _inside(each) or ()]
     return found
-
-
-def _of_event(seen: Seen) -> dict[str, Any]:
-    return {name: getattr(seen, name) for name in _OF_EVENT}

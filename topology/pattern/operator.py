@@ -40,7 +40,7 @@ from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, Shape
-from topology.model.operator import Changes, Figure, Figures, State
+from topology.model.operator import Changes, Figure, Figures, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
@@ -78,22 +78,16 @@ PATTERN: Final = Shape(
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events stored because a match may still need them"),
-    "irrelevant": Figure("Events that no query uses", is_total=True),
-    "late": Figure("Events older than the final results", is_total=True),
-    "refused": Figure("Events left out because a bound was reached", is_total=True),
-    "given_up": Figure(
-        "Watermarks at which a full store ended the allowance for new sources", is_total=True
-    ),
-    "duplicates": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Duplicates with another content", is_total=True),
-    "error_too_large": Figure(
-        "Events left out because their time error exceeds an hour", is_total=True
-    ),
-    "out_of_range": Figure(
-        "Events left out because their time exceeds the range of every query", is_total=True
-    ),
-    "without_key": Figure("Events without a value for the partition key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "irrelevant": total("Events that no query uses"),
+    "late": total("Events older than the final results"),
+    "refused": total("Events left out because a bound was reached"),
+    "given_up": total("Watermarks at which a full store ended the allowance for new sources"),
+    "duplicates": total("Events seen before"),
+    "conflicts": total("Duplicates with another content"),
+    "error_too_large": total("Events left out because their time error exceeds an hour"),
+    "out_of_range": total("Events left out because their time exceeds the range of every query"),
+    "without_key": total("Events without a value for the partition key of a query"),
+    "unreadable": total("Payloads that are not JSON"),
     "target_ppm": Figure(
         "Share of instants that should be complete at their first results, strictest query"
     ),
@@ -103,11 +97,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "wait_mean_ns": Figure("Mean time between an instant and its first results, slowest query"),
     "wait_max_ns": Figure("Longest time between an instant and its first results"),
     "late_ppm": Figure("Share of events that arrived after the results of their instant"),
-    "missed": Figure(
-        "Instants under a quality target whose first results missed an event", is_total=True
-    ),
-    "missed_outside_target": Figure(
-        "Instants outside every quality target whose first results missed an event", is_total=True
+    "missed": total("Instants under a quality target whose first results missed an event"),
+    "missed_outside_target": total(
+        "Instants outside every quality target whose first results missed an event"
     ),
 }
 """What the figures of PATTERN mean, in the order of the metrics."""
