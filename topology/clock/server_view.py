@@ -145,8 +145,7 @@ class Belief(Kept):
             return False
         if newest is not None and new.newer_than(newest):
             self.newest = new
-        if new.received_ns > self.received_ns:
-            self.received_ns = new.received_ns
+        self.received_ns = max(self.received_ns, new.received_ns)
         plain = list(new[:-1])
         if len(self._first_three) < GOOD_ROUNDS and plain not in self._first_three:
             self._first_three.append(plain)

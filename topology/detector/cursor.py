@@ -12,7 +12,6 @@ A deadline that lies before the last item is due at once: at its instant, behind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -134,30 +133,46 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTED}
 
 
-@dataclass(slots=True, eq=False)
 class Cursor:
-    """A detector that reads the items of a key, from a state on.
+    """`last`: the item read last; `ticks`: timers since the last event. `due_ns`: when the state
+    wants to be called; NEVER if not. `steps`: items read."""
 
-    Attributes:
-        last: The item read last.
-        ticks: Timers since the last event.
-        is_first: Whether this is no replay, so that what goes wrong is counted.
-        steps: Items read.
-        due_ns: When the state wants to be called; NEVER if not.
-    """
+    __slots__ = (
+        "_behaviour",
+        "_counts",
+        "_ids",
+        "due_ns",
+        "high_ns",
+        "is_first",
+        "last",
+        "state",
+        "steps",
+        "ticks",
+    )
 
-    _behaviour: Behaviour
-    _ids: ResultIds
-    _counts: Counts
-    state: Any
-    high_ns: int = -NEVER
-    last: Key = FIRST
-    ticks: int = 0
-    is_first: bool = field(default=True, kw_only=True)
-    steps: int = field(default=0, init=False)
-    due_ns: int = field(default=NEVER, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        ids: ResultIds,
+        counts: Counts,
+        state: Any,
+        high_ns: int = -NEVER,
+        last: Key = FIRST,
+        ticks: int = 0,
+        *,
+        is_first: bool = True,
+    ) -> None:
+        """`is_first`: not a replay, so that what goes wrong is counted."""
+        self._behaviour = behaviour
+        self._ids = ids
+        self._counts = counts
+        self.is_first = is_first
+        self.state = state
+        self.high_ns = high_ns
+        self.last = last
+        self.ticks = ticks
+        self.steps = 0
+        self.due_ns: int = NEVER
         self._ask_deadline()
 
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
@@ -165,8 +180,7 @@ class Cursor:
         self.fire(entry.key, outs)
         seen = entry.seen
         unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
-        if seen.time_ns + seen.error_ns > self.high_ns:
-            self.high_ns = seen.time_ns + seen.error_ns
+        self.high_ns = max(self.high_ns, seen.time_ns + seen.error_ns)
         is_begun = self.last != FIRST
         self.last = entry.key
         self.ticks = 0

@@ -356,8 +356,9 @@ class KeyLog:
 
     def replace(self, start: Key, end: Key | None, outs: list[DetectorOutput]) -> None:
         """Put these in place of those with a cause in (start, end], or behind start."""
-        first = bisect_left(self.outs, (start, NEVER), key=by_cause)
-        last = len(self.outs)
+        first = last = len(self.outs)
+        if first and self.outs[-1].cause > start:
+            first = bisect_left(self.outs, (start, NEVER), key=by_cause)
         if end is not None:
             last = bisect_left(self.outs, (end, NEVER), key=by_cause)
         removed = self.outs[first:last]

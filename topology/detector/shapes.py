@@ -32,9 +32,7 @@ class ClassShape:
         self.is_member = issubclass(kind, Enum)
         self.is_object = not self.is_member and _is_made_of_attributes(kind)
         self.is_object = self.is_object and bool(self._slots or self._has_dict)
-        self.fields: list[str] | None = None
-        if is_dataclass(kind):
-            self.fields = [each.name for each in fields(kind)]
+        self.fields = [each.name for each in fields(kind)] if is_dataclass(kind) else None
 
     def is_named(self, value: Any) -> bool:
         """It is a NamedTuple that has no attributes besides."""
