@@ -165,10 +165,7 @@ class Panes(Grid[Pane]):
             return held[0][1]
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            together = held[0][1].copy()
-            for _, row in held[1:]:
-                together.merge(row)
-            return together
+            return Sums(held, start_ns, end_ns).window(held, start_ns, end_ns)
         if sums is None or start_ns >= sums.turn_ns:
             sums = self._sums[key] = Sums(held, start_ns, end_ns)
         return sums.window(held, start_ns, end_ns)

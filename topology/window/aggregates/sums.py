@@ -38,7 +38,7 @@ class Additive(AggregateFunction):
     additive = True
 
     def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
-        return self.within(cell, possibles, *spread(self.sizes(cell, possibles)))
+        return self.within(cell, possibles, *free_spread(self.sizes(cell, possibles)))
 
 
 class Count(Additive):
@@ -145,7 +145,9 @@ class Deviation(AggregateFunction):
             value = self.value(cell)
             return value, value
         shift = finest(cell, possibles)
-        low, high = (totals([cell], shift)[0] + part for part in spread(totals(possibles, shift)))
+        low, high = (
+            totals([cell], shift)[0] + part for part in free_spread(totals(possibles, shift))
+        )
         squares = cell.squares << (2 * (shift - cell.shift))
         more = sum(one.squares << (2 * (shift - one.shift)) for one in possibles)
         fewest = max(1, cell.n)
@@ -214,7 +216,7 @@ def totals(cells: Sequence[Any], shift: int) -> list[int]:
     return [one.total << (shift - one.shift) for one in cells]
 
 
-def spread(sizes: Sequence[int]) -> tuple[int, int]:
+def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
     """Return the smallest and the largest sum of some of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 

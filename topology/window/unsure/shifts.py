@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.model.one_clock import Play
+from topology.window.aggregates.sums import free_spread
 from topology.window.unsure.event import Span, UnsureEvent
 
 Sized = tuple[UnsureEvent, int]
@@ -64,7 +65,8 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
 
 
 def _free(events: Sequence[Sized]) -> Spread:
-    return sum(min(size, 0) for _, size in events), sum(max(size, 0) for _, size in events)
+    """Each chooses for itself."""
+    return free_spread([size for _, size in events])
 
 
 def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
