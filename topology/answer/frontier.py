@@ -106,11 +106,6 @@ class Frontier(Kept):
             self.error_ns = event.error_ns
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
-    def rise(self, ref_time_ns: int) -> None:
-        """As `hear`, of an event that is no less sure than those before."""
-        if ref_time_ns > self.watermark_ns:
-            self.watermark_ns = ref_time_ns
-
     def room_ns(self, closing_ns: int, final_ns: int) -> int:
         """As long as W is below, `settle` closes nothing that ends at `closing_ns` or later, and
         makes nothing final that ends at `final_ns` or later."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
@@ -145,12 +146,8 @@ def counted_shape(makers: Makers) -> Shape:
     )
 
 
-def place(event: UnsureEvent) -> Any:
-    return event.ref_time_ns, event.source, event.epoch, event.seq
-
-
-def ref_time(event: UnsureEvent) -> Any:
-    return event.ref_time_ns
+place: Final = attrgetter("ref_time_ns", "source", "epoch", "seq")
+ref_time: Final = attrgetter("ref_time_ns")
 
 
 def earliest(event: UnsureEvent) -> int:

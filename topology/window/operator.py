@@ -119,11 +119,10 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
     if query.quality is None:
         return None
     windows = query.windows
-    is_grid = windows.kind in (TUMBLING, SLIDING)
     return QualityTarget(
         query.quality,
-        size_ns=windows.size_ns if is_grid else 0,
-        every_ns=windows.step_ns if is_grid else 0,
+        size_ns=windows.size_ns,
+        every_ns=windows.step_ns,
         reach_ns=windows.size_ns if windows.kind == SESSION else 0,
         heeds_errors=query.heeds_errors,
         zone_ns=query.zone_ns,
@@ -234,11 +233,11 @@ class Windows(QueryOperator):
         last = last_instant(events, begun, end)
         if begun < last:
             self._add_plain(room.start_ns, events[begun:last])
-            frontier.rise(events[last - 1].ref_time_ns)
+            frontier.hear(events[last - 1])
             frontier.settle()
             spans.settle()
         self._add_plain(room.start_ns, events[last:end])
-        frontier.rise(events[end - 1].ref_time_ns)
+        frontier.hear(events[end - 1])
         self._now_ns = events[end - 1].at_ns
         self._instant_open = True
         return end - begun

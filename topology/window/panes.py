@@ -200,13 +200,11 @@ class Sums:
         self.back: AggregateRow | None = None
         self.start_ns = start_ns
         self.turn_ns = self.end_ns = end_ns
-        sums: AggregateRow | None = None
         for slice_ns, row in reversed(slices):
             grown = row.copy()
-            if sums is not None:
-                grown.merge(sums)
+            if self.front:
+                grown.merge(self.front[-1][1])
             self.front.append((slice_ns, grown))
-            sums = grown
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
         """Return what the key has in the slices of [start, end), neither of which falls from one

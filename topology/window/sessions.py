@@ -86,13 +86,10 @@ class Sessions(WindowKind):
                 newest.row.add(values, event)
                 self._touch(key, known, envelope)
                 return
-        is_near = False
-        if known is not None:
-            near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
-            is_near = near.start < near.stop
-        if (known is not None and ref_ns <= known.passed_ns) or (
-            not is_near and ref_ns < self._frontier.final_ns
-        ):
+        known = known or KeySessions()
+        near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
+        is_near = near.start < near.stop
+        if ref_ns <= known.passed_ns or (not is_near and ref_ns < self._frontier.final_ns):
             self.expired += 1
             return
         if not is_near:
@@ -102,7 +99,6 @@ class Sessions(WindowKind):
                 self.refused += 1
                 return
             known = self._by_key[key]
-        assert known is not None
         row = self._makers.row_of_one(values, event)
         self._put(key, known, core_of(event, error_ns, row))
 

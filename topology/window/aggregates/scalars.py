@@ -16,7 +16,7 @@ from typing import Any, Final
 from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
 from topology.query.numbers import json_number, text_of
-from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merged
 
 MAX_DISTINCT: Final = 10_000
 
@@ -69,19 +69,11 @@ class First(AggregateCell):
             for near, source in other.edges:
                 self._edge(near, source)
 
-    def copy(self) -> First:
-        twin = type(self)()
-        twin.best, twin.found, twin.far = self.best, self.found, self.far
-        twin.edges = list(self.edges)
-        return twin
-
     def value(self) -> Any:
         return json_number(self.found)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = self.copy()
-        for cell in possibles:
-            together.merge(cell)
+        together = merged(self, possibles)
         if together.best != self.best or not together.is_sure():
             return None, None
         return self.value(), self.value()
@@ -147,9 +139,7 @@ class Distinct(AggregateCell):
         return self.seen is not None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together: Any = self.copy()
-        for cell in possibles:
-            together.merge(cell)
+        together = merged(self, possibles)
         return self.value(), None if together.seen is None else together.value()
 
     def dump(self) -> Plain:

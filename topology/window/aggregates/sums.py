@@ -25,7 +25,7 @@ from topology.query.numbers import (
     quotient,
     root,
 )
-from topology.window.aggregates.cell import AggregateFunction, Bounds
+from topology.window.aggregates.cell import AggregateFunction, Bounds, merged
 from topology.window.aggregates.tally import Squares, Tally
 
 
@@ -178,13 +178,10 @@ class Least(AggregateFunction):
         self, cell: Tally, possibles: Sequence[Any], innermost: Callable[..., Any]
     ) -> Bounds:
         """Return the value with all possible ones, and that of the certain ones, or of one."""
-        together: Any = cell.copy()
-        for one in possibles:
-            together.merge(one)
         inner = self.value(cell)
         if not cell.n:
             inner = innermost([self.value(one) for one in possibles if one.n], default=None)
-        return self.value(together), inner
+        return self.value(merged(cell, possibles)), inner
 
 
 class Largest(Least):
@@ -196,8 +193,7 @@ class Largest(Least):
         return json_number(cell.largest)
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
-        outer, inner = self.extremes(cell, possibles, min)
-        return inner, outer
+        return self.extremes(cell, possibles, min)[::-1]
 
 
 def number_of(total: int, shift: int, bits: int = 0) -> Any:
@@ -208,8 +204,7 @@ def number_of(total: int, shift: int, bits: int = 0) -> Any:
 
 def finest(cell: Tally, possibles: Sequence[Any]) -> int:
     """Return the largest shift of all."""
-    shifts: list[int] = [one.shift for one in possibles]
-    return max(cell.shift, *shifts) if shifts else cell.shift
+    return max(cell.shift, *[one.shift for one in possibles], 0)
 
 
 def totals(cells: Sequence[Any], shift: int) -> list[int]:
