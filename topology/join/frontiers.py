@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, Frontier
-from topology.answer.progress import QueryProgress, frontier_of
+from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
 from topology.join.settings import INTERVAL, JoinSettings
@@ -157,7 +157,7 @@ def frontiers_of(
 ) -> Frontiers:
     """Return the frontiers of a fresh join."""
     target = target_of(query)
-    of_stream = {stream: frontier_of(query, target, ordered=ordered) for stream in query.streams}
+    of_stream = {stream: Frontier(query, target, ordered=ordered) for stream in query.streams}
     return Frontiers(query.streams, of_stream, target, beginnings, ordered=ordered)
 
 

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import FRONTIER
-from topology.answer.progress import QueryProgress, frontier_of
+from topology.answer.frontier import FRONTIER, Frontier
+from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
@@ -160,7 +160,7 @@ class Windows(QueryOperator):
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
-        self._frontier = frontier_of(query, self._target, ordered=ordered)
+        self._frontier = Frontier(query, self._target, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)

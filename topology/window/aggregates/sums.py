@@ -204,7 +204,8 @@ def number_of(total: int, shift: int, bits: int = 0) -> Any:
 
 def finest(cell: Tally, possibles: Sequence[Any]) -> int:
     """Return the largest shift of all."""
-    return max(cell.shift, *[one.shift for one in possibles], 0)
+    shifts: list[int] = [one.shift for one in (cell, *possibles)]
+    return max(shifts)
 
 
 def totals(cells: Sequence[Any], shift: int) -> list[int]:
