@@ -23,7 +23,7 @@ from topology.answer.frontier import FRONTIER, Frontier
 from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
-from topology.join.settings import INTERVAL, JoinSettings
+from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.kept import FLAG, TEXT, Parts, Shape, list_of
 from topology.model.operator import NEVER
@@ -166,9 +166,7 @@ def target_of(query: JoinSettings) -> SharedTarget | None:
     if query.quality is None:
         return None
     condition = query.condition
-    reach_ns = condition.size_ns
-    if condition.kind == INTERVAL:
-        reach_ns = max(0, condition.high_ns, -condition.low_ns)
+    reach_ns = max(condition.size_ns, condition.high_ns, -condition.low_ns)
     return SharedTarget(
         query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.heeds_errors
     )

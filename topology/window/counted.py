@@ -56,11 +56,8 @@ class Counted:
         number = (self.folded + at) // self.size
         reach_ns = earliest(event) - self.error_ns
         least = (self.folded + bisect_left(self.kept, reach_ns, key=ref_time)) // self.size
-        for other in range(least, number):
-            if self.latest(other) > earliest(event):
-                number = other
-                break
-        self.anew_from = min(self.anew_from, number)
+        unsure = (each for each in range(least, number) if self.latest(each) > earliest(event))
+        self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
         """Those kept; of the first window the folded ones come before."""

@@ -181,11 +181,8 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Each once, though it is in all panes that it may belong to."""
-    found: dict[tuple[str, int, int], UnsureEvent] = {}
-    for _, pane in held:
-        for event in pane.unsure or ():
-            found[event.number] = event
+    """Return the unsure events, each once though it is in all panes that it may belong to."""
+    found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
 

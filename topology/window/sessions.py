@@ -106,9 +106,8 @@ class Sessions(WindowKind):
         """Into the envelope that it belongs to; those that it joins are one from here on."""
         near = known.near(core.lower, core.upper, self._gap_ns)
         joined = known.envelopes[near]
-        before = 0
         for each in joined:
-            before += len(each.cores)
+            self.count -= len(each.cores)
             known.fresh.pop(each, None)
             self._note(key, each)
         if joined:
@@ -121,7 +120,7 @@ class Sessions(WindowKind):
         known.envelopes[near] = [envelope]
         if len(envelope.cores) > self._max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
-        self.count += len(envelope.cores) - before
+        self.count += len(envelope.cores)
         self._touch(key, known, envelope)
         self._closing.arm(key, core.last + self._gap_ns)
         self._ending.arm(key, core.upper + self._gap_ns)

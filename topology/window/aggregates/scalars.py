@@ -35,9 +35,6 @@ class First(AggregateCell):
         self.far = 0
         self.edges: list[tuple[int, str]] = []
 
-    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
-        return one < other
-
     def add(self, value: Any, event: Placed) -> None:
         time_ns = self.sign * event.ref_time_ns
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
@@ -46,7 +43,8 @@ class First(AggregateCell):
         self._edge(time_ns - reach_ns, event.source)
 
     def _meet(self, place: tuple[int, str, int, int], value: Any, far: int) -> None:
-        if self.best is None or self.precedes(place, self.best):
+        best = self.best
+        if best is None or (place < best if self.sign > 0 else place > best):
             self.best, self.found, self.far = place, value, far
 
     def _edge(self, near: int, source: str) -> None:
@@ -105,9 +103,6 @@ class Last(First):
     __slots__ = ()
 
     sign = -1
-
-    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
-        return one > other
 
 
 class Distinct(AggregateCell):

@@ -182,12 +182,11 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """The mean of those that are numbers; the middle one where it is something else."""
-    if three[1] is not None and number(three[1]) is None:
-        return three[1]
+    """Return the mean of those that are numbers; the middle one where it is something else."""
+    middle = three[1]
     known = [value for value in three if number(value) is not None]
-    if not known:
-        return three[1]
+    if not known or (middle is not None and number(middle) is None):
+        return middle
     if all(type(value) is int for value in known):
         whole, rest = divmod(sum(known), len(known))
         return quotient(sum(known), len(known)) if rest else whole
