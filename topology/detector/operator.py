@@ -142,9 +142,7 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
-        self._frontier = Frontier(
-            query.changes_for_ns, query.new_source_allowance_ns, heeds_errors=True
-        )
+        self._frontier = Frontier(query)
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )

@@ -133,9 +133,7 @@ class Pattern(InstantOperator):
         }
         only_final = [name for name, query in queries.items() if query.answer == FINAL]
         self._engine = engine
-        self._frontier = Frontier(
-            one.changes_for_ns, one.new_source_allowance_ns, heeds_errors=True
-        )
+        self._frontier = Frontier(one)
         self._is_ordered = ordered
         self._beginning = QueryBeginning(
             ordered=ordered, announced=announced, max_ahead_ns=one.clock.max_ahead_ns

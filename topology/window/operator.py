@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import FRONTIER
-from topology.answer.progress import QueryProgress, frontier_of
+from topology.answer.frontier import FRONTIER, Frontier
+from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
@@ -119,11 +119,10 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
     if query.quality is None:
         return None
     windows = query.windows
-    is_grid = windows.kind in (TUMBLING, SLIDING)
     return QualityTarget(
         query.quality,
-        size_ns=windows.size_ns if is_grid else 0,
-        every_ns=windows.step_ns if is_grid else 0,
+        size_ns=windows.size_ns,
+        every_ns=windows.step_ns,
         reach_ns=windows.size_ns if windows.kind == SESSION else 0,
         heeds_errors=query.heeds_errors,
         zone_ns=query.zone_ns,
@@ -161,7 +160,7 @@ class Windows(QueryOperator):
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
-        self._frontier = frontier_of(query, self._target, ordered=ordered)
+        self._frontier = Frontier(query, self._target, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
@@ -234,11 +233,11 @@ class Windows(QueryOperator):
         last = last_instant(events, begun, end)
         if begun < last:
             self._add_plain(room.start_ns, events[begun:last])
-            frontier.rise(events[last - 1].ref_time_ns)
+            frontier.hear(events[last - 1])
             frontier.settle()
             spans.settle()
         self._add_plain(room.start_ns, events[last:end])
-        frontier.rise(events[end - 1].ref_time_ns)
+        frontier.hear(events[end - 1])
         self._now_ns = events[end - 1].at_ns
         self._instant_open = True
         return end - begun
