@@ -117,14 +117,13 @@ class Graph:
 
     def on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
-        if what != BATCH or not self._own_clocks:
+        goes_on = what != BATCH or not self._own_clocks
+        if goes_on:
             self._passed = what, now_ns
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
-            if what != BATCH or not self._own_clocks:
-                step.add(chain.on(what, batch, now_ns))
-            elif batch:
-                step.add(chain.on(what, batch, batch[-1].at_ns))
+            if goes_on or batch:
+                step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
             step.add_found(junction.on(what))  # what it has let pass has left by the chains
         return self.in_order(step)

@@ -95,26 +95,18 @@ class Queries(Composite, Generic[Q]):
         if not self._is_ordered:
             ends = [each.ref_time_ns + each.error_ns for each in events if each.kind == DATA]
             self._newest_ns = max([self._newest_ns, *ends])
-        found: list[Finding] = []
-        for each in self._runners:
-            found += each.on_batch(events, now_ns).results
-        return found
+        return [found for each in self._runners for found in each.on_batch(events, now_ns).results]
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return any(query.is_due(watermarks) for query in self._queries)
 
     def on_time(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        for each in self._runners:
-            step.results += each.on_time(now_ns).results
-        step.results.sort(key=at_ns)
-        return step
+        found = [finding for each in self._runners for finding in each.on_time(now_ns).results]
+        return Step(now_ns, results=sorted(found, key=at_ns))
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)  # of the open instant, each in its turn
-        ends: list[Finding] = []
-        for each in self._runners:
-            ends += each.on_end(now_ns).results
+        ends = [finding for each in self._runners for finding in each.on_end(now_ns).results]
         step.results += sorted(ends, key=at_ns)
         return step
 
