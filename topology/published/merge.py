@@ -9,16 +9,18 @@ is none. S. Rajendran, thesis, 3.1. Cost: O(sources) an instant.
 
 from __future__ import annotations
 
-from heapq import heappop, heapreplace
 from typing import Final
 
-from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
+from topology.merge.bounds import Bound, SourceBounds
 from topology.merge.operator import Merge
-from topology.merge.source import BEHIND, OUT, SOURCE, SourceProgress
+from topology.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
 from topology.model.kept import INT, optional
 from topology.model.operator import NEVER, Figures
 from topology.model.outcome import Step
 from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
+
+BEFORE_ALL_NS: Final = NO_REF - 1
+"""At this instant no source is overdue, so time bounds none."""
 
 PACED_SOURCE: Final = SOURCE.with_more(
     "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)
@@ -79,19 +81,7 @@ class PacedBounds(SourceBounds):
 
     def limit(self, now_ns: int) -> Bound:
         self._give_up_empty(now_ns)
-        keyed = self._keyed
-        while keyed:
-            ref_ns, source = keyed[0]
-            progress = self._sources.get(source)
-            if progress is None or not progress.is_keyed:
-                heappop(keyed)
-                if progress is not None:
-                    progress.in_keyed = False
-            elif progress.newest_ns > ref_ns:
-                heapreplace(keyed, (progress.newest_ns, source))
-            else:
-                return keyed[0]
-        return NO_BOUND
+        return super().limit(BEFORE_ALL_NS)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
         given_up_ns = [NEVER]
