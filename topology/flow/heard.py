@@ -50,12 +50,10 @@ class Heard:
                 operator = node.operator
                 if node.name == REORDER:
                     self._before.append(operator)
-                if not isinstance(operator, Clock) or operator.hears is None:
-                    continue
-                rounds = operator.hears
-                self._clocks.append(operator)
-                self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
-                self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
+                if isinstance(operator, Clock) and (rounds := operator.hears) is not None:
+                    self._clocks.append(operator)
+                    self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
+                    self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()

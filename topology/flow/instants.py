@@ -16,7 +16,7 @@ from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Report, Step
 from topology.model.result import Finding
 
-Outcome = TypeVar("Outcome", Event, Report, Finding)
+Outcome = TypeVar("Outcome", bound=Event | Report | Finding)
 
 
 def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:

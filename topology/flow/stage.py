@@ -130,11 +130,11 @@ class Stage(Composite):
         for name, chain in part.chains.items():
             it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
-            met = [each.node for each in part.junctions if name in each.streams]
-            found = [*in_front, (places, it), *((node.place, node) for node in met)]
+            met = [(each.place, each) for each in part.junctions if name in each.streams]
+            found = [*in_front, (places, it), *met]
             self._takers[name] = sum([places for places, _ in found]), found
         chains = [self._chain_parts[name] for name in self.chains]
-        self._parts = [*self._in_front, *chains, *(each.node for each in self._graph.junctions)]
+        self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
     @property
     def begins_amid(self) -> int:

@@ -89,6 +89,10 @@ class Queries(Composite, Generic[Q]):
             step.results += self._found(piece, until_ns)
         if len(self._queries) > 1:  # each emits its own in their order
             step.results.sort(key=at_ns)
+        return self._finish(step)
+
+    def _finish(self, step: Step) -> Step:
+        """Add what is no result."""
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
@@ -102,13 +106,13 @@ class Queries(Composite, Generic[Q]):
 
     def on_time(self, now_ns: int) -> Step:
         found = [finding for each in self._runners for finding in each.on_time(now_ns).results]
-        return Step(now_ns, results=sorted(found, key=at_ns))
+        return self._finish(Step(now_ns, results=sorted(found, key=at_ns)))
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)  # of the open instant, each in its turn
         ends = [finding for each in self._runners for finding in each.on_end(now_ns).results]
         step.results += sorted(ends, key=at_ns)
-        return step
+        return self._finish(step)
 
     def next_deadline_ns(self) -> int | None:
         due = [each.next_deadline_ns() for each in self._runners]
@@ -214,15 +218,6 @@ class KeepingQueries(Queries[K]):
                 step.results += self._found(watermarks, watermarks[0].at_ns)
             if between:
                 step.results += self._found(between, between[-1].at_ns)
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        return self._finish(super().on_batch(events, now_ns))
-
-    def on_time(self, now_ns: int) -> Step:
-        return self._finish(super().on_time(now_ns))
-
-    def on_end(self, now_ns: int) -> Step:
-        return self._finish(super().on_end(now_ns))
 
     def held(self) -> Iterable[Event]:
         return list(self._times)
