@@ -27,8 +27,7 @@ def _where(value: Any, info: ValidationInfo) -> str:
     try:
         return str(parse_where(value, info.field_name or ""))
     except ValueError as wrong:
-        message, remedy = str(wrong).split("; ", 1)
-        raise refused(message, remedy) from None
+        raise refused(*str(wrong).split("; ", 1)) from None
 
 
 def _zone(value: Any, _: ValidationInfo) -> str:
@@ -79,8 +78,8 @@ class FieldsConfig(Section):
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
         """Return the mapping by which the core reads."""
-        named = {name: parse_where(text) for name in PLACES if (text := getattr(self, name))}
+        texts = {name: getattr(self, name) for name in PLACES}
+        named: dict[str, Any] = {name: parse_where(text) for name, text in texts.items() if text}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
         optional = base.ts_optional and "ts" not in named
-        found: dict[str, Any] = {**named, "ts_optional": optional}
-        return replace(base, **found, ts_unit=ts_unit, ts_zone=ts_zone)
+        return replace(base, **named, ts_optional=optional, ts_unit=ts_unit, ts_zone=ts_zone)

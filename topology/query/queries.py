@@ -89,34 +89,30 @@ class Queries(Composite, Generic[Q]):
             step.results += self._found(piece, until_ns)
         if len(self._queries) > 1:  # each emits its own in their order
             step.results.sort(key=at_ns)
+        return self._finish(step)
+
+    def _finish(self, step: Step) -> Step:
+        """Add what is no result."""
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         if not self._is_ordered:
             ends = [each.ref_time_ns + each.error_ns for each in events if each.kind == DATA]
             self._newest_ns = max([self._newest_ns, *ends])
-        found: list[Finding] = []
-        for each in self._runners:
-            found += each.on_batch(events, now_ns).results
-        return found
+        return [found for each in self._runners for found in each.on_batch(events, now_ns).results]
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return any(query.is_due(watermarks) for query in self._queries)
 
     def on_time(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        for each in self._runners:
-            step.results += each.on_time(now_ns).results
-        step.results.sort(key=at_ns)
-        return step
+        found = [finding for each in self._runners for finding in each.on_time(now_ns).results]
+        return self._finish(Step(now_ns, results=sorted(found, key=at_ns)))
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)  # of the open instant, each in its turn
-        ends: list[Finding] = []
-        for each in self._runners:
-            ends += each.on_end(now_ns).results
+        ends = [finding for each in self._runners for finding in each.on_end(now_ns).results]
         step.results += sorted(ends, key=at_ns)
-        return step
+        return self._finish(step)
 
     def next_deadline_ns(self) -> int | None:
         due = [each.next_deadline_ns() for each in self._runners]
@@ -222,15 +218,6 @@ class KeepingQueries(Queries[K]):
                 step.results += self._found(watermarks, watermarks[0].at_ns)
             if between:
                 step.results += self._found(between, between[-1].at_ns)
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        return self._finish(super().on_batch(events, now_ns))
-
-    def on_time(self, now_ns: int) -> Step:
-        return self._finish(super().on_time(now_ns))
-
-    def on_end(self, now_ns: int) -> Step:
-        return self._finish(super().on_end(now_ns))
 
     def held(self) -> Iterable[Event]:
         return list(self._times)
