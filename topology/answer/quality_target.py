@@ -220,7 +220,7 @@ class QualityTarget(KeptPart):
         for name, row in parts.items():
             tables[name[: name.find("/") + 1]].take(name, row, None)
         for table in tables.values():
-            table.restored(is_as_written=True)
+            table.follow(is_written=True)
 
 
 class PerhapsTarget(ValueKind):

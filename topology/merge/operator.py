@@ -79,20 +79,12 @@ from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
 from topology.model.kept import FLAG, INT, Shape
+from topology.model.kept_operator import KeptOperator
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
-from topology.model.operator import (
-    NEVER,
-    TURN,
-    Changes,
-    Figure,
-    Figures,
-    State,
-    StepByStep,
-    total,
-)
+from topology.model.operator import NEVER, TURN, Figure, Figures, Plain, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState, refuse_others
+from topology.model.tables import KeptState
 
 MERGE: Final = Shape(
     "merge",
@@ -133,7 +125,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 }
 
 
-class Merge(StepByStep):
+class Merge(KeptOperator):
     """The operator that brings the sources of one stream into one order."""
 
     def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
@@ -545,22 +537,13 @@ class Merge(StepByStep):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
     def held(self) -> Iterable[Event]:
         yield from self._queues.late
         for progress in self._sources.values():
             yield from progress.queue
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
-        others: State = {}
-        yield from self._kept.restoring(self, state, others)
-        refuse_others(others)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
         for number, progress in enumerate(self._sources.values()):
             self._watermark.note(progress)
             self._bounds.restored(progress)

@@ -6,15 +6,13 @@
         SHAPE = ALLOWANCE
 
 A `Kept` object has one shape for its class. A `KeptPart` has one that its owner knows, for example
-because settings decide it. An operator is neither: it has a `KeptState` and forwards to it.
+because settings decide it. An operator is neither: it has a `KeptState`.
 
     AREA = Shape("area", 1, _outside=INT)
 
-    self._kept = KeptState("own", AREA)  # a third argument lists its tables
-
-    def snapshot(self): return self._kept.snapshot(self)
-    def changes(self): return self._kept.changes(self)
-    def restore(self, state, held): self._kept.restore(self, state)
+    class Area(KeptOperator):
+        def __init__(self) -> None:
+            self._kept = KeptState("own", AREA)  # a third argument lists its tables
 
 A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
 its tables. A `Table` holds rows by key. Its owner calls `note(key)` after each change of a row, or
@@ -391,7 +389,7 @@ class Shape(Fielded):
         For a row that says itself how it is written.
         """
         if self._digest is None:
-            self._digest = crc32(repr(described([self])).encode())
+            self._digest = crc32(repr(described(self)).encode())
         return self._digest
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
@@ -446,10 +444,10 @@ class Shape(Fielded):
 NO_TABLES: Final[Mapping[str, ValueKind]] = {}
 
 
-def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
-    """Return the shapes among them and within them, by name."""
+def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]:
+    """Return the shapes of a state, and those within them, by name."""
     found: dict[str, Shape] = {}
-    left = list(kinds)
+    left = [shape, *tables.values()]
     while left:
         kind = left.pop()
         if isinstance(kind, Shape):
@@ -459,10 +457,10 @@ def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
     return found
 
 
-def described(kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
+def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
     """Return what a state says of the shapes that it is written in, and of its tables: the kind of
     the rows by their prefix, which ends in a slash."""
-    shapes = [shape.said for _, shape in sorted(shapes_in(kinds).items())]
+    shapes = [each.said for _, each in sorted(shapes_in(shape, tables).items())]
     return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
 
 
@@ -516,21 +514,20 @@ class Written:
 
 
 def written_in(
-    said: Plain, kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES
+    said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
 ) -> Written | None:
-    """Return the shapes that a state says it is written in; None: they are today's of those kinds.
-    ShapeRefused if one of them cannot be read.
+    """Return the shapes that a state says it is written in; None: they are today's. ShapeRefused if
+    one of them cannot be read.
 
     A shape within others that the state does not name has no row in it.
     """
-    kinds = list(kinds)
-    if said == described(kinds, tables):
+    if said == described(shape, tables):
         return None
     written = Written(said)
     written.check_tables(tables)
-    for shape in shapes_in(kinds).values():
-        if shape in kinds or written.names(shape):
-            written.layout(shape)
+    for each in shapes_in(shape, tables).values():
+        if each is shape or each in tables.values() or written.names(each):
+            written.layout(each)
     return written
 
 

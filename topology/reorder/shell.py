@@ -19,18 +19,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.kept import INT, Shape
-from topology.model.operator import (
-    NEVER,
-    TURN,
-    Changes,
-    Figures,
-    Plain,
-    State,
-    StepByStep,
-)
+from topology.model.kept_operator import KeptOperator
+from topology.model.operator import NEVER, TURN, Figures, Plain
 from topology.model.outcome import Step
 from topology.model.sources import SourceTable
-from topology.model.tables import KeptState, Table, refuse_others
+from topology.model.tables import KeptState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 from topology.reorder.settings import ReorderConfig
 
@@ -54,7 +47,7 @@ class Buffers(SourceTable[Buffer]):
         return self.make(key)
 
 
-class Shell(StepByStep, Generic[Buffer]):
+class Shell(KeptOperator, Generic[Buffer]):
     """The operator, but for how it takes events in.
 
     `sources` are all of them, and `totals` what they hold together. `shape` is that of the
@@ -198,27 +191,18 @@ class Shell(StepByStep, Generic[Buffer]):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
     def held(self) -> Iterable[Event]:
         for buffer in self._table.values():
             yield from buffer.waiting()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`. ShapeRefused where the state is not one of these."""
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
             event.held_by = 0  # until its source takes it
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0
-        others: State = {}
-        yield from self._kept.restoring(self, state, others)
-        refuse_others(others)
+        yield from super().restoring(state, held)
         for source, buffer in self._table.items():
             mine = by_source.get(source, [])
             buffer.hold_again(mine)
