@@ -267,8 +267,7 @@ class Clock(KeptOperator):
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = self._clocks.fresh(source)
-        clock.last_arrival_ns = arrival_ns
+        clock = self._clocks.first_heard(source, arrival_ns)
         clock.begin()
         for absent in self._clocks.add(clock):
             self._table.leave(absent.source)

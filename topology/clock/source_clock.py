@@ -16,7 +16,7 @@ from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
-from topology.model.operator import NEVER, Changes, Plain
+from topology.model.operator import NEVER, Changes
 from topology.model.sample import Sample
 from topology.model.sources import KnownSource, SourceTable
 from topology.model.tables import Table
@@ -453,12 +453,11 @@ class NewClock:
         rounds: Rounds,
         table: DriftTable,
         moved: MovedSources,
-        rows: dict[str, SourceClock],
     ) -> None:
         self._rounds = rounds
         self._table = table
         self._moved = moved
-        self.rows = rows
+        self.rows: dict[str, SourceClock] = {}
 
     def of(self, source: str) -> SourceClock:
         """Return the clock of a source, which is made if it is not there."""
@@ -475,13 +474,10 @@ class Clocks(SourceTable[SourceClock]):
     def __init__(
         self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
     ) -> None:
-        super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
         self.moved = MovedSources()
-        self._new = NewClock(rounds, table, self.moved, self.rows)
-        self.models = ClockModels(self._new, rounds.clock().SHAPE)
-
-    def fresh(self, key: str) -> SourceClock:
-        return self._new.of(key)
+        new = NewClock(rounds, table, self.moved)
+        super().__init__("stamp/", STAMP, new.of, max_sources, forget_after_ns, new.rows)
+        self.models = ClockModels(new, rounds.clock().SHAPE)
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""
@@ -505,9 +501,7 @@ class ClockModels(Table[str, SourceClock]):
     """What is known of the clocks of all sources: rows that change seldom."""
 
     def __init__(self, new: NewClock, measured: Shape) -> None:
-        shape = model_shape(measured)
-        super().__init__("model/", shape, new.rows)
-        self._shape = shape
+        super().__init__("model/", model_shape(measured), new.rows)
         self._new = new
 
     def fresh(self, key: str) -> SourceClock:
@@ -515,10 +509,6 @@ class ClockModels(Table[str, SourceClock]):
 
     def put(self, key: str, row: SourceClock) -> None:
         row.model_dirty = False
-
-    def peek(self, key: str) -> Plain:
-        clock = self.rows.get(key)
-        return None if clock is None else self._shape.dump(clock)
 
 
 def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:

@@ -277,21 +277,16 @@ class Merge(KeptOperator):
             received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
             for expected in self._config.expected_sources:
                 if expected != source:
-                    progress = self._first_heard(expected, received_ns)
+                    progress = self._known.first_heard(expected, received_ns)
                     self._known.put(expected, progress)
                     self._known.mark(progress)
                     self._bounds.enter(progress, NO_REF)
-        progress = self._first_heard(source, at_ns)
+        progress = self._known.first_heard(source, at_ns)
         for forgotten in self._known.add(progress):
             self._bounds.leave(forgotten, OUT)
             self._bounds.say_bye(forgotten, said=False)
             self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
-        return progress
-
-    def _first_heard(self, source: str, at_ns: int) -> SourceProgress:
-        progress = self._known.fresh(source)
-        progress.last_arrival_ns = at_ns
         return progress
 
     # -- time --------------------------------------------------------------------------------------
@@ -446,8 +441,16 @@ class Merge(KeptOperator):
             self._announce(step)
 
     def _announce(self, step: Step, since_ns: int = NEVER) -> None:
-        beats_ns = since_ns, self._heartbeat_ns
-        self._passage.announce(self._stream, self._heads, self._now_ns, step, beats_ns)
+        said = self._watermark.announce(
+            self._stream,
+            self._passage.last[0],
+            self._heads,
+            self._now_ns,
+            (since_ns, self._heartbeat_ns),
+        )
+        self._passage.settled()
+        if said is not None:
+            step.released.append(said)
 
     # -- for people --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ it is put right when it comes up. Cost: O(log sources) for each live source that
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
@@ -34,19 +35,14 @@ class KnownSources(SourceTable[SourceProgress]):
         self, config: MergeConfig, progress_class: type[SourceProgress] = SourceProgress
     ) -> None:
         reorder = config.reorder
-        super().__init__(
-            "feed/", progress_class.SHAPE, reorder.max_sources, reorder.forget_after_ns
-        )
-        self._progress_class = progress_class
-        self._miss_ppm = config.miss_target_ppm
+        make = partial(progress_class, miss_ppm=config.miss_target_ppm)
+        bounds = reorder.max_sources, reorder.forget_after_ns
+        super().__init__("feed/", progress_class.SHAPE, make, *bounds)
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.rows)
         self.scattered: set[str] = set()
         self._live: list[tuple[int, str]] = []
         self._silent: list[tuple[int, str]] = []
-
-    def fresh(self, key: str) -> SourceProgress:
-        return self._progress_class(key, self._miss_ppm)
 
     def put(self, key: str, row: SourceProgress) -> None:
         """Take in a source that was not known, or that a state names."""

@@ -67,11 +67,11 @@ class Composite(Operator):
             part.operator.close()
 
     def snapshot(self) -> State:
-        state: State = {}
-        for part in self._parts:
-            for key, value in part.operator.snapshot().items():
-                state[part.prefix + key] = value
-        return state
+        return {
+            part.prefix + key: value
+            for part in self._parts
+            for key, value in part.operator.snapshot().items()
+        }
 
     def changes(self) -> Changes:
         changes, self._stale = self._stale, {}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from topology.model.event import Event
-from topology.model.kept import ShapeRefused
 from topology.model.native import mypyc_attr
 from topology.model.operator import Changes, Operator, Plain, State
-from topology.model.tables import KeptState
+from topology.model.tables import KeptState, refuse_others
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,5 +34,4 @@ class KeptOperator(Operator):
 
     def _take_others(self, others: State) -> None:
         """Take the parts of a state that are not in the `KeptState`: by default there are none."""
-        if others:
-            raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")
+        refuse_others(others)

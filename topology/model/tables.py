@@ -7,7 +7,6 @@ a row that each checkpoint writes, and tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from topology.model.kept import (
@@ -54,15 +53,17 @@ class Table(Generic[K, V]):
     def find(self, key: K) -> V | None:
         return self.rows.get(key)
 
-    def take(self, name: str, plain: Plain, written: Written | None) -> None:
-        """Read the row of that name."""
-        if not name.startswith(self.prefix):
-            raise ShapeRefused(f"{name} is no row of {self.prefix}")
-        try:
-            text = name[len(self.prefix) :]
-            self.put(self.key_of(text), self.kind.load(plain, written, self, text))
-        except ValueError as wrong:
-            raise ShapeRefused(f"{name}: {wrong}") from wrong
+    def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
+        """Read rows by name, in steps of some of them."""
+        load, begin = self.kind.loader(), len(self.prefix)
+        for at, (name, plain) in enumerate(rows.items()):
+            try:
+                text = name[begin:]
+                self.put(self.key_of(text), load(plain, written, self, text))
+            except ValueError as wrong:
+                raise ShapeRefused(f"{name}: {wrong}") from wrong
+            if not at % TURN:
+                yield 0
 
     def put(self, key: K, row: V) -> None:
         self.rows[key] = row
@@ -122,8 +123,9 @@ class TableWithin(ValueKind):
         if not isinstance(plain, dict):
             raise self.refusal(plain)
         table = getattr(one, name)
-        for key, row in plain.items():
-            table.take(key, row, written)
+        refuse_others({key: None for key in plain if not key.startswith(table.prefix)})
+        for _ in table.read(plain, written):
+            pass
 
 
 NumberAndKey = tuple[int, str]
@@ -204,26 +206,37 @@ class KeptState:
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
         """Read the own row, if there is one, and then the tables, in steps of some rows. Put what
         belongs to neither into `rest`. ShapeRefused if any of it cannot be read."""
-        tables = {table.prefix: table for table in self._tables}
+        kinds = self._kinds()
         if not self.is_in(state):
             for name in state:
-                if name == SHAPES or name[: name.find("/") + 1] in tables:
+                if name == SHAPES or name[: name.find("/") + 1] in kinds:
                     raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
             rest |= state
             return
-        written = written_in(state.get(SHAPES), self._shape, self._kinds())
+        written = written_in(state.get(SHAPES), self._shape, kinds)
         self.is_followed = written is None
         self._shape.put(one, state[self._key], written)
-        rows = iter(state.items())
-        table: Table[Any, Any] | None = None
-        while some := list(islice(rows, TURN)):
-            for name, plain in some:
-                if table is None or not name.startswith(table.prefix):
-                    table = tables.get(name[: name.find("/") + 1])
-                if table is not None:
-                    table.take(name, plain, written)
-                elif name not in (SHAPES, self._key):
-                    rest[name] = plain
-            yield 0
-        for table in self._tables:
-            table.follow(is_written=written is None)
+        yield from read_rows(self._tables, state, written, rest)
+        for name in (SHAPES, self._key):
+            rest.pop(name, None)
+
+
+def read_rows(
+    tables: Iterable[Table[Any, Any]],
+    state: Mapping[str, Plain],
+    written: Written | None,
+    others: State,
+) -> Iterator[int]:
+    """Read the rows of tables in steps. Put what is in none of them into `others`."""
+    found: dict[str, State] = {table.prefix: {} for table in tables}
+    for name, plain in state.items():
+        found.get(name[: name.find("/") + 1], others)[name] = plain
+    for table in tables:
+        yield from table.read(found[table.prefix], written)
+        table.follow(is_written=written is None)
+
+
+def refuse_others(others: Mapping[str, Plain]) -> None:
+    """Raise ShapeRefused if a restored state has parts that belong to nobody."""
+    if others:
+        raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")

@@ -13,7 +13,7 @@ Sources (`max_sources`, `forget_after`): see `topology.model.sources`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
@@ -25,26 +25,12 @@ from topology.model.outcome import Step
 from topology.model.sources import SourceTable
 from topology.model.tables import KeptState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
-from topology.reorder.settings import ReorderConfig
 
 OWN: Final = "stream"
 """Key of what the state has of all sources."""
 SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
-
-
-class Buffers(SourceTable[Buffer]):
-    """The buffers by source; `make` makes an empty one."""
-
-    def __init__(
-        self, prefix: str, shape: Shape, config: ReorderConfig, make: Callable[[str], Buffer]
-    ) -> None:
-        super().__init__(prefix, shape, config.max_sources, config.forget_after_ns)
-        self.make = make
-
-    def fresh(self, key: str) -> Buffer:
-        return self.make(key)
 
 
 class Shell(KeptOperator, Generic[Buffer]):
@@ -56,7 +42,7 @@ class Shell(KeptOperator, Generic[Buffer]):
 
     def __init__(
         self,
-        sources: Buffers[Buffer],
+        sources: SourceTable[Buffer],
         totals: Totals,
         shape: Shape,
         tables: Sequence[Table[Any, Any]] = (),
@@ -163,9 +149,8 @@ class Shell(KeptOperator, Generic[Buffer]):
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
-        buffer = self._sources.make(event.source)
+        buffer = self._sources.first_heard(event.source, event.at_ns)
         self._begin(buffer, event)
-        buffer.last_arrival_ns = event.at_ns
         for forgotten in self._sources.add(buffer):
             if forgotten.is_open:
                 self._open.remove(forgotten)
