@@ -323,7 +323,7 @@ class Clock(KeptOperator):
         for source, clock in self._clocks.rows.items():
             if clock.model_dirty or clock.last_arrival_ns == SINCE_EVER:
                 raise ShapeRefused(f"one of the two rows of {source} is missing")
-            clock.restored()
+            clock.resume()
             if clock.state:
                 self._states[clock.state] += 1
 

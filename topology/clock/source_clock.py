@@ -416,7 +416,7 @@ class SourceClock(KnownSource):
     def fresh(self, field: str) -> Any:
         return self._rounds.clock() if field == "measured" else self._new_one_way()
 
-    def restored(self) -> None:
+    def resume(self) -> None:
         """Both rows are read, maybe those of a CLOCK with other settings."""
         if self.moved_ns:
             self._tally.moved += 1

@@ -549,7 +549,7 @@ class Merge(KeptOperator):
         yield from super().restoring(state, held)
         for number, progress in enumerate(self._sources.values()):
             self._watermark.note(progress)
-            self._bounds.restored(progress)
+            self._bounds.resume(progress)
             if not number % TURN:
                 yield 0
         yield from self._queues.restoring(held)

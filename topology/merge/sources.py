@@ -71,15 +71,10 @@ class KnownSources(SourceTable[SourceProgress]):
             progress.in_silent = True
             heappush(self._silent, (progress.newest_ns, progress.source))
 
-    def least_live_ns(self) -> int:
-        """Return the newest time of the live source that is least far; NEVER: none is live."""
-        return self._least(self._live, is_live=True)
-
-    def least_silent_ns(self) -> int:
-        """Return the same of those that are not live, and have not said bye."""
-        return self._least(self._silent, is_live=False)
-
-    def _least(self, heap: list[tuple[int, str]], *, is_live: bool) -> int:
+    def least_ns(self, *, is_live: bool) -> int:
+        """Return the least newest time of the live sources, or of those that are not live and have
+        not said bye; NEVER: there are none."""
+        heap = self._live if is_live else self._silent
         while heap:
             known_ns, source = heap[0]
             progress = self.rows.get(source)

@@ -132,9 +132,12 @@ class Watermark(Kept):
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
         errors = self._known.errors
-        live_ns = errors.live_ns()
+        live_ns = errors.largest_ns(is_live=True)
         lacking = [self._sources[source].error_ns for source in self.lacking]  # some said bye
-        event.error_ns, event.error_all_ns = live_ns, max(live_ns, errors.silent_ns(), *lacking)
+        event.error_ns, event.error_all_ns = (
+            live_ns,
+            max(live_ns, errors.largest_ns(is_live=False), *lacking),
+        )
         return event
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
@@ -144,7 +147,7 @@ class Watermark(Kept):
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
         """As long as nothing arrives: where W stops, and how far it is behind the clock before."""
-        least_ns = self._known.least_live_ns()
+        least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
         if heads:
@@ -166,7 +169,7 @@ class Watermark(Kept):
     def _least_complete_ns(self) -> int:
         """Every source that is not over is received without a hole up to here; NEVER: all are."""
         known = self._known
-        least_ns = min(known.least_live_ns(), known.least_silent_ns())
+        least_ns = min(known.least_ns(is_live=True), known.least_ns(is_live=False))
         if self.lacking:
             lacking = [self._sources[source].complete_ns for source in self.lacking]
             least_ns = min(least_ns, *lacking)

@@ -40,8 +40,9 @@ A row is a tuple in the order of the fields and holds no names. So a state says 
 `OperatorRow` is in `topology.flow.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 
 Cost: a shape or a record is written and read by a function of its own, which is made from its
-fields when the first row comes, as `dataclasses` makes `__init__`. A row costs what a line of
-Python for each of its fields costs, and one look at the type of each value that is read.
+fields when the first row comes, as `dataclasses` makes `__init__`. So are lists and dicts read. A
+row costs what a line of Python for each of its fields costs, and one look at the type of each value
+that is read.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def fresh() -> Merge:
 
 
 def found(merge: Merge) -> tuple[int, int]:
-    return merge._known.least_live_ns(), merge._watermark._least_complete_ns()
+    return merge._known.least_ns(is_live=True), merge._watermark._least_complete_ns()
 
 
 def is_over(progress: SourceProgress) -> bool:
