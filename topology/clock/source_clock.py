@@ -417,7 +417,7 @@ class SourceClock(KnownSource):
     def fresh(self, field: str) -> Any:
         return self._rounds.clock() if field == "measured" else self._new_one_way()
 
-    def restored(self) -> None:
+    def resume(self) -> None:
         """Both rows are read, maybe those of a CLOCK with other settings."""
         if self.moved_ns:
             self._tally.moved += 1
@@ -449,9 +449,8 @@ class Clocks(SourceTable[SourceClock]):
     def __init__(
         self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
     ) -> None:
-        super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
         self.moved = moved = MovedSources()
-        rows = self.rows
+        rows: dict[str, SourceClock] = {}
 
         def clock_of(source: str) -> SourceClock:
             clock = rows.get(source)
@@ -460,11 +459,8 @@ class Clocks(SourceTable[SourceClock]):
             return clock
 
         # If the tables knew each other, all clocks would stay in memory until the collector comes.
-        self._clock_of = clock_of
+        super().__init__("stamp/", STAMP, clock_of, max_sources, forget_after_ns, rows)
         self.models = ClockModels(clock_of, rows, rounds.clock().SHAPE)
-
-    def fresh(self, key: str) -> SourceClock:
-        return self._clock_of(key)
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""

@@ -322,7 +322,7 @@ class Unit:
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self.table.restored(is_as_written=self.table.is_followed)
+        self.table.follow(is_written=self.table.is_followed)
         if self._edits is not None:
             self._edits.clear()
 

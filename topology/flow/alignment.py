@@ -21,9 +21,9 @@ Memory: the waiting records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Final
 
 from topology.flow.lanes import Lanes
 from topology.model.event import NO_EPOCH, PROGRESS, Event
@@ -183,7 +183,7 @@ class Alignment(Operator):
         for queue in self._queues:
             yield from queue
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         if STATE in state:
             row = SAVED_LANES.load(state[STATE], None, self, STATE)
             self._now_ns, newest_ns, waived, self.waivers, self.overtaken = row
@@ -193,3 +193,4 @@ class Alignment(Operator):
             self._frontier = self._smallest_newest()
         for event in held:
             self._hold(event)
+        yield len(held)

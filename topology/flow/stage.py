@@ -278,8 +278,7 @@ class Stage(Composite):
             if not node.operator.keeps_passed:
                 yield from node.operator.held()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        held = list(held)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
         # A stream of which events are aligned and no more has had none pass: it has not begun.
         self.begin(met & self._order.keys())

@@ -32,7 +32,7 @@ in the log, and `held_by` says that this operator still wants them after it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
@@ -40,7 +40,7 @@ from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, Shape
-from topology.model.operator import Changes, Figure, Figures, State, total
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
@@ -337,18 +337,19 @@ class Pattern(InstantOperator):
         self._engine.freed.clear()
 
     def snapshot(self) -> State:
-        return self._engine.snapshot() | self._kept.snapshot(self)
+        return self._engine.snapshot() | super().snapshot()
 
     def changes(self) -> Changes:
-        return self._engine.changes() | self._kept.changes(self)
+        return self._engine.changes() | super().changes()
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        if TARGETS not in state:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        if not self._kept.is_in(state):
             begin_amid(self.beginnings)
-        rest = self._kept.restore(self, state)
+        rest: State = {}
+        yield from self._kept.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(rest, entries)
         self._free()

@@ -19,12 +19,11 @@ from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
 from topology.model.kept import packed, unpacked
 from topology.model.native import mypyc_attr
-from topology.model.operator import Changes, Figures, State
+from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
-from topology.model.tables import KeptState
-from topology.query.beginning import ALWAYS, QueryBeginning
+from topology.query.beginning import ALWAYS, QueryBeginning, begin_amid
 
 KNOWN_BY_BYTES: Final = 8
 
@@ -59,6 +58,11 @@ class QueryOperator(InstantOperator):
         self.known_by = f"{digest}@{name}"
         self.beginnings: list[QueryBeginning] = []
         self.is_ordered = True
+
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        if not self._kept.is_in(state):
+            begin_amid(self.beginnings)
+        yield from super().restoring(state, held)
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
@@ -133,7 +137,7 @@ class Queries(Composite, Generic[Q]):
     def _passed(self) -> State:
         return {} if self._newest_ns == ALWAYS else {NEWEST: packed(self._newest_ns)}
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         own = dict(state)
         if not self._is_ordered and NEWEST in own:
             self._newest_ns = unpacked(own.pop(NEWEST))
@@ -146,20 +150,12 @@ class Queries(Composite, Generic[Q]):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQuery(QueryOperator):
     """A query that keeps events. `kept` and `released`: those that it lately began to keep, and
-    ceased to; once for each time that it keeps one. `_kept`: its state, which an heir declares."""
-
-    _kept: KeptState
+    ceased to; once for each time that it keeps one."""
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
         super().__init__(name, fingerprint)
         self.kept: list[Event] = []
         self.released: list[Event] = []
-
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
 
 
 K = TypeVar("K", bound=KeepingQuery)
@@ -226,7 +222,7 @@ class KeepingQueries(Queries[K]):
         event.held_by &= ~self._position
         return self._parts
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         self._settle()
 

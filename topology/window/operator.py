@@ -36,7 +36,7 @@ begins amid the stream: what began before is not emitted (`topology.query.beginn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, Frontier
@@ -47,7 +47,7 @@ from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.tables import KeptState
-from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
+from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
@@ -305,32 +305,32 @@ class Windows(QueryOperator):
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.parts()
-        return self._kept.snapshot(self) | _of_target(of_target) | self._target_state()
+        return super().snapshot() | _of_target(of_target) | self._target_state()
 
     def changes(self) -> Changes:
         target = self._target
         of_target: Changes = {} if target is None else target.changed_parts()
         stale, self._stale = self._stale, {}
-        return stale | self._kept.changes(self) | _of_target(of_target) | self._target_state()
+        return stale | super().changes() | _of_target(of_target) | self._target_state()
 
     def _target_state(self) -> State:
         return {} if self._target is None else {TARGET: self._target.dump()}
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        if QUERY not in state:
-            begin_amid(self.beginnings)
-        others = self._kept.restore(self, state)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
+        self._windows.loaded()
+
+    def _take_others(self, others: State) -> None:
         of_target: State = {}
         for name, value in others.items():
             if name.startswith(OF_TARGET):
                 of_target[name[len(OF_TARGET) :]] = value
         target = self._target
-        if TARGET in state:
-            if target is not None and target.load(state[TARGET]):
+        if TARGET in others:
+            if target is not None and target.load(others[TARGET]):
                 target.load_parts(of_target)
             else:
                 self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
-        self._windows.loaded()
 
 
 def _of_target(parts: Mapping[str, Plain]) -> Changes:
