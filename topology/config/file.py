@@ -83,8 +83,7 @@ class TopicsConfig(Section):
 
     def named(self) -> Iterator[tuple[str, str]]:
         """(key, topic) of each."""
-        for key in TopicsConfig.model_fields:
-            topic = getattr(self, key)
+        for key, topic in self:
             if isinstance(topic, str):
                 yield key, topic
 
@@ -202,12 +201,8 @@ class TopologyFile(Section):
     @property
     def read_operators(self) -> list[str]:
         """The kinds of queries that detectors read, but for detectors, in the chain's order."""
-        kinds = {
-            self.queries[name].kind
-            for query in self.queries.values()
-            for name in query.reads or ()
-            if name in self.queries
-        }
+        read = {name for query in self.queries.values() for name in query.reads or ()}
+        kinds = {query.kind for name, query in self.queries.items() if name in read}
         return [name for name in operators() if name in kinds and name != DETECTOR]
 
     @property
@@ -244,25 +239,20 @@ class TopologyFile(Section):
             frozenset(name for name, stream in streams.items() if stream.reorder.is_mixed),
         )
 
-    def queries_of(self, stream: str) -> dict[str, QueryConfig]:
-        """Those that read this stream, by name; one that names none reads the only one."""
-        return {
-            name: query
-            for name, query in self.queries.items()
-            if query.stream == stream or (query.stream is None and len(self.streams) == 1)
-        }
+    def streams_of(self, query: QueryConfig) -> list[str]:
+        """Return the stream that the query reads, or the stream of each side of a join; what names
+        none reads the only one."""
+        readers = [query] if query.sides is None else query.sides.values()
+        return [each.stream or next(iter(self.streams)) for each in readers]
 
     def read_by(self, query: QueryConfig) -> set[str]:
         """Return the streams that the query reads."""
-        only = next(iter(self.streams))
-        if query.sides is None:
-            return {query.stream or only}
-        return {side.stream or only for side in query.sides.values()}
+        return {*self.streams_of(query)}
 
     def new_source_allowance_ns(self, stream: str) -> int:
         """How far behind W a source of the stream that was not seen before may begin."""
-        new_source_allowance_ns = self.streams[stream].merge.new_source_allowance_ns
-        return self.correct_for_ns if new_source_allowance_ns is None else new_source_allowance_ns
+        own_ns = self.streams[stream].merge.new_source_allowance_ns
+        return self.correct_for_ns if own_ns is None else own_ns
 
     def reads_accepted(self, query: QueryConfig) -> bool:
         """Whether the query reads what the merge accepts, and not what it lets go."""

@@ -43,12 +43,11 @@ class Topology(TopologyFile):
 
     def _filled(self, name: str) -> QueryConfig:
         query = self.queries[name]
-        only = next(iter(self.streams))
+        streams = self.streams_of(query)
         sides = {
-            alias: side.model_copy(update={"stream": side.stream or only})
-            for alias, side in (query.sides or {}).items()
+            alias: side.model_copy(update={"stream": stream})
+            for (alias, side), stream in zip((query.sides or {}).items(), streams, strict=False)
         }
-        streams = [side.stream or only for side in sides.values()] or [query.stream or only]
         read = [self.streams[stream] for stream in streams]
         clocks = tuple(stream.clock for stream in read)
         quality = query.quality and query.quality.model_copy(

@@ -56,8 +56,6 @@ MILLION: Final = 1_000_000
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
 """A hundred years; longer ones are a slip."""
 
-NO_WORDS: Final[Mapping[str, str]] = {}
-
 NS_PER: Final[Mapping[str, int]] = {
     "ns": 1,
     "us": 1_000,
@@ -135,7 +133,7 @@ class Given:
         return self._read(value, info)
 
 
-def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
+def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
     """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
     words: tuple[str | bool, ...] = get_args(literal)
 
@@ -143,22 +141,17 @@ def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
         if isinstance(value, str | bool) and value in words:
             return value
         said = f"{shown(value)} is not known here"
-        texts = [_truth_text(word, info) if isinstance(word, bool) else word for word in words]
-        if isinstance(value, str):
-            for word, spelled in zip(words, texts, strict=True):
-                if isinstance(word, bool) and spelled.lower() == value.lower():
-                    raise refused(said, f"write {spelled}, without quotes")
-            if value in moved:
-                raise refused(said, moved[value])
+        of_yaml = is_from_file(info)  # Python's True is true there
+        texts = [str(w).lower() if of_yaml and isinstance(w, bool) else str(w) for w in words]
+        for word, spelled in zip(words, texts, strict=True):
+            if isinstance(word, bool) and spelled.lower() == str(value).lower():
+                raise refused(said, f"write {spelled}, without quotes")
+        if isinstance(value, str) and value in moved:
+            raise refused(said, moved[value])
         raise refused(said, meant(value, texts))
 
     is_flag = all(isinstance(word, bool) for word in words)
     return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
-
-
-def _truth_text(word: bool, info: ValidationInfo) -> str:
-    """Return true or false as the file spells it, or Python."""
-    return str(word).lower() if is_from_file(info) else str(word)
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:
@@ -366,14 +359,11 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
     return Given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
 
 
-def section(value: Any) -> Any:
-    """A key with nothing behind it is a section of defaults."""
-    return {} if value is None else value
-
-
 def or_nothing(of: type) -> BeforeValidator:
-    """A section that may be empty."""
-    return BeforeValidator(section, json_schema_input_type=of | None)
+    """Let a key with nothing behind it be a section of defaults."""
+    return BeforeValidator(
+        lambda value: {} if value is None else value, json_schema_input_type=of | None
+    )
 
 
 def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
