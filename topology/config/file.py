@@ -193,7 +193,7 @@ class TopologyFile(Section):
         """The stages that run, and why these."""
         if self.stages_written is not None:
             return written(self.stages_written)
-        rare = [DETECTOR] if self.has_queries(DETECTOR) else []
+        rare = [DETECTOR] if self.has_work(DETECTOR) else []
         cut = default_cut(self.streams, self.topics.partitions, self.joined_streams, rare)
         cut = cut.with_merge(self.reading_accepted)
         return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
@@ -203,7 +203,7 @@ class TopologyFile(Section):
         """The kinds of queries that detectors read, but for detectors, in the chain's order."""
         read = {name for query in self.queries.values() for name in query.reads or ()}
         kinds = {query.kind for name, query in self.queries.items() if name in read}
-        return [name for name in operators() if name in kinds and name != DETECTOR]
+        return sorted(kinds - {DETECTOR}, key=operators().index)
 
     @property
     def stages(self) -> tuple[StageConfig, ...]:
@@ -265,7 +265,7 @@ class TopologyFile(Section):
         """The operators with such queries, in the order of the chain. They are in the merge's
         stage."""
         kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
-        return [name for name in operators() if name in kinds]
+        return sorted(kinds, key=operators().index)
 
     @property
     def detectors_run_ahead(self) -> bool:
@@ -276,11 +276,8 @@ class TopologyFile(Section):
         """Windows, patterns, joins and detectors have none without a query of theirs."""
         link = link_of(operator)
         if link.is_asked:
-            return self.has_queries(operator)
+            return any(query.kind == operator for query in self.queries.values())
         return link.is_needed or any(operator in stage.operators for stage in self.stages)
-
-    def has_queries(self, kind: str) -> bool:
-        return any(query.kind == kind for query in self.queries.values())
 
     @property
     def operators(self) -> list[str]:

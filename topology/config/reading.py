@@ -123,10 +123,9 @@ def _checked(
 
 
 def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
-    path = fault.path
-    while path and path not in lines:
-        path = path[:-1]
-    return Problem(spelled(fault.path), fault.message, fault.remedy, lines.get(path))
+    known = (fault.path[:size] for size in range(len(fault.path), -1, -1))
+    line = next((lines[path] for path in known if path in lines), None)
+    return Problem(spelled(fault.path), fault.message, fault.remedy, line)
 
 
 def _faults(error: Any) -> Iterator[Fault]:

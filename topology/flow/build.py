@@ -89,12 +89,8 @@ def _by_number(site: Site) -> Reorder:
         return Reorder(site.stream, config.reorder, site.place)
     from topology.published.reorder import PacedReorder
 
-    return PacedReorder(
-        site.stream,
-        config.reorder,
-        site.place,
-        is_rfc=methods.reorder == "rfc",
-    )
+    is_rfc = methods.reorder == "rfc"
+    return PacedReorder(site.stream, config.reorder, site.place, is_rfc=is_rfc)
 
 
 def clock(site: Site) -> Operator:
