@@ -54,9 +54,10 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     """A topic has one purpose; streams may share an input, or an output."""
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
-    for key, topic in topology.topics.named():
-        yield from _taken(("topics", key), topic, taken, "give it a name of its own")
-        taken.setdefault(topic, f"`topics.{key}` already")
+    for key, topic in topology.topics:
+        if isinstance(topic, str):
+            yield from _taken(("topics", key), topic, taken, "give it a name of its own")
+            taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
         path = ("streams", name, "output")
         yield from _taken(path, stream.output, taken, "write to another topic")
@@ -146,10 +147,11 @@ def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
 def query_faults(topology: TopologyFile) -> Iterator[Fault]:
     streams = [*topology.streams]
     for name, query in topology.queries.items():
-        sides = (query.sides or {}).items()
-        named = {("sides", alias): side.stream for alias, side in sides} or {(): query.stream}
-        for at, stream in named.items():
-            path = ("queries", name, *at)
+        path: tuple[str, ...] = ("queries", name)
+        named = {path: query.stream}
+        if query.sides is not None:
+            named = {(*path, "sides", alias): side.stream for alias, side in query.sides.items()}
+        for path, stream in named.items():
             if stream is None and len(streams) > 1:
                 remedy = f"write stream: {streams[0]}"
                 yield Fault(path, "does not say which stream it reads", remedy)

@@ -13,7 +13,7 @@ be it by others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -127,23 +127,18 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
     """Yield each circle at its query that is first in the file."""
     reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
-    while circle := _circle_in(reads):
+    while True:
+        try:
+            TopologicalSorter(reads).prepare()
+            return
+        except CycleError as found:
+            circle: list[str] = found.args[1][::-1]  # each reads the next
         first = next(name for name in reads if name in circle)
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]
         way = " reads ".join(f"`{each}`" for each in circle)
         yield Fault(("queries", first, "reads"), f"reads itself: {way}", "take one of them out")
         reads[first].remove(circle[1])
-
-
-def _circle_in(reads: Mapping[str, list[str]]) -> list[str]:
-    """Return a circle of queries, each of which reads the next; none if there is none."""
-    try:
-        TopologicalSorter(reads).prepare()
-    except CycleError as found:
-        circle: list[str] = found.args[1]
-        return circle[::-1]
-    return []
 
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:

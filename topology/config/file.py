@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo
 
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
-from topology.config.cut import Cut, default_cut, written
+from topology.config.cut import Cut, default_cut
 from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
 from topology.config.stages import (
@@ -80,12 +80,6 @@ class TopicsConfig(Section):
     """The topic of requests to send events again (`inorder resend`). By default there is none."""
     max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
     """Key, value and headers of a record together; larger ones are dead."""
-
-    def named(self) -> Iterator[tuple[str, str]]:
-        """(key, topic) of each."""
-        for key, topic in self:
-            if isinstance(topic, str):
-                yield key, topic
 
 
 def _name(value: Any, _: ValidationInfo) -> str:
@@ -192,7 +186,7 @@ class TopologyFile(Section):
     def cut(self) -> Cut:
         """The stages that run, and why these."""
         if self.stages_written is not None:
-            return written(self.stages_written)
+            return Cut(self.stages_written, "the topology file names the stages")
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
         cut = default_cut(self.streams, self.topics.partitions, self.joined_streams, rare)
         cut = cut.with_merge(self.reading_accepted)

@@ -52,12 +52,8 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
         yield from _sections(inner, found)
 
 
-_SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
-
-
-def sections() -> Mapping[Path, type[Section]]:
-    """The section at each path."""
-    return _SECTIONS
+SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
+"""The section at each path."""
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
@@ -84,21 +80,17 @@ def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         return _checked(source, {}, [], bring)
     from topology.config.yaml_text import load  # a topology in code needs no YAML
 
-    loaded = load(_decoded(source) if isinstance(source, bytes) else source)
+    try:
+        loaded = load(source.decode() if isinstance(source, bytes) else source)
+    except UnicodeDecodeError as wrong:
+        message = f"not UTF-8 text: byte {wrong.start} is {wrong.object[wrong.start]:#04x}"
+        raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
     if loaded.value is None:
         raise TopologyError(loaded.problems or [_EMPTY])
     return _checked(loaded.value, loaded.lines, loaded.problems, bring)
 
 
 _EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
-
-
-def _decoded(source: bytes) -> str:
-    try:
-        return source.decode()
-    except UnicodeDecodeError as wrong:
-        message = f"not UTF-8 text: byte {wrong.start} is {source[wrong.start]:#04x}"
-        raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
 
 
 def _checked(
@@ -231,13 +223,13 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
     """The other sections, with the names of `here` as far as they share them, and their keys that
     may hold such a value: a mapping belongs where sections stand, and nothing else does."""
     found = {}
-    for pattern in _SECTIONS:
+    for pattern in SECTIONS:
         size = len(pattern)
         home = tuple(
             (here[at] if _pattern(here[: at + 1]) == pattern[: at + 1] else part)
             for at, part in enumerate(pattern)
         )
-        below = {path[size] for path in _SECTIONS if path[:size] == pattern != path}
+        below = {path[size] for path in SECTIONS if path[:size] == pattern != path}
         of_sections = isinstance(value, Mapping)
         found[home] = [key for key in _keys(pattern) if (key in below) == of_sections]
     found.pop(here, None)
@@ -264,4 +256,4 @@ def _pattern(path: Path) -> Path:
 def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
     pattern = _pattern(path)
-    return tuple(_SECTIONS[pattern].spelled()) if pattern in _SECTIONS else ()
+    return tuple(SECTIONS[pattern].spelled()) if pattern in SECTIONS else ()

@@ -20,13 +20,7 @@ from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section
-from topology.spelling.values import (
-    Flag,
-    TopicName,
-    one_of,
-    or_nothing,
-    text,
-)
+from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, Fields
 from topology.wire.where import TIMESTAMP
 

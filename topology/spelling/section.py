@@ -100,12 +100,12 @@ class Section(BaseModel):
     def _without_defaults(cls, given: Any, info: ValidationInfo) -> Any:
         if is_from_file(info) or not isinstance(given, Mapping):
             return given
-        return {name: value for name, value in given.items() if not cls._is_default(name, value)}
-
-    @classmethod
-    def _is_default(cls, name: Any, value: Any) -> bool:
-        field = cls.model_fields.get(name)
-        if field is None or field.is_required():
-            return False
-        default = field.get_default(call_default_factory=True)
-        return type(value) is type(default) and bool(value == default)
+        fields = {name: cls.model_fields[name] for name in given.keys() & cls.model_fields.keys()}
+        defaults = {name: of.get_default(call_default_factory=True) for name, of in fields.items()}
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in defaults
+            or type(value) is not type(defaults[name])
+            or value != defaults[name]
+        }
