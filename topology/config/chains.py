@@ -26,9 +26,6 @@ from topology.spelling.problem import Fault, meant
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
 
-OTHERS = (WINDOW, PATTERN)
-"""Operators besides detectors whose results are read."""
-
 
 def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryConfig]:
     """Return the queries that it reads, by name."""
@@ -143,7 +140,7 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Windows and patterns that are read stand before the detectors, in one stage with them."""
-    for kind in (each for each in topology.read_operators if each in OTHERS):
+    for kind in (each for each in topology.read_operators if each in (WINDOW, PATTERN)):
         name, read = next(
             (name, read)
             for name, query in topology.queries.items()

@@ -144,7 +144,6 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
-MOST_CLOSE: Final = 2
 _NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
 _MOVED: Final = {
     "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
@@ -204,7 +203,7 @@ def _place(path: Path, value: Any) -> str:
     known, others = _keys(here), _others(here, value)
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
-        close = get_close_matches(str(key), known, n=MOST_CLOSE)
+        close = get_close_matches(str(key), known, n=2)
         if close:  # what is asked of another section is no reason to move it there
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
             return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"

@@ -47,10 +47,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
     """As the file would spell it; None where the key is left out by default."""
     if field.is_required():
         return None
-    return _spelled(name, field.get_default(call_default_factory=True))
-
-
-def _spelled(name: str, value: Any) -> Any:
+    value = field.get_default(call_default_factory=True)
     if isinstance(value, Section):
         return _all_of(type(value))
     if isinstance(value, tuple):
@@ -67,8 +64,8 @@ def _spelled(name: str, value: Any) -> Any:
 
 def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
     """In the largest unit of which it is a whole number."""
-    fitting = [unit for unit, size in unit_sizes.items() if amount and amount % size == 0]
-    unit = fitting[-1] if fitting else next(iter(unit_sizes))
+    fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
+    unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
 
 
