@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
@@ -90,9 +91,8 @@ _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})
 Reader = Callable[[Any, ValidationInfo], Any]
 Schema = dict[str, Any]
 
-DEFAULTED: Final = "give one, or leave it out for the default"
 
-
+@dataclass(eq=False)
 class Given:
     """A reader that never meets an empty value.
 
@@ -102,30 +102,26 @@ class Given:
     `instead`: the remedy for an empty value.
     """
 
-    def __init__(
-        self, read: Reader, schema: Schema, *, has_text: bool = False, instead: str = DEFAULTED
-    ) -> None:
-        self._read = read
-        self._schema = schema
-        self._instead = instead
-        self._dumped = core_schema.to_string_ser_schema(when_used="always") if has_text else None
+    read: Reader
+    schema: Schema
+    has_text: bool = field(default=False, kw_only=True)
+    instead: str = field(default="give one, or leave it out for the default", kw_only=True)
 
     def __get_pydantic_core_schema__(
         self, _: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.with_info_plain_validator_function(
-            self._read_given, serialization=self._dumped
-        )
+        text = core_schema.to_string_ser_schema(when_used="always") if self.has_text else None
+        return core_schema.with_info_plain_validator_function(self._read_given, serialization=text)
 
     def __get_pydantic_json_schema__(
         self, _: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> Schema:
-        return {**self._schema}
+        return {**self.schema}
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", self._instead)
-        return self._read(value, info)
+            raise refused("has no value", self.instead)
+        return self.read(value, info)
 
 
 def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
@@ -196,13 +192,13 @@ def dotted(path: Any) -> str:
     return f"path {path}"
 
 
+@dataclass(eq=False)
 class Named:
     """A check of a mapping of names, which `example` shows."""
 
-    def __init__(self, example: str, most: int, least: int = 0) -> None:
-        self._example = example
-        self._most = most
-        self._least = least
+    example: str
+    most: int
+    least: int = 0
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -212,19 +208,19 @@ class Named:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> Schema:
-        found = {**handler(schema), "maxProperties": self._most}
-        if self._least:
-            return {**found, "minProperties": self._least}
+        found = {**handler(schema), "maxProperties": self.most}
+        if self.least:
+            return {**found, "minProperties": self.least}
         return {"anyOf": [found, {"type": "null"}]}
 
     def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refused(f"{shown(value)} is not a mapping", f"write {self._example}")
-        if len(found) < self._least:
-            raise refused("is empty", f"write at least one, like {self._example}")
-        if len(found) > self._most:
-            raise refused(f"{len(found)} are too many", f"write at most {self._most}")
+            raise refused(f"{shown(value)} is not a mapping", f"write {self.example}")
+        if len(found) < self.least:
+            raise refused("is empty", f"write at least one, like {self.example}")
+        if len(found) > self.most:
+            raise refused(f"{len(found)} are too many", f"write at most {self.most}")
         return found
 
 
