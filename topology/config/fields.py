@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import ValidationInfo
 
 from inorder.contract import TimeUnit
-from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
@@ -70,11 +71,9 @@ class FieldsConfig(Section):
     """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
     `arrival`."""
 
-    @model_validator(mode="after")
-    def _names_a_source(self) -> FieldsConfig:
+    def faults(self) -> Iterator[Fault]:
         if self.source is None and self.preset is None:
-            raise refused_at(Fault(("source",), "is missing", "write source: payload.NAME"))
-        return self
+            yield Fault(("source",), "is missing", "write source: payload.NAME")
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
         """Return the mapping by which the core reads."""
