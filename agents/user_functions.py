@@ -10,12 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from topology.config.user_functions import faults
+from topology.config.user_functions import KINDS, defines_some, faults, nowhere
 from topology.config.written_functions import texts_of
 from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
-KINDS: Final = ("aggregates", "functions", "detectors")
 
 
 def bringing(folder: Path) -> Callable[[str], UserFunctions]:
@@ -28,16 +27,10 @@ def bring(path: Path) -> UserFunctions:
     try:
         text = path.read_bytes()
     except OSError as wrong:
-        raise BadFunctions(
-            f"there is no Python file {path}", "name one, by its path from the topology file"
-        ) from wrong
+        raise nowhere(path) from wrong
     module = _run(path, text)
     names = {name: _mapping(path, module, name) for name in KINDS}
-    if not any(names.values()):
-        raise BadFunctions(
-            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
-            "write functions = {'distance': distance}",
-        )
+    defines_some(path, names)
     brought = UserFunctions(**names)
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)

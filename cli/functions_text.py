@@ -20,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from topology.config.written_functions import OWN_NAMES, check_name, texts_of, written_entries
+from topology.config.user_functions import KINDS, defines_some, nowhere
+from topology.config.written_functions import check_name, texts_of, written_entries
 from topology.detector.detector import Detector
 from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
@@ -53,12 +54,8 @@ def read(path: Path) -> UserFunctions:
     text = _text(path)
     tree = _tree(path, text)
     defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    found = {name: written_entries(path, tree, name) for name in OWN_NAMES}
-    if not any(found.values()):
-        raise BadFunctions(
-            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
-            "write functions = {'distance': distance}",
-        )
+    found = {name: written_entries(path, tree, name) for name in KINDS}
+    defines_some(path, found)
     for name in found["aggregates"]:
         check_name(path, name, BUILT_IN)
     for name, value in found["functions"].items():
@@ -78,9 +75,7 @@ def read(path: Path) -> UserFunctions:
 
 def _text(path: Path) -> bytes:
     if not path.is_file():
-        raise BadFunctions(
-            f"there is no Python file {path}", "name one, by its path from the topology file"
-        )
+        raise nowhere(path)
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from topology.config.reading import sections
+from topology.config.reading import SECTIONS
 from topology.config.reference import Document, schema
 from topology.spelling.problem import Path
 
@@ -40,7 +40,7 @@ def page() -> str:
     """The reference in Markdown."""
     described = schema()
     parts = [INTRO]
-    for path, section in sections().items():
+    for path, section in SECTIONS.items():
         of = described if not path else described["$defs"][section.__name__]
         entries = {key: of["properties"][key] for key in section.spelled()}
         parts.append("\n".join(_section_lines(path, entries)))

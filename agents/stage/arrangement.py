@@ -48,15 +48,20 @@ class ArrangementError(Exception):
 class Arrangement:
     """`partitions`: how many each topic has that the stage reads or writes.
 
-    `lane_places`: the input partitions by the number that the header `lane` has for each, in a
-    stage that writes or reads it. `masters`: the master keys by which signed streams are checked.
+    `upstream`: the table of upstream partitions (topology.config.change), in a stage that writes or
+    reads the header `lane`. `masters`: the master keys by which signed streams are checked.
     """
 
     topology: Topology
     stage: StageConfig
     partitions: Mapping[str, int]
-    lane_places: tuple[tuple[str, int], ...]
+    upstream: list[tuple[str, int, int]]
     masters: tuple[bytes, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def lane_places(self) -> tuple[tuple[str, int], ...]:
+        """The input partitions by the number that the header `lane` has for each."""
+        return tuple(change.places(self.upstream))
 
     @property
     def operator_names(self) -> list[str]:
@@ -160,7 +165,7 @@ class Arrangement:
             streams,
             results,
             queries,
-            change.stretches(self.lane_places),
+            self.upstream,
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
@@ -332,13 +337,12 @@ def arrange(
                 f" {partitions[topic]}; run `inorder topics create --grow` to make them equal, and"
                 " restart all workers"
             )
-    lane_places: tuple[tuple[str, int], ...] = ()
+    upstream: list[tuple[str, int, int]] = []
     if stage_topics.reads(topology, stage) in (RAW, SEQUENCED):
         upstream = change.extended(
             lanes, {t: partitions[t] for t in stage_topics.upstream_inputs(topology)}
         )
-        lane_places = tuple(change.places(upstream))
-    arrangement = Arrangement(topology, stage, partitions, lane_places, masters)
+    arrangement = Arrangement(topology, stage, partitions, upstream, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)

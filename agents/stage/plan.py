@@ -28,7 +28,14 @@ from agents.state import changelog as state
 from agents.state.changelog import Claim, StateRefused
 from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.config import StageConfig, Topology, change
-from topology.config.change import REFUSED, Contract, Difference, Facts, begin_anew
+from topology.config.change import (
+    REFUSED,
+    Contract,
+    Difference,
+    Facts,
+    begin_anew,
+    reads_alike,
+)
 from topology.flow.registry import waiting_places
 
 AT_ONCE: Final = 16
@@ -153,9 +160,7 @@ class _Looking:
         found: list[Difference] = []
         for source, old in seen.items():
             new = arrangement.contract(source)
-            facts = Facts()
-            if change.asks_facts(old, new):
-                facts = await self._facts(arrangement, source, old, new, made)
+            facts = await self._facts(arrangement, source, old, new, made)
             found += change.differences(old, new, topology, facts)
         return found
 
@@ -193,7 +198,7 @@ class _Looking:
     ) -> Facts:  # fmt: skip
         is_gone = bool(old.streams.keys() - new.streams.keys())
         waiting = await self._waiting(arrangement, source, old) if is_gone else set[str]()
-        is_asked = is_gone or not _reads_alike(old, new)
+        is_asked = is_gone or not reads_alike(old, new)
         return Facts(waiting, is_asked and await self._is_unread(new, made))
 
     async def _waiting(
@@ -230,7 +235,7 @@ class _Looking:
         )
         for contract in made.seen.get(first, {}).values():
             is_new = contract.streams.keys() <= topology.streams.keys()
-            if is_new and _reads_alike(contract, new):
+            if is_new and reads_alike(contract, new):
                 return False
         for changelog, (name, topic) in self._ours.items():
             stage = next(stage for stage in self._stages if stage.name == name)
@@ -269,15 +274,22 @@ class _Looking:
                         found.append((contract.stage, each))
                 if self._was_left(contract.stage, topic, claim, made):
                     continue
-                waiting, is_unread = False, False
-                if any(stage.name == contract.stage for stage in self._stages):
-                    _, held = await self._held(contract, TopicPartition(changelog, number))
-                    waiting, place = bool(held), TopicPartition(topic, number)
-                    if topic in self._topics:
-                        is_unread = await self._has_records(place, claim.next_offset)
-                left = change.Abandoned(contract.stage, topic, waiting, is_unread)
-                found.append((contract.stage, change.abandoned(left, self._topology, self._topics)))
+                left = await self._left(contract, TopicPartition(topic, number), claim)
+                each = change.abandoned(contract.stage, topic, left, self._topology, self._topics)
+                found.append((contract.stage, each))
         return found
+
+    async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
+        """Return what a stage that goes on has of an input that no stage reads any more."""
+        if all(stage.name != contract.stage for stage in self._stages):
+            return ""
+        changelog = self._changelog(contract.stage, source.topic)
+        _, held = await self._held(contract, TopicPartition(changelog, source.partition))
+        if held:
+            return change.BUFFERED
+        is_there = source.topic in self._topics
+        is_unread = is_there and await self._has_records(source, claim.next_offset)
+        return change.UNREAD if is_unread else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
         """The inputs by which streams come now that came by this one."""
@@ -305,13 +317,3 @@ class _Looking:
 
     def _changelog(self, stage: str, topic: str) -> str:
         return stage_topics.changelog_topic(self._topology.application, stage, topic)
-
-
-def _reads_alike(one: Contract, other: Contract) -> bool:
-    """Return whether topics between stages hold the streams of both in the same way."""
-    return all(
-        stream.reading.get(key) == other.streams[name].reading.get(key)
-        for name, stream in one.streams.items()
-        for key in change.DERIVED
-        if name in other.streams
-    )

@@ -32,7 +32,7 @@ from tests.docs.judge import (
     options,
 )
 from topology.config import parse
-from topology.config.reading import MOVED, sections
+from topology.config.reading import MOVED, SECTIONS
 from topology.config.reference import schema
 
 KUBERNETES = ROOT / "docs/operate/kubernetes.md"
@@ -136,7 +136,7 @@ def test_law_no_key_that_is_gone_is_in_the_schema() -> None:
 
 def gone() -> set[str]:
     """Keys that a topology file no longer has anywhere."""
-    known = {key for section in sections().values() for key in section.spelled()}
+    known = {key for section in SECTIONS.values() for key in section.spelled()}
     return {str(key[-1]) for key in MOVED} - known - WORDS
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from tests.kit.k_slack import KSlack
 from tests.kit.queries import Output, quality_of, window_query
 from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
@@ -42,7 +43,6 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.published.reorder import PacedReorder
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail

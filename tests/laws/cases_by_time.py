@@ -7,6 +7,7 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
+from tests.kit.k_slack import KSlack
 from tests.kit.topologies import in_code
 from tests.laws.cases import UNMERGED, Case
 from tests.laws.streams import MS, raw
@@ -18,7 +19,6 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 
 

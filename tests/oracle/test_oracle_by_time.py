@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
+from tests.kit.k_slack import KSlack
 from tests.kit.outputs import settled_offsets
 from tests.kit.topologies import in_code
 from tests.oracle.by_time import Arrival, Left, by_time
@@ -19,7 +20,6 @@ from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.by_time import ReorderByTime
-from topology.waiting.fixed import KSlack
 
 MS = 1_000_000
 START = 10_000

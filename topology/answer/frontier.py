@@ -28,7 +28,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from topology.answer.quality_target import QualityTarget
-from topology.answer.rules import EARLY, FINAL, Answer
+from topology.answer.rules import FINAL
+from topology.answer.settings import AnswerSettings
 from topology.model.event import Event
 from topology.model.kept import BIG, Kept, Shape
 
@@ -57,23 +58,17 @@ class Frontier(Kept):
     SHAPE = FRONTIER
 
     def __init__(
-        self,
-        correct_for_ns: int,
-        new_source_allowance_ns: int,
-        *,
-        heeds_errors: bool,
-        answer: Answer = EARLY,
-        target: QualityTarget | None = None,
-        ordered: bool = True,
+        self, query: AnswerSettings, target: QualityTarget | None = None, *, ordered: bool = True
     ) -> None:
         """`ordered`: the query reads ordered events, so that W closes what its target does not."""
-        self._correct_for_ns = correct_for_ns
-        self._new_source_allowance_ns = new_source_allowance_ns
-        self._heeds_errors = heeds_errors
+        self._query = query
+        self._correct_for_ns = query.changes_for_ns
+        self._new_source_allowance_ns = query.new_source_allowance_ns
+        self._heeds_errors = query.heeds_errors
         self._target = target
         self._ordered = ordered
-        self._closes = answer != FINAL and (ordered or target is None)
-        self.waits_for_final = answer == FINAL
+        self.waits_for_final = query.answer == FINAL
+        self._closes = not self.waits_for_final and (ordered or target is None)
         self.watermark_ns = NOT_YET
         self._announced_ns = NOT_YET
         self._complete_ns = NOT_YET
@@ -105,11 +100,6 @@ class Frontier(Kept):
         if self._heeds_errors:
             self.error_ns = event.error_ns
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
-
-    def rise(self, ref_time_ns: int) -> None:
-        """As `hear`, of an event that is no less sure than those before."""
-        if ref_time_ns > self.watermark_ns:
-            self.watermark_ns = ref_time_ns
 
     def room_ns(self, closing_ns: int, final_ns: int) -> int:
         """As long as W is below, `settle` closes nothing that ends at `closing_ns` or later, and
@@ -164,14 +154,7 @@ class Frontier(Kept):
 
     def after(self, watermarks: Sequence[Event]) -> Frontier:
         """As it would stand if these were announced."""
-        other = Frontier(
-            self._correct_for_ns,
-            self._new_source_allowance_ns,
-            heeds_errors=self._heeds_errors,
-            answer=FINAL if self.waits_for_final else EARLY,
-            target=self._target,
-            ordered=self._ordered,
-        )
+        other = Frontier(self._query, self._target, ordered=self._ordered)
         other.load(self.dump())
         for event in watermarks:
             other.announce(event)

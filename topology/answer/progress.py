@@ -11,7 +11,6 @@ from typing import Any
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.answer.quality_target import QualityTarget
-from topology.answer.settings import AnswerSettings
 from topology.model.event import BYE, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures
@@ -85,15 +84,3 @@ class QueryProgress:
 
     def explain(self) -> dict[str, Any]:
         return {} if self.target is None else {"quality": self.target.explain()}
-
-
-def frontier_of(query: AnswerSettings, target: QualityTarget | None, *, ordered: bool) -> Frontier:
-    """Return a fresh frontier of a stream of the query."""
-    return Frontier(
-        query.changes_for_ns,
-        query.new_source_allowance_ns,
-        heeds_errors=query.heeds_errors,
-        answer=query.answer,
-        target=target,
-        ordered=ordered,
-    )

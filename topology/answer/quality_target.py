@@ -40,6 +40,7 @@ from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
 from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, row_of
 from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.tables import read_rows, refuse_others
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
 
@@ -92,7 +93,7 @@ class QualityTarget(KeptPart):
         self.policy = quality.policy(size_ns)
         self._shape = target_shape(self.SHAPE, self.policy.SHAPE)
         settings = quality.model_copy(update={"published": None})
-        how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest())
+        how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest)
         self._waits = crc32(repr(how).encode())
         """A number for how it waits, and how that is written: a state counts windows by their
         length, and holds what the strategy keeps."""
@@ -216,11 +217,10 @@ class QualityTarget(KeptPart):
         }
 
     def load_parts(self, parts: Mapping[str, Plain]) -> None:
-        tables = {table.prefix: table for table in self.policy.tables()}
-        for name, row in parts.items():
-            tables[name[: name.find("/") + 1]].take(name, row, None)
-        for table in tables.values():
-            table.restored(is_as_written=True)
+        others: State = {}
+        for _ in read_rows([*self.policy.tables()], parts, None, others):
+            pass
+        refuse_others(others)
 
 
 class PerhapsTarget(ValueKind):

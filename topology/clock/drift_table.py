@@ -64,10 +64,7 @@ class SampleTrack:
 
     def folded_by(self, rounds: Rounds) -> Folded | None:
         """For one who has taken nothing yet."""
-        for each in self.folded:
-            if each.rounds == rounds:
-                return each
-        return None
+        return next((each for each in self.folded if each.rounds == rounds), None)
 
     def next_after(self, place: Place) -> Sample | None:
         at = bisect_right(self.samples, place, key=place_of)
@@ -93,7 +90,7 @@ class DriftTable:
 
     def use(self, source: str) -> SampleTrack:
         """What was and will be reported about the source; `SampleTrack.users` counts it."""
-        track = self._track(source)
+        track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
@@ -104,15 +101,9 @@ class DriftTable:
         if not track.users and not track.version:
             del self._tracks[source]
 
-    def _track(self, source: str) -> SampleTrack:
-        track = self._tracks.get(source)
-        if track is None:
-            track = self._tracks[source] = SampleTrack()
-        return track
-
     def add(self, news: Sample | Declared) -> None:
         """One more word; in the order of its topic for each source."""
-        track = self._track(news.source)
+        track = self._tracks.setdefault(news.source, SampleTrack())
         if isinstance(news, Sample):
             samples = track.samples
             if samples and place_of(news) <= place_of(samples[-1]):
@@ -139,8 +130,7 @@ class DriftTable:
         """All that is kept; added to an empty table in this order they make the same."""
         found: list[Sample | Declared] = []
         for track in self._tracks.values():
-            found += track.samples
-            found += track.declared
+            found += [*track.samples, *track.declared]
         return found
 
     def forget_all(self) -> None:

@@ -1,7 +1,7 @@
 """Which of several intervals agree, and what can be said if most of them are true.
 
-Marzullo's sweep over the ends of n closed intervals finds the point that most of them
-cover (K. Marzullo, Maintaining the Time in a Distributed System, 1984).
+Of n closed intervals the point that most of them cover is the lower end of one (K. Marzullo,
+Maintaining the Time in a Distributed System, 1984).
 
 An interval that is true contains the truth. If at least `quorum` of them are true, then
 
@@ -11,7 +11,7 @@ An interval that is true contains the truth. If at least `quorum` of them are tr
   least upper (greatest lower) ends makes that tight, and it holds for false intervals
   that overlap true ones, where the plain intersection of all can miss the truth.
 
-Cost: O(n log n) and O(n^2); n is a handful.
+Cost: O(n^2); n is a handful, and at most `MAX_DOUBTED`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ Interval = tuple[int, int]
 def most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
     """How many intervals cover the best point, and the lowest such point; ends count.
     (0, 0) for none."""
-    edges = [(low_ns, 0) for low_ns, _ in intervals] + [(high_ns, 1) for _, high_ns in intervals]
-    edges.sort()
-    best = point_ns = covered = 0
-    for at_ns, closes in edges:
-        if closes:
-            covered -= 1
-            continue
-        covered += 1
-        if covered > best:
-            best, point_ns = covered, at_ns
-    return best, point_ns
+    best, point_ns = max([(cover(intervals, at_ns), -at_ns) for at_ns, _ in intervals] or [(0, 0)])
+    return best, -point_ns
+
+
+def cover(intervals: Sequence[Interval], at_ns: int) -> int:
+    """Return how many of the intervals hold the point."""
+    return sum(low_ns <= at_ns <= high_ns for low_ns, high_ns in intervals)
 
 
 def majority(n: int) -> int:
@@ -44,11 +40,7 @@ def majority(n: int) -> int:
 
 def true_ones(intervals: Sequence[Interval], quorum: int) -> list[int]:
     """The places of those that `quorum` intervals, itself among them, agree with."""
-    points = [
-        low_ns
-        for low_ns, _ in intervals
-        if sum(low <= low_ns <= high for low, high in intervals) >= quorum
-    ]
+    points = [low_ns for low_ns, _ in intervals if cover(intervals, low_ns) >= quorum]
     return [
         at
         for at, (low_ns, high_ns) in enumerate(intervals)

@@ -288,8 +288,8 @@ def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     true = max(1, len(spans) - false)
     agreeing = [spans[at] for at in agreeing_of(spans, true)]
     one_is_true = len(agreeing) - true + 1
-    lowest = sorted(agreeing, key=height)[:one_is_true]
-    highest = sorted(agreeing, key=depth)[:one_is_true]
+    lowest = sorted(agreeing, key=lambda span: span.start[2] + span.end[2])[:one_is_true]
+    highest = sorted(agreeing, key=lambda span: -span.start[0] - span.end[0])[:one_is_true]
     span = outermost(state_of(agreeing), highest, lowest)
     if span.start[0] > span.start[2] or span.end[0] > span.end[2]:
         return outermost(SUSPECT, spans, spans)
@@ -331,11 +331,3 @@ def state_of(spans: list[OffsetSpan]) -> str:
     if states.count(SUSPECT) >= majority(len(states)):
         return SUSPECT
     return SYNCED if SYNCED in states else STALE
-
-
-def height(span: OffsetSpan) -> int:
-    return span.start[2] + span.end[2]
-
-
-def depth(span: OffsetSpan) -> int:
-    return -span.start[0] - span.end[0]

@@ -99,7 +99,7 @@ class Folded:
         return twin
 
     def dump(self) -> Plain:
-        said = [self.rounds.model, self.measured.SHAPE.digest()]
+        said = [self.rounds.model, self.measured.SHAPE.digest]
         return [*said, *self.place, self.segments, self.measured.dump()]
 
 
@@ -112,7 +112,7 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
         raise ShapeRefused(f"{row!r:.60} is no folded clock") from wrong
     if model != rounds.model:
         return None
-    if digest != folded.measured.SHAPE.digest():
+    if digest != folded.measured.SHAPE.digest:
         raise ShapeRefused(f"a folded clock of the model {model} is written in another version")
     folded.place = (arrival_ns, offset)
     folded.measured.load(measured)

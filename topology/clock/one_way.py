@@ -246,10 +246,9 @@ class OneWay(Kept):
         """U at this time, how far the smallest readings lie apart, and how far off U may be
         through drift, up or down."""
         reading_ns = self._reading()
-        if self._carried is not None:
-            carried_ns = self._carried_to(ts_ns)
-            if carried_ns < reading_ns:
-                return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
+        carried_ns = self._carried_to(ts_ns)
+        if self._carried is not None and carried_ns < reading_ns:
+            return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
         # The open bin is read as it is: carried, U would climb and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         return reading_ns, reading_ns - self._smallest[0], unsure_ns

@@ -47,7 +47,7 @@ for `forget_after` when a new one comes, as in REORDER; counted in `forgotten`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
@@ -58,9 +58,10 @@ from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
 from topology.clock.source_clock import SINCE_EVER, Clocks, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.kept import Shape, ShapeRefused
-from topology.model.operator import Changes, Figure, Figures, Operator, State, total
+from topology.model.kept_operator import KeptOperator
+from topology.model.operator import Figure, Figures, Plain, State, total
 from topology.model.outcome import Step, dead_letter
-from topology.model.tables import KeptState, refuse_others
+from topology.model.tables import KeptState
 
 CLOCK: Final = Shape("clock", 1)
 
@@ -101,15 +102,11 @@ FIGURES: Final[Mapping[str, Figure]] = {
 }
 
 
-class Clock(Operator):
+class Clock(KeptOperator):
     """`table` is what was reported about the clocks (None: nothing ever is). Nothing is held or
     delayed."""
 
-    def __init__(
-        self,
-        config: ClockConfig,
-        table: DriftTable | None = None,
-    ) -> None:
+    def __init__(self, config: ClockConfig, table: DriftTable | None = None) -> None:
         self._config = config
         self._rounds = self._rounds_of(config)
         self._table = table if table is not None and config.sync != "none" else DriftTable()
@@ -266,8 +263,7 @@ class Clock(Operator):
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = self._clocks.fresh(source)
-        clock.last_arrival_ns = arrival_ns
+        clock = self._clocks.first_heard(source, arrival_ns)
         clock.begin()
         for absent in self._clocks.add(clock):
             self._table.leave(absent.source)
@@ -318,21 +314,17 @@ class Clock(Operator):
             self._table.leave(source)
         self._clocks.rows.clear()
 
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        others = self._kept.restore(self, state)
-        refuse_others({name: None for name in others if not name.startswith(FOLDED)})
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
         for source, clock in self._clocks.rows.items():
             if clock.model_dirty or clock.last_arrival_ns == SINCE_EVER:
                 raise ShapeRefused(f"one of the two rows of {source} is missing")
-            clock.restored()
+            clock.resume()
             if clock.state:
                 self._states[clock.state] += 1
+
+    def _take_others(self, others: State) -> None:
+        super()._take_others({name: None for name in others if not name.startswith(FOLDED)})
 
 
 def trouble(clock: SourceClock) -> tuple[int, int, str]:

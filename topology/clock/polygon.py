@@ -95,15 +95,14 @@ class Bounds(Kept):
         """Down to `MAX_BOUNDS`; `rate` is that of D, or of -D, as far as known."""
         times, values = self.times_ns, self.values_ns
         while len(times) > MAX_BOUNDS:
-            at = 1
-            for other in range(2, len(times)):
-                if times[other] - times[other - 1] < times[at] - times[at - 1]:
-                    at = other
+            at = min(range(1, len(times)), key=lambda at: times[at] - times[at - 1])
             expected = values[at - 1] + rate * (times[at] - times[at - 1])
             looser = at if values[at] > expected else at - 1
             del times[looser], values[looser]
 
 
+Line = tuple[float, float]
+"""(theta, rho)."""
 Plane = tuple[float, float, float]
 """(x, sign, most): the half plane of all lines with sign (theta + rho x) <= most."""
 
@@ -111,41 +110,36 @@ Plane = tuple[float, float, float]
 class Polygon:
     """Its corners (theta, rho), theta relative to `base_ns`, rho in ns per ns."""
 
-    __slots__ = ("base_ns", "half_wander", "rhos", "t0_ns", "thetas")
+    __slots__ = ("base_ns", "corners", "half_wander", "t0_ns")
 
     def __init__(self, t0_ns: int, base_ns: int, half_wander: float) -> None:
         self.t0_ns = t0_ns
         self.base_ns = base_ns
         self.half_wander = half_wander
-        self.thetas: list[float] = []
-        self.rhos: list[float] = []
+        self.corners: list[Line] = []
 
     def offsets_at(self, ts_ns: int) -> tuple[int, int]:
         """The smallest and the largest offset possible at `ts_ns`, rounded outward."""
         x = float(ts_ns - self.t0_ns)
-        low = high = self.thetas[0] + self.rhos[0] * x
-        for theta, rho in zip(self.thetas, self.rhos, strict=True):
-            value = theta + rho * x
-            if value < low:
-                low = value
-            elif value > high:
-                high = value
+        values = [theta + rho * x for theta, rho in self.corners]
         grown = self.half_wander * x * x
-        return self.base_ns + floor(low - grown) - 1, self.base_ns + ceil(high + grown) + 1
+        low_ns, high_ns = floor(min(values) - grown) - 1, ceil(max(values) + grown) + 1
+        return self.base_ns + low_ns, self.base_ns + high_ns
 
     def rate(self) -> float:
         """The middle of the rates that are possible at t0."""
-        return (min(self.rhos) + max(self.rhos)) / 2
+        rhos = [rho for _, rho in self.corners]
+        return (min(rhos) + max(rhos)) / 2
 
-    def centroid(self) -> tuple[float, float]:
+    def centroid(self) -> Line:
         """(theta, rho), theta relative to `base_ns`."""
-        thetas, rhos = self.thetas, self.rhos
-        n = len(thetas)
-        theta, rho = sum(thetas) / n, sum(rhos) / n
+        n = len(self.corners)
+        theta = sum([theta for theta, _ in self.corners]) / n
+        rho = sum([rho for _, rho in self.corners]) / n
+        around = [(one - theta, other - rho) for one, other in self.corners]
         area = across = along = 0.0
-        for at in range(n):
-            one_x, one_y = thetas[at - 1] - theta, rhos[at - 1] - rho
-            two_x, two_y = thetas[at] - theta, rhos[at] - rho
+        for at, (two_x, two_y) in enumerate(around):
+            one_x, one_y = around[at - 1]
             part = one_x * two_y - two_x * one_y
             area += part
             across += part * (one_x + two_x)
@@ -157,28 +151,23 @@ class Polygon:
     def cut(self, sign: float, x: float, most: float) -> bool:
         """Keep where sign (theta + rho x) <= most. If that left nothing, return False and keep
         all."""
-        thetas, rhos = self.thetas, self.rhos
         x *= sign
-        overs = [sign * theta + rho * x - most for theta, rho in zip(thetas, rhos, strict=True)]
+        overs = [sign * theta + rho * x - most for theta, rho in self.corners]
         if max(overs) <= 0:
             return True
-        left_thetas: list[float] = []
-        left_rhos: list[float] = []
-        last = len(thetas) - 1
-        for at, over in enumerate(overs):
-            before = overs[last]
+        left: list[Line] = []
+        for at, (theta, rho) in enumerate(self.corners):
+            before, over = overs[at - 1], overs[at]
             if (before > 0) != (over > 0):
                 share = before / (before - over)
-                left_thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
-                left_rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
+                last_theta, last_rho = self.corners[at - 1]
+                left.append(
+                    (last_theta + share * (theta - last_theta), last_rho + share * (rho - last_rho))
+                )
             if over <= 0:
-                left_thetas.append(thetas[at])
-                left_rhos.append(rhos[at])
-            last = at
-        if not left_thetas:
-            return False
-        self.thetas, self.rhos = left_thetas, left_rhos
-        return True
+                left.append((theta, rho))
+        self.corners = left or self.corners
+        return bool(left)
 
     def cut_with(self, planes: Sequence[Plane]) -> bool:
         """Cut with all, up to the first that would leave nothing. Return whether there is none."""
@@ -221,15 +210,14 @@ def polygon_of(
     low = max([skew * x - most for x, sign, most in planes if sign < 0])
     if low > high:
         return None
-    polygon.thetas = [low, high, high, low]
-    polygon.rhos = [-skew, -skew, skew, skew]
+    polygon.corners = [(low, -skew), (high, -skew), (high, skew), (low, skew)]
     return polygon if polygon.cut_with(planes) else None
 
 
-def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> tuple[float, float]:
+def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> Line:
     """The line most likely true, (theta, rho) at the polygon's t0, theta relative to its base."""
     likely = Polygon(polygon.t0_ns, polygon.base_ns, polygon.half_wander)
-    likely.thetas, likely.rhos = polygon.thetas, polygon.rhos
+    likely.corners = polygon.corners
     since_ns = min(uppers.times_ns[0], lowers.times_ns[0])
     steadier = polygon.half_wander / GUESS_STEADINESS
     likely.cut_with(planes_of(uppers, lowers, since_ns, polygon, skew, steadier))

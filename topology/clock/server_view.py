@@ -45,7 +45,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
-from topology.clock.marzullo import most_covered
+from topology.clock.marzullo import majority, most_covered
 from topology.clock.polygon import BOUNDS, PPB, Bounds, Polygon, guess_of, polygon_of
 from topology.clock.settings import STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
@@ -145,8 +145,7 @@ class Belief(Kept):
             return False
         if newest is not None and new.newer_than(newest):
             self.newest = new
-        if new.received_ns > self.received_ns:
-            self.received_ns = new.received_ns
+        self.received_ns = max(self.received_ns, new.received_ns)
         plain = list(new[:-1])
         if len(self._first_three) < GOOD_ROUNDS and plain not in self._first_three:
             self._first_three.append(plain)
@@ -282,11 +281,13 @@ class ServerView(Kept):
         """Take a round. Return whether it shows that the clock has jumped."""
         jumped = self._take(new)
         newest = self.belief.newest
-        self.suspect = newest is not None and any(
-            abs(each.server_ns - newest.server_ns) <= self._config.sync_window_ns
-            for each in self.doubted
-        )
+        self.suspect = newest is not None and bool(self._doubted_near(newest))
         return jumped
+
+    def _doubted_near(self, one: Round) -> list[Round]:
+        """Return the doubted rounds within `sync_window` of that one, in the order they came."""
+        window_ns = self._config.sync_window_ns
+        return [each for each in self.doubted if abs(each.server_ns - one.server_ns) <= window_ns]
 
     def _take(self, new: Round) -> bool:
         newest = self.belief.newest
@@ -309,10 +310,12 @@ class ServerView(Kept):
 
     def _settle(self, good: Round) -> None:
         """Rounds doubted before this one are false, unless they only came too soon."""
-        before = [each for each in self.doubted if each.server_ns <= good.server_ns]
-        if before:
-            self.doubted = [each for each in self.doubted if each.server_ns > good.server_ns]
-            self.false_rounds += sum(not self.belief.join(each) for each in before)
+        doubted, self.doubted = self.doubted, []
+        for each in doubted:
+            if each.server_ns > good.server_ns:
+                self.doubted.append(each)
+            elif not self.belief.join(each):
+                self.false_rounds += 1
 
     def _doubt(self, new: Round) -> bool:
         if any(each[:-1] == new[:-1] for each in self.doubted):
@@ -321,12 +324,7 @@ class ServerView(Kept):
         if len(self.doubted) > MAX_DOUBTED:
             self.false_rounds += 1
             del self.doubted[0]
-        near = [
-            each
-            for each in self.doubted
-            if abs(each.server_ns - new.server_ns) <= self._config.sync_window_ns
-        ]
-        near.sort(key=SERVER_TIME)
+        near = sorted(self._doubted_near(new), key=SERVER_TIME)
         for agreeing in candidates(near, self._config.max_skew_ppb):
             believed = self._believable(agreeing, len(near))
             if believed is not None:
@@ -338,11 +336,8 @@ class ServerView(Kept):
         trial = Belief(self._config)
         believed = [each for each in reversed(agreeing) if trial.join(each)]
         known = self.belief.rounds
-        if known >= GOOD_ROUNDS:
-            enough = len(believed) >= GOOD_ROUNDS
-        else:
-            enough = 2 * len(believed) > known + of
-        return believed if enough else None
+        least = GOOD_ROUNDS if known >= GOOD_ROUNDS else majority(known + of)
+        return believed if len(believed) >= least else None
 
     def _replace(self, believed: list[Round], near: list[Round]) -> bool:
         """Make `believed`, newest first, the belief. Return whether the clock has jumped."""
@@ -386,7 +381,7 @@ def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
     intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
     count, point_ns = most_covered(intervals)
     sets = []
-    if 2 * count > len(rounds):
+    if count >= majority(len(rounds)):
         covered = [low_ns <= point_ns <= high_ns for low_ns, high_ns in intervals]
         sets.append(list(compress(rounds, covered)))
     if len(rounds) > GOOD_ROUNDS:

@@ -8,15 +8,7 @@ from typing import Annotated, Final, Literal
 from topology.model.one_clock import Play
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section, Unspelled
-from topology.spelling.values import (
-    MAX_INT,
-    Count,
-    DurationNs,
-    PositiveNs,
-    RatePpb,
-    one_of,
-    whole,
-)
+from topology.spelling.values import MAX_INT, Count, DurationNs, PositiveNs, RatePpb, one_of, whole
 
 Sync = Literal["none", "udp"]
 Unsynced = Literal["trust", "estimate", "reject"]

@@ -7,6 +7,7 @@ another cell. `topology.clock.operator` says what they mean.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from topology.clock.models import Measuring, OfModel, Rounds
 from topology.clock.one_way import ONE_WAY, OneWay
 from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, list_of, optional, tuple_of
-from topology.model.operator import NEVER, Changes, Plain
+from topology.model.operator import NEVER, Changes
 from topology.model.sample import Sample
 from topology.model.sources import KnownSource, SourceTable
 from topology.model.tables import Table
@@ -202,11 +203,11 @@ class SourceClock(KnownSource):
 
     def _next_due(self) -> int:
         due = [in_force(word)[0] for word in self.track.declared]
-        due_ns = min((ns for ns in due if ns > self.last_arrival_ns), default=NEVER)
+        due = [ns for ns in due if ns > self.last_arrival_ns]
         after = self.track.next_after(self.received)
         if after is not None:
-            due_ns = min(due_ns, after.arrival_ns + self._config.activation_ns)
-        return due_ns
+            due.append(after.arrival_ns + self._config.activation_ns)
+        return min(due, default=NEVER)
 
     def _take(self, sample: Sample) -> None:
         if self.measured is None:
@@ -281,8 +282,8 @@ class SourceClock(KnownSource):
                 self._count_move(abs(cell.offset_ns))
             return cell
         trusts = self._config.unsynced == "trust"
-        self.least_reading_ns = -self._config.max_ahead_ns if trusts else FOR_EVER
-        self.refuted_ns = self.least_reading_ns
+        least_ns = -self._config.max_ahead_ns if trusts else FOR_EVER
+        self.least_reading_ns = self.refuted_ns = least_ns
         if self.measured is None:
             return everlasting(state, 0, 0)
         return ClockCell(cell_start(ts_ns), state)
@@ -416,7 +417,7 @@ class SourceClock(KnownSource):
     def fresh(self, field: str) -> Any:
         return self._rounds.clock() if field == "measured" else self._new_one_way()
 
-    def restored(self) -> None:
+    def resume(self) -> None:
         """Both rows are read, maybe those of a CLOCK with other settings."""
         if self.moved_ns:
             self._tally.moved += 1
@@ -442,46 +443,24 @@ class SourceClock(KnownSource):
         self.model_dirty = False
 
 
-class NewClock:
-    """Makes the clock of a source, for both tables.
-
-    If they knew each other, all clocks would stay in memory until the collector comes.
-    """
-
-    def __init__(
-        self,
-        rounds: Rounds,
-        table: DriftTable,
-        moved: MovedSources,
-        rows: dict[str, SourceClock],
-    ) -> None:
-        self._rounds = rounds
-        self._table = table
-        self._moved = moved
-        self.rows = rows
-
-    def of(self, source: str) -> SourceClock:
-        """Return the clock of a source, which is made if it is not there."""
-        clock = self.rows.get(source)
-        if clock is None:
-            clock = SourceClock(source, self._rounds, self._table.use(source), self._moved)
-            self.rows[source] = clock
-        return clock
-
-
 class Clocks(SourceTable[SourceClock]):
     """The sources of CLOCK. Each has two rows: its stamps here, and its model in `models`."""
 
     def __init__(
         self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
     ) -> None:
-        super().__init__("stamp/", STAMP, max_sources, forget_after_ns)
-        self.moved = MovedSources()
-        self._new = NewClock(rounds, table, self.moved, self.rows)
-        self.models = ClockModels(self._new, rounds.clock().SHAPE)
+        self.moved = moved = MovedSources()
+        rows: dict[str, SourceClock] = {}
 
-    def fresh(self, key: str) -> SourceClock:
-        return self._new.of(key)
+        def clock_of(source: str) -> SourceClock:
+            clock = rows.get(source)
+            if clock is None:
+                clock = rows[source] = SourceClock(source, rounds, table.use(source), moved)
+            return clock
+
+        # If the tables knew each other, all clocks would stay in memory until the collector comes.
+        super().__init__("stamp/", STAMP, clock_of, max_sources, forget_after_ns, rows)
+        self.models = ClockModels(clock_of, rows, rounds.clock().SHAPE)
 
     def changes(self) -> Changes:
         """Return what has changed; which models have, `models` is told."""
@@ -504,21 +483,20 @@ def model_shape(measured: Shape) -> Shape:
 class ClockModels(Table[str, SourceClock]):
     """What is known of the clocks of all sources: rows that change seldom."""
 
-    def __init__(self, new: NewClock, measured: Shape) -> None:
-        shape = model_shape(measured)
-        super().__init__("model/", shape, new.rows)
-        self._shape = shape
-        self._new = new
+    def __init__(
+        self,
+        clock_of: Callable[[str], SourceClock],
+        rows: dict[str, SourceClock],
+        measured: Shape,
+    ) -> None:
+        super().__init__("model/", model_shape(measured), rows)
+        self._clock_of = clock_of
 
     def fresh(self, key: str) -> SourceClock:
-        return self._new.of(key)
+        return self._clock_of(key)
 
     def put(self, key: str, row: SourceClock) -> None:
         row.model_dirty = False
-
-    def peek(self, key: str) -> Plain:
-        clock = self.rows.get(key)
-        return None if clock is None else self._shape.dump(clock)
 
 
 def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:

@@ -9,26 +9,12 @@ from typing import Final
 from topology.answer.settings import BOUNDS, THESIS3
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
-from topology.config.query import QueryConfig
 from topology.config.stages import MERGE
 from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
 from topology.window.settings import SLIDING, TUMBLING
 
 WHERE_FUSED: Final = " where each input has one partition, or its records are keyed by stream"
-
-
-def faults(topology: TopologyFile) -> Iterator[Fault]:
-    yield from header_faults(topology)
-    yield from reading_faults(topology)
-    yield from topic_faults(topology)
-    yield from timing_faults(topology)
-    yield from query_faults(topology.queries, tuple(topology.streams))
-    yield from lateness_faults(topology)
-    yield from window_faults(topology)
-    yield from join_faults(topology)
-    yield from accepted_faults(topology)
-    yield from chain_faults(topology)
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -68,9 +54,10 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     """A topic has one purpose; streams may share an input, or an output."""
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
-    for key, topic in topology.topics.named():
-        yield from _taken(("topics", key), topic, taken, "give it a name of its own")
-        taken.setdefault(topic, f"`topics.{key}` already")
+    for key, topic in topology.topics:
+        if isinstance(topic, str):
+            yield from _taken(("topics", key), topic, taken, "give it a name of its own")
+            taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
         path = ("streams", name, "output")
         yield from _taken(path, stream.output, taken, "write to another topic")
@@ -115,9 +102,12 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Windows that are no longer than clocks are unsure hold no event for certain."""
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
-        for name, query in topology.queries_of(stream).items():
+        unnamed = None if len(topology.streams) == 1 else stream
+        for name, query in topology.queries.items():
             window = query.window
             if window is None or window.kind not in (TUMBLING, SLIDING):
+                continue
+            if query.stream not in (stream, unnamed):
                 continue
             if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
                 message = f"no event certainly belongs to a window of at most {least_ns} ns"
@@ -154,19 +144,29 @@ def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
                 yield Fault(("stages",), message, f"join them: {merging}+{kind}")
 
 
-def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
-    for name, query in queries.items():
+def query_faults(topology: TopologyFile) -> Iterator[Fault]:
+    streams = [*topology.streams]
+    for name, query in topology.queries.items():
+        path: tuple[str, ...] = ("queries", name)
+        named = {path: query.stream}
         if query.sides is not None:
-            for alias, side in query.sides.items():
-                yield from _stream_faults(("queries", name, "sides", alias), side.stream, streams)
-        else:
-            yield from _stream_faults(("queries", name), query.stream, streams)
+            named = {(*path, "sides", alias): side.stream for alias, side in query.sides.items()}
+        for path, stream in named.items():
+            if stream is None and len(streams) > 1:
+                remedy = f"write stream: {streams[0]}"
+                yield Fault(path, "does not say which stream it reads", remedy)
+            elif stream is not None and stream not in streams:
+                message = f"there is no stream `{stream}`"
+                yield Fault((*path, "stream"), message, meant(stream, streams))
 
 
-def _stream_faults(
-    path: tuple[str, ...], stream: str | None, streams: tuple[str, ...]
-) -> Iterator[Fault]:
-    if stream is None and len(streams) > 1:
-        yield Fault(path, "does not say which stream it reads", f"write stream: {streams[0]}")
-    elif stream is not None and stream not in streams:
-        yield Fault((*path, "stream"), f"there is no stream `{stream}`", meant(stream, streams))
+CHECKS: Final = (
+    header_faults, reading_faults, topic_faults, timing_faults, query_faults, lateness_faults,
+    window_faults, join_faults, accepted_faults, chain_faults,
+)  # fmt: skip
+
+
+def faults(topology: TopologyFile) -> Iterator[Fault]:
+    """Yield what does not fit together in sections that are sound by themselves."""
+    for check in CHECKS:
+        yield from check(topology)

@@ -13,7 +13,7 @@ be it by others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -24,20 +24,12 @@ from topology.config.stages import DETECTOR, PATTERN, WINDOW
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
-    from topology.detector.result_event import UpstreamQuery
     from topology.pattern.tree.syntax import Query
 
-OTHERS = (WINDOW, PATTERN)
-"""Operators besides detectors whose results are read."""
 
-
-def read_by(topology: TopologyFile, query: QueryConfig) -> list[str]:
-    """The queries that it reads."""
-    return [name for name in query.reads or () if name in topology.queries]
-
-
-def reads_stream(topology: TopologyFile, query: QueryConfig) -> bool:
-    return query.reads is None or len(read_by(topology, query)) < len(query.reads)
+def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryConfig]:
+    """Return the queries that it reads, by name."""
+    return {name: topology.queries[name] for name in query.reads or () if name in topology.queries}
 
 
 def level_of(topology: TopologyFile, name: str) -> int:
@@ -45,36 +37,13 @@ def level_of(topology: TopologyFile, name: str) -> int:
     query = topology.queries[name]
     if query.detector is None:
         return 0
-    return 1 + max((level_of(topology, each) for each in read_by(topology, query)), default=0)
-
-
-def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[UpstreamQuery, ...]:
-    from topology.detector.result_event import UpstreamQuery
-
-    found = []
-    for name in read_by(topology, query):
-        read = topology.queries[name]
-        into = (read.pattern and read.pattern.into) or name
-        found.append(UpstreamQuery(name, into, level_of(topology, name), read.key is not None))
-    return tuple(found)
-
-
-def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
-    """How far behind what is final a match that it reads may yet change: what must not happen
-    behind its last event is waited for."""
-    found = (topology.queries[name].pattern for name in read_by(topology, query))
-    patterns = [each for each in found if each is not None]
-    if not patterns:
-        return 0
-    from topology.pattern.tree.normal_form import normalise
-
-    return max(normalise(each).span_ns for each in patterns)
+    return 1 + max((level_of(topology, each) for each in queries_read(topology, query)), default=0)
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
     """It is no sooner final than what it reads."""
     own_ns = topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
-    read = [topology.queries[name] for name in read_by(topology, query)]
+    read = queries_read(topology, query).values()
     return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
 
 
@@ -85,7 +54,7 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
         return []
     from topology.pattern.tree.chains import types_read
 
-    patterns = _patterns_of(topology, query.stream or next(iter(topology.streams)))
+    patterns = _patterns_of(topology, *topology.streams_of(query))
     types = types_read(patterns)
     wanted, found = types[name], dict[str, "Query"]()
     while wanted:
@@ -100,7 +69,7 @@ def _patterns_of(topology: TopologyFile, stream: str) -> list[Query]:
     return [
         replace(query.pattern, name=name)
         for name, query in topology.queries.items()
-        if query.pattern is not None and (query.stream or next(iter(topology.streams))) == stream
+        if query.pattern is not None and topology.streams_of(query) == [stream]
     ]
 
 
@@ -129,8 +98,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> Iterator[Fault]:
     path = ("queries", name, "reads")
-    only = next(iter(topology.streams))
-    stream = query.stream or only
+    (stream,) = topology.streams_of(query)
     for read in query.reads or ():
         other = topology.queries.get(read)
         if other is None:
@@ -145,8 +113,8 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
         if other.join is not None:
             message = f"`{read}` is a join, whose rows are no events"
             yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")
-        elif (other.stream or only) != stream:
-            message = f"`{read}` finds what it finds in stream `{other.stream or only}`"
+        elif [stream] != (found := topology.streams_of(other)):
+            message = f"`{read}` finds what it finds in stream `{found[0]}`"
             yield Fault(path, message, f"read queries of stream `{stream}` alone")
         elif topology.reads_accepted(other) and not topology.detectors_run_ahead:
             message = f"`{read}` does not wait for the merge, and the detectors do"
@@ -155,8 +123,13 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
     """Yield each circle at its query that is first in the file."""
-    reads = {name: read_by(topology, query) for name, query in topology.queries.items()}
-    while circle := _circle_in(reads):
+    reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
+    while True:
+        try:
+            TopologicalSorter(reads).prepare()
+            return
+        except CycleError as found:
+            circle: list[str] = found.args[1][::-1]  # each reads the next
         first = next(name for name in reads if name in circle)
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]
@@ -165,24 +138,14 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
         reads[first].remove(circle[1])
 
 
-def _circle_in(reads: Mapping[str, list[str]]) -> list[str]:
-    """Return a circle of queries, each of which reads the next; none if there is none."""
-    try:
-        TopologicalSorter(reads).prepare()
-    except CycleError as found:
-        circle: list[str] = found.args[1]
-        return circle[::-1]
-    return []
-
-
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Windows and patterns that are read stand before the detectors, in one stage with them."""
-    for kind in (each for each in topology.read_operators if each in OTHERS):
+    for kind in (each for each in topology.read_operators if each in (WINDOW, PATTERN)):
         name, read = next(
-            (name, each)
+            (name, read)
             for name, query in topology.queries.items()
-            for each in read_by(topology, query)
-            if topology.queries[each].kind == kind
+            for read, each in queries_read(topology, query).items()
+            if each.kind == kind
         )
         path = ("queries", name, "reads")
         if topology.detectors_run_ahead:

@@ -10,13 +10,15 @@ What is no difference (waits, bounds, delivery, the store) is not in a contract.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from topology.config.cut import scattered
 from topology.config.file import TopologyFile
 from topology.config.stages import MERGE, REORDER, StageConfig, link_of, operators
 from topology.config.stream import StreamConfig
 from topology.config.topology import Topology
+
+T = TypeVar("T")
 
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
@@ -157,13 +159,24 @@ def back_or_anew(topology: TopologyFile) -> str:
     return f"write it as it was to go on, or drain the application and {begin_anew(topology)}"
 
 
-def asks_facts(old: Contract, new: Contract) -> bool:
-    """Whether `differences` depends on what is so on the brokers."""
-    return bool(old.streams.keys() - new.streams.keys()) or any(
-        was.reading != new.streams[name].reading
-        for name, was in old.streams.items()
-        if name in new.streams
+def reads_alike(one: Contract, other: Contract) -> bool:
+    """Return whether topics between stages hold the streams of both in the same way. If they do,
+    and no stream is gone, `differences` does not depend on what is so on the brokers."""
+    return all(
+        stream.reading.get(key) == other.streams[name].reading.get(key)
+        for name, stream in one.streams.items()
+        for key in DERIVED
+        if name in other.streams
     )
+
+
+def _changes(
+    old: Mapping[str, T], new: Mapping[str, T]
+) -> Iterator[tuple[str, T | None, T | None]]:
+    """Yield each name whose value differs, with what it was and is; None: there is none."""
+    for name in sorted(old.keys() | new.keys()):
+        if (was := old.get(name)) != (now := new.get(name)):
+            yield name, was, now
 
 
 def differences(
@@ -186,9 +199,8 @@ def refusals(found: Iterable[Difference]) -> str:
 
 
 def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
-    for name in sorted(old.shapes.keys() & new.shapes.keys()):
-        was, now = old.shapes[name], new.shapes[name]
-        if was != now:
+    for name, was, now in _changes(old.shapes, new.shapes):
+        if was is not None and now is not None:
             effect = f"this version of inorder does not read what another saved of {name}"
             remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
             yield Difference(f"state of {name}", f"{was}", f"{now}", REFUSED, effect, remedy)
@@ -252,10 +264,7 @@ def _of_stream(
             f"streams.{name}.reorder.rule", spelled[was.numbered], spelled[now.numbered], REFUSED,
             effect, back_or_anew(topology),
         )  # fmt: skip
-    for key in sorted(was.reading.keys() | now.reading.keys()):
-        before, after = was.reading.get(key), now.reading.get(key)
-        if before == after:
-            continue
+    for key, before, after in _changes(was.reading, now.reading):
         path = f"streams.{name}.{key}"
         if key == WITHOUT_SEQ and before:
             yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
@@ -273,26 +282,21 @@ def _of_stream(
 
 def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
     tables = {f"queries.{name}.output" for name in old.queries.keys() & new.queries.keys()}
-    for path in sorted((old.results.keys() & new.results.keys()) | tables):
-        was, now = old.results.get(path, ""), new.results.get(path, "")
-        if was != now:
-            effect = "a result and its correction would be in two places"
-            remedy = back_or_anew(topology)
-            at = path.replace(".output", ".upsert")
-            yield Difference(at, was, now, REFUSED, effect, remedy)
+    effect = "a result and its correction would be in two places"
+    for path, was, now in _changes(old.results, new.results):
+        if path in tables or (was and now):
+            at, remedy = path.replace(".output", ".upsert"), back_or_anew(topology)
+            yield Difference(at, was or "", now or "", REFUSED, effect, remedy)
 
 
 def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
-    for name in sorted(old.queries.keys() | new.queries.keys()):
-        was, now = old.queries.get(name, ""), new.queries.get(name, "")
-        path = f"queries.{name}"
-        if not now:
+    for name, was, now in _changes(old.queries, new.queries):
+        if now is None:
             effect = "what it has emitted stays as it is, without corrections"
-            yield Difference(path, "runs", "", ENDS, effect)
-        elif not was:
-            yield Difference(path, "", "new", BEGINS, FROM_NOW)
-        elif was != now:
-            yield Difference(path, was, now, BEGINS, FROM_NOW)
+            yield Difference(f"queries.{name}", "runs", "", ENDS, effect)
+        else:
+            then, now = (was, now) if was else ("", "new")
+            yield Difference(f"queries.{name}", then, now, BEGINS, FROM_NOW)
 
 
 def _shown(value: Any) -> str:
@@ -301,26 +305,21 @@ def _shown(value: Any) -> str:
 
 # -- what no stage of the new file reads any more ------------------------------------------------
 
-
-class Abandoned(NamedTuple):
-    """A state that no stage of the new file goes on with: of `stage` in `input`. `waiting`: events
-    wait in it. `unread`: the topic has records that it has not read."""
-
-    stage: str
-    input: str
-    waiting: bool
-    unread: bool
+BUFFERED: Final = "buffered events"
+UNREAD: Final = "unread records"
 
 
-def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, int]) -> Difference:
-    """Return the verdict on a state that is left behind. `partitions`: of the topics."""
-    named = left.stage.split("+")
-    writes = {REORDER, MERGE} & {*named}
-    path = f"input {left.input}"
-    if any(stage.name == left.stage for stage in topology.stages):
-        if writes and (left.waiting or left.unread):
-            what = "buffered events" if left.waiting else "unread records"
-            effect = f"stage {left.stage} has {what} of it, which nobody would emit"
+def abandoned(
+    stage: str, topic: str, left: str, topology: TopologyFile, partitions: Mapping[str, int]
+) -> Difference:
+    """Return the verdict on a state of `stage` in the input `topic` that no stage of the new file
+    goes on with. `left`: what is lost with it, BUFFERED or UNREAD, "" if nothing is. `partitions`:
+    of the topics."""
+    named = stage.split("+")
+    path = f"input {topic}"
+    if any(each.name == stage for each in topology.stages):
+        if left and {REORDER, MERGE} & {*named}:
+            effect = f"stage {stage} has {left} of it, which nobody would emit"
             remedy = (
                 "put it back, stop what sends to it, let the worker go on until `inorder explain`"
                 " shows no lag and nothing that waits, then change it"
@@ -328,26 +327,26 @@ def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, 
             return Difference(path, "read", "", REFUSED, effect, remedy)
         return Difference(path, "read", "", ENDS, "it was read to its end, and nothing waits")
     moved = [
-        stage.name
-        for stage in topology.stages
-        if {*stage.operators} & {*named} and any(map(topology.has_work, stage.operators))
+        each.name
+        for each in topology.stages
+        if {*each.operators} & {*named} and any(map(topology.has_work, each.operators))
     ]
     if not moved:
         effect = "its results stay as they are, without corrections"
-        return Difference(STAGES, left.stage, "", ENDS, effect)
+        return Difference(STAGES, stage, "", ENDS, effect)
     effect = (
-        f"the state of `{left.stage}` is of no use to `{', '.join(moved)}`, which"
+        f"the state of `{stage}` is of no use to `{', '.join(moved)}`, which"
         " would begin with the first record and put everything out again"
         f" ({topology.cut.why})"
     )
     remedy = f"drain the application and {begin_anew(topology)}"
     was = StageConfig(tuple(named))
     if not any(len(met) > 1 for met in topology.joined_streams):
-        stages = ", ".join(before(left.stage))
+        stages = ", ".join(before(stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
         remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused, too.
-    return Difference(STAGES, left.stage, ", ".join(moved), REFUSED, effect, remedy)
+    return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
@@ -391,18 +390,9 @@ def extended(
     for topic in sorted(partitions):
         have = max((first + count for name, first, count in found if name == topic), default=0)
         if partitions[topic] > have:
-            found.append((topic, have, partitions[topic] - have))
-    return found
-
-
-def stretches(places: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
-    """Return the table of upstream partitions, as a contract has it."""
-    found: list[tuple[str, int, int]] = []
-    for topic, partition in places:
-        if found and found[-1][0] == topic and sum(found[-1][1:]) == partition:
-            found[-1] = topic, found[-1][1], found[-1][2] + 1
-        else:
-            found.append((topic, partition, 1))
+            is_last = bool(found) and found[-1][0] == topic  # whose stretch grows
+            first = found.pop()[1] if is_last else have
+            found.append((topic, first, partitions[topic] - first))
     return found
 
 

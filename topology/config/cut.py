@@ -21,6 +21,8 @@ from topology.config.stages import MERGE, REORDER, StageConfig, each_alone
 from topology.config.stream import StreamConfig
 
 TOGETHER: Final = (REORDER, MERGE)
+ONE: Final = "reorder and merge are one stage, as "
+TWO: Final = "reorder and merge are two stages, as "
 
 REMEDY: Final = (
     "either write `keyed_by: stream` if the producers key records by stream; or, where the"
@@ -59,10 +61,6 @@ class Cut(NamedTuple):
         return self._replace(stages=stages)
 
 
-def written(stages: tuple[StageConfig, ...]) -> Cut:
-    return Cut(stages, "the topology file names the stages")
-
-
 def default_cut(
     streams: Mapping[str, StreamConfig],
     partitions: int,
@@ -76,26 +74,19 @@ def default_cut(
         inputs = {streams[name].input for name in met if name in streams}
         if len(met) > 1 and (partitions > 1 or len(inputs) > 1):
             names = " and ".join(sorted(met))
-            return _two(alone, f"streams {names} are joined, and meet behind the merge")
+            return Cut(alone, f"{TWO}streams {names} are joined, and meet behind the merge")
     if apart and partitions > 1:
         name = apart[0]
-        return _two(
-            alone,
-            f"the sources of stream `{name}` may lie in several partitions of"
-            f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)",
+        why = (
+            f"{TWO}the sources of stream `{name}` may lie in several partitions of"
+            f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)"
         )
+        return Cut(alone, why)
+    why = "`keyed_by: stream`: each stream lies in one partition of its input"
     if apart:
-        return _one(alone, "`topics.partitions` is 1, so each stream lies in one partition")
-    return _one(alone, "`keyed_by: stream`: each stream lies in one partition of its input")
-
-
-def _one(alone: Sequence[StageConfig], why: str) -> Cut:
+        why = "`topics.partitions` is 1, so each stream lies in one partition"
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
-    return Cut((StageConfig(TOGETHER), *rest), f"reorder and merge are one stage, as {why}")
-
-
-def _two(alone: tuple[StageConfig, ...], why: str) -> Cut:
-    return Cut(alone, f"reorder and merge are two stages, as {why}")
+    return Cut((StageConfig(TOGETHER), *rest), f"{ONE}{why}")
 
 
 class Scattered(NamedTuple):

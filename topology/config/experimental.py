@@ -60,7 +60,5 @@ def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[F
 def quality_faults(methods: QueryMethods, *, has_target: bool) -> Iterator[Fault]:
     """`has_target`: there is a section `quality`."""
     if methods.quality is not None and not has_target:
-        message = f"`{methods.quality}` has no target"
-        yield Fault(
-            ("experimental", "quality"), message, "write quality: {accuracy: 99%} beside it"
-        )
+        message, remedy = f"`{methods.quality}` has no target", "write quality: {accuracy: 99%}"
+        yield Fault(("experimental", "quality"), message, f"{remedy} beside it")

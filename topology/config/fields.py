@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import ValidationInfo
 
 from inorder.contract import TimeUnit
-from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import Given, one_of
 from topology.wire.mapping import FIELD_PRESETS, PLACES, FieldPreset, Fields
@@ -27,8 +28,7 @@ def _where(value: Any, info: ValidationInfo) -> str:
     try:
         return str(parse_where(value, info.field_name or ""))
     except ValueError as wrong:
-        message, remedy = str(wrong).split("; ", 1)
-        raise refused(message, remedy) from None
+        raise refused(*str(wrong).split("; ", 1)) from None
 
 
 def _zone(value: Any, _: ValidationInfo) -> str:
@@ -71,16 +71,14 @@ class FieldsConfig(Section):
     """The arrival time of a row of a file (`replay`). Records of a topic follow the stream's
     `arrival`."""
 
-    @model_validator(mode="after")
-    def _names_a_source(self) -> FieldsConfig:
+    def faults(self) -> Iterator[Fault]:
         if self.source is None and self.preset is None:
-            raise refused_at(Fault(("source",), "is missing", "write source: payload.NAME"))
-        return self
+            yield Fault(("source",), "is missing", "write source: payload.NAME")
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
         """Return the mapping by which the core reads."""
-        named = {name: parse_where(text) for name in PLACES if (text := getattr(self, name))}
+        texts = {name: getattr(self, name) for name in PLACES}
+        named: dict[str, Any] = {name: parse_where(text) for name, text in texts.items() if text}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
         optional = base.ts_optional and "ts" not in named
-        found: dict[str, Any] = {**named, "ts_optional": optional}
-        return replace(base, **found, ts_unit=ts_unit, ts_zone=ts_zone)
+        return replace(base, **named, ts_optional=optional, ts_unit=ts_unit, ts_zone=ts_zone)

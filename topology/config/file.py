@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo
 
 from inorder.contract import UNIT_NS
 from topology.answer.rules import SPECULATE
-from topology.config.cut import Cut, default_cut, written
+from topology.config.cut import Cut, default_cut
 from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
 from topology.config.stages import (
@@ -80,13 +80,6 @@ class TopicsConfig(Section):
     """The topic of requests to send events again (`inorder resend`). By default there is none."""
     max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
     """Key, value and headers of a record together; larger ones are dead."""
-
-    def named(self) -> Iterator[tuple[str, str]]:
-        """(key, topic) of each."""
-        for key in TopicsConfig.model_fields:
-            topic = getattr(self, key)
-            if isinstance(topic, str):
-                yield key, topic
 
 
 def _name(value: Any, _: ValidationInfo) -> str:
@@ -193,8 +186,8 @@ class TopologyFile(Section):
     def cut(self) -> Cut:
         """The stages that run, and why these."""
         if self.stages_written is not None:
-            return written(self.stages_written)
-        rare = [DETECTOR] if self.has_queries(DETECTOR) else []
+            return Cut(self.stages_written, "the topology file names the stages")
+        rare = [DETECTOR] if self.has_work(DETECTOR) else []
         cut = default_cut(self.streams, self.topics.partitions, self.joined_streams, rare)
         cut = cut.with_merge(self.reading_accepted)
         return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
@@ -202,13 +195,9 @@ class TopologyFile(Section):
     @property
     def read_operators(self) -> list[str]:
         """The kinds of queries that detectors read, but for detectors, in the chain's order."""
-        kinds = {
-            self.queries[name].kind
-            for query in self.queries.values()
-            for name in query.reads or ()
-            if name in self.queries
-        }
-        return [name for name in operators() if name in kinds and name != DETECTOR]
+        read = {name for query in self.queries.values() for name in query.reads or ()}
+        kinds = {query.kind for name, query in self.queries.items() if name in read}
+        return sorted(kinds - {DETECTOR}, key=operators().index)
 
     @property
     def stages(self) -> tuple[StageConfig, ...]:
@@ -244,25 +233,20 @@ class TopologyFile(Section):
             frozenset(name for name, stream in streams.items() if stream.reorder.is_mixed),
         )
 
-    def queries_of(self, stream: str) -> dict[str, QueryConfig]:
-        """Those that read this stream, by name; one that names none reads the only one."""
-        return {
-            name: query
-            for name, query in self.queries.items()
-            if query.stream == stream or (query.stream is None and len(self.streams) == 1)
-        }
+    def streams_of(self, query: QueryConfig) -> list[str]:
+        """Return the stream that the query reads, or the stream of each side of a join; what names
+        none reads the only one."""
+        readers = [query] if query.sides is None else query.sides.values()
+        return [each.stream or next(iter(self.streams)) for each in readers]
 
     def read_by(self, query: QueryConfig) -> set[str]:
         """Return the streams that the query reads."""
-        only = next(iter(self.streams))
-        if query.sides is None:
-            return {query.stream or only}
-        return {side.stream or only for side in query.sides.values()}
+        return {*self.streams_of(query)}
 
     def new_source_allowance_ns(self, stream: str) -> int:
         """How far behind W a source of the stream that was not seen before may begin."""
-        new_source_allowance_ns = self.streams[stream].merge.new_source_allowance_ns
-        return self.correct_for_ns if new_source_allowance_ns is None else new_source_allowance_ns
+        own_ns = self.streams[stream].merge.new_source_allowance_ns
+        return self.correct_for_ns if own_ns is None else own_ns
 
     def reads_accepted(self, query: QueryConfig) -> bool:
         """Whether the query reads what the merge accepts, and not what it lets go."""
@@ -275,7 +259,7 @@ class TopologyFile(Section):
         """The operators with such queries, in the order of the chain. They are in the merge's
         stage."""
         kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
-        return [name for name in operators() if name in kinds]
+        return sorted(kinds, key=operators().index)
 
     @property
     def detectors_run_ahead(self) -> bool:
@@ -286,11 +270,8 @@ class TopologyFile(Section):
         """Windows, patterns, joins and detectors have none without a query of theirs."""
         link = link_of(operator)
         if link.is_asked:
-            return self.has_queries(operator)
+            return any(query.kind == operator for query in self.queries.values())
         return link.is_needed or any(operator in stage.operators for stage in self.stages)
-
-    def has_queries(self, kind: str) -> bool:
-        return any(query.kind == kind for query in self.queries.values())
 
     @property
     def operators(self) -> list[str]:

@@ -52,12 +52,8 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
         yield from _sections(inner, found)
 
 
-_SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
-
-
-def sections() -> Mapping[Path, type[Section]]:
-    """The section at each path."""
-    return _SECTIONS
+SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
+"""The section at each path."""
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
@@ -84,21 +80,17 @@ def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         return _checked(source, {}, [], bring)
     from topology.config.yaml_text import load  # a topology in code needs no YAML
 
-    loaded = load(_decoded(source) if isinstance(source, bytes) else source)
+    try:
+        loaded = load(source.decode() if isinstance(source, bytes) else source)
+    except UnicodeDecodeError as wrong:
+        message = f"not UTF-8 text: byte {wrong.start} is {wrong.object[wrong.start]:#04x}"
+        raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
     if loaded.value is None:
         raise TopologyError(loaded.problems or [_EMPTY])
     return _checked(loaded.value, loaded.lines, loaded.problems, bring)
 
 
 _EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
-
-
-def _decoded(source: bytes) -> str:
-    try:
-        return source.decode()
-    except UnicodeDecodeError as wrong:
-        message = f"not UTF-8 text: byte {wrong.start} is {source[wrong.start]:#04x}"
-        raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
 
 
 def _checked(
@@ -123,10 +115,9 @@ def _checked(
 
 
 def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
-    path = fault.path
-    while path and path not in lines:
-        path = path[:-1]
-    return Problem(spelled(fault.path), fault.message, fault.remedy, lines.get(path))
+    known = (fault.path[:size] for size in range(len(fault.path), -1, -1))
+    line = next((lines[path] for path in known if path in lines), None)
+    return Problem(spelled(fault.path), fault.message, fault.remedy, line)
 
 
 def _faults(error: Any) -> Iterator[Fault]:
@@ -153,7 +144,6 @@ def _faults(error: Any) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
-MOST_CLOSE: Final = 2
 _NO_QUERIES: Final = "leave it out: write patterns into the file, and start the workers anew"
 _MOVED: Final = {
     "streams.*.clock.model": "leave it out, or write experimental: {clock: thesis}",
@@ -213,7 +203,7 @@ def _place(path: Path, value: Any) -> str:
     known, others = _keys(here), _others(here, value)
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
-        close = get_close_matches(str(key), known, n=MOST_CLOSE)
+        close = get_close_matches(str(key), known, n=2)
         if close:  # what is asked of another section is no reason to move it there
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
             return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
@@ -232,13 +222,13 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
     """The other sections, with the names of `here` as far as they share them, and their keys that
     may hold such a value: a mapping belongs where sections stand, and nothing else does."""
     found = {}
-    for pattern in _SECTIONS:
+    for pattern in SECTIONS:
         size = len(pattern)
         home = tuple(
             (here[at] if _pattern(here[: at + 1]) == pattern[: at + 1] else part)
             for at, part in enumerate(pattern)
         )
-        below = {path[size] for path in _SECTIONS if path[:size] == pattern != path}
+        below = {path[size] for path in SECTIONS if path[:size] == pattern != path}
         of_sections = isinstance(value, Mapping)
         found[home] = [key for key in _keys(pattern) if (key in below) == of_sections]
     found.pop(here, None)
@@ -265,4 +255,4 @@ def _pattern(path: Path) -> Path:
 def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
     pattern = _pattern(path)
-    return tuple(_SECTIONS[pattern].spelled()) if pattern in _SECTIONS else ()
+    return tuple(SECTIONS[pattern].spelled()) if pattern in SECTIONS else ()

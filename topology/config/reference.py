@@ -20,7 +20,7 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from topology.config.reading import parse, sections
+from topology.config.reading import SECTIONS, parse
 from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
@@ -47,10 +47,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
     """As the file would spell it; None where the key is left out by default."""
     if field.is_required():
         return None
-    return _spelled(name, field.get_default(call_default_factory=True))
-
-
-def _spelled(name: str, value: Any) -> Any:
+    value = field.get_default(call_default_factory=True)
     if isinstance(value, Section):
         return _all_of(type(value))
     if isinstance(value, tuple):
@@ -67,8 +64,8 @@ def _spelled(name: str, value: Any) -> Any:
 
 def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
     """In the largest unit of which it is a whole number."""
-    fitting = [unit for unit, size in unit_sizes.items() if amount and amount % size == 0]
-    unit = fitting[-1] if fitting else next(iter(unit_sizes))
+    fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
+    unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
 
 
@@ -83,11 +80,11 @@ def _all_of(section: type[Section]) -> Document:
 def schema() -> Document:
     """The JSON schema of the file. It knows of each key what may stand there; what must fit
     together is for `inorder check`."""
-    root = sections()[()]
+    root = SECTIONS[()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # defaults in Python's units, replaced below
         made: Document = root.model_json_schema()
-    for section in sections().values():
+    for section in SECTIONS.values():
         described = made if section is root else made["$defs"][section.__name__]
         _describe(described, section)
     return {"$schema": DIALECT, **made, "title": "inorder topology"}
@@ -144,15 +141,15 @@ def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
 
 
 def _filled(given: Any, path: Path) -> Any:
-    if path in sections():
+    if path in SECTIONS:
         given = given or {}
         whole: Document = {}
-        for key, (name, field) in sections()[path].spelled().items():
+        for key, (name, field) in SECTIONS[path].spelled().items():
             value = given[key] if key in given else default_of(name, field)
             if value not in (None, "") or key in given:
                 whole[key] = _filled(value, (*path, key))
         return whole
-    if isinstance(given, Mapping) and (*path, "*") in sections():
+    if isinstance(given, Mapping) and (*path, "*") in SECTIONS:
         return {name: _filled(each, (*path, "*")) for name, each in given.items()}
     return given
 

@@ -85,11 +85,8 @@ def only_looks(operator: str) -> bool:
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     """Every operator a stage of its own, but those that work only where a stage names them. `rare`:
     those that have a query, of the rare ones."""
-    return tuple(
-        StageConfig((link.name,))
-        for link in CHAIN
-        if link.is_needed or (link.is_asked and (not link.is_rare or link.name in rare))
-    )
+    usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
+    return tuple(StageConfig((name,)) for name in operators() if name in usual.union(rare))
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
@@ -140,10 +137,10 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
             before, furthest = max(before, place), max(furthest, place)
             if not is_asked:
                 writing = max(writing, place)
-    faults.extend(
-        Fault((), f"`{operator}` is missing", _EXAMPLE)
-        for operator in (link.name for link in CHAIN if link.is_needed)
-        if operator not in named
+    faults += (
+        Fault((), f"`{link.name}` is missing", _EXAMPLE)
+        for link in CHAIN
+        if link.is_needed and link.name not in named
     )
     return faults or [fault for at, stage in enumerate(stages) for fault in _unwritten(at, stage)]
 

@@ -20,13 +20,7 @@ from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
 from topology.spelling.problem import Fault
 from topology.spelling.section import Section
-from topology.spelling.values import (
-    Flag,
-    TopicName,
-    one_of,
-    or_nothing,
-    text,
-)
+from topology.spelling.values import Flag, TopicName, one_of, or_nothing, text
 from topology.wire.mapping import PLACES, Fields
 from topology.wire.where import TIMESTAMP
 
@@ -229,25 +223,21 @@ def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
             remedy = "add `fields`; by the header contract nothing of a value is read"
             yield Fault((key,), "is of a mapping, and there is none", remedy)
     elif schema is not None:
-        yield from _place_faults(stream, schema, is_needed=is_needed)
+        if (schema.registry is None) == (schema.file is None):
+            remedy = "write either registry: URL or file: PATH"
+            yield Fault(("schema",), "names not one place", remedy)
+        elif schema.file is not None:
+            yield from _file_faults(stream, schema)
+        elif is_needed and not schema.subjects:
+            message = "is missing: who sends could name any schema"
+            remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
+            yield Fault(("schema", "subjects"), message, remedy)
         if "bytes" in formats and not is_needed:
             yield Fault(("schema",), "is of no use to bytes", "leave it out")
     elif is_needed:
         subject = f"[{stream.input or 'TOPIC'}-value]"
         remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
         yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
-
-
-def _place_faults(
-    stream: StreamConfig, schema: SchemaConfig, *, is_needed: bool
-) -> Iterator[Fault]:
-    if (schema.registry is None) == (schema.file is None):
-        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
-    elif schema.file is not None:
-        yield from _file_faults(stream, schema)
-    elif is_needed and not schema.subjects:
-        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
-        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
 
 
 def _file_faults(stream: StreamConfig, schema: SchemaConfig) -> Iterator[Fault]:

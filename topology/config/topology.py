@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationInfo, model_validator
 
@@ -18,6 +18,9 @@ from topology.spelling.values import MAX_INT, user_functions_of
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
     from topology.window.aggregates.custom import Function
+
+
+GIVE: Final = "give it by with_functions"
 
 
 class Topology(TopologyFile):
@@ -43,12 +46,11 @@ class Topology(TopologyFile):
 
     def _filled(self, name: str) -> QueryConfig:
         query = self.queries[name]
-        only = next(iter(self.streams))
+        streams = self.streams_of(query)
         sides = {
-            alias: side.model_copy(update={"stream": side.stream or only})
-            for alias, side in (query.sides or {}).items()
+            alias: side.model_copy(update={"stream": stream})
+            for (alias, side), stream in zip((query.sides or {}).items(), streams, strict=False)
         }
-        streams = [side.stream or only for side in sides.values()] or [query.stream or only]
         read = [self.streams[stream] for stream in streams]
         clocks = tuple(stream.clock for stream in read)
         quality = query.quality and query.quality.model_copy(
@@ -104,19 +106,16 @@ class Topology(TopologyFile):
     def _unknown_functions(self) -> Iterator[Problem]:
         from topology.window.aggregates.built_in import BUILT_IN
 
-        own = self.user_functions.aggregates
-        remedy = "give it by with_functions"
+        own = self.user_functions
         for name, query in self.queries.items():
             path = f"queries.{name}"
             for shown, aggregate in (query.aggregate or {}).items():
-                function = aggregate.function
-                if function not in BUILT_IN and function not in own:
-                    message = f"`{function}` is not an aggregate"
-                    yield Problem(f"{path}.aggregate.{shown}", message, remedy)
-            if query.detector and query.detector not in self.user_functions.detectors:
-                yield Problem(
-                    f"{path}.detector", f"there is no detector `{query.detector}`", remedy
-                )
+                if aggregate.function not in {*BUILT_IN, *own.aggregates}:
+                    message = f"`{aggregate.function}` is not an aggregate"
+                    yield Problem(f"{path}.aggregate.{shown}", message, GIVE)
+            if query.detector and query.detector not in own.detectors:
+                message = f"there is no detector `{query.detector}`"
+                yield Problem(f"{path}.detector", message, GIVE)
             if query.pattern is not None:
                 yield from self._pattern_problems(f"{path}.pattern", query.pattern)
 
@@ -129,4 +128,4 @@ class Topology(TopologyFile):
             check(pattern, functions=self.user_functions.functions)
         except QueryRefused as refusal:
             for error in refusal.errors:
-                yield Problem(path, error.message, error.hint or "give it by with_functions")
+                yield Problem(path, error.message, error.hint or GIVE)

@@ -6,13 +6,15 @@ Whether it came from a file, by `Topology.with_functions` or with `parse`: the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from topology.model.user_functions import NAME, UserFunctions
+from topology.model.user_functions import NAME, BadFunctions, UserFunctions
 from topology.spelling.problem import Problem, TopologyError
 
 if TYPE_CHECKING:
     from topology.window.aggregates.custom import Function
+
+KINDS: Final = ("aggregates", "functions", "detectors")
 
 Wrong = tuple[str, str]
 """What is wrong, and what to write instead."""
@@ -60,6 +62,19 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
             behaviour_of(detector)
         except TypeError as wrong:
             yield f"the detector {name!r}: {wrong}", "see docs/guides/detectors.md"
+
+
+def nowhere(path: object) -> BadFunctions:
+    """Return the refusal of a file that is not there."""
+    remedy = "name one, by its path from the topology file"
+    return BadFunctions(f"there is no Python file {path}", remedy)
+
+
+def defines_some(path: object, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise BadFunctions for a file that defines nothing of any kind."""
+    if not any(found.values()):
+        message = f"{path} defines neither `aggregates` nor `functions` nor `detectors`"
+        raise BadFunctions(message, "write functions = {'distance': distance}")
 
 
 def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:

@@ -18,7 +18,6 @@ from typing import Any, Final
 from topology.config.user_functions import name_faults
 from topology.model.user_functions import BadFunctions, Texts
 
-OWN_NAMES: Final = ("aggregates", "functions", "detectors")
 TRUST: Final = "write {0} = {{'name': ...}}, or let the file be run: inorder check --trust"
 
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

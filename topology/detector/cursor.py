@@ -12,6 +12,7 @@ A deadline that lies before the last item is due at once: at its instant, behind
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from topology.detector.detector import (
@@ -66,14 +67,11 @@ class DetectorOutput(NamedTuple):
 
     def reads_as(self, other: DetectorOutput) -> bool:
         """The same as the other, to who reads it."""
-        return (
-            self.start_ns == other.start_ns
-            and self.end_ns == other.end_ns
-            and self.unsure == other.unsure
-            and self.last == other.last
-            and self.members == other.members
-            and same(self.values, other.values)
-        )
+        return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
+
+
+BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
+"""What a reader is given of an output beside its values."""
 
 
 OUTPUT: Final = record(
@@ -125,6 +123,11 @@ class Counts:
         """Steps of going back."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
+    def note(self, what: str, why: str) -> None:
+        """Count what a bad detector did, one of `COUNTED`."""
+        setattr(self, what, getattr(self, what) + 1)
+        self.why = why
+
     def figures(self) -> dict[str, int]:
         """As people read them (`figures`)."""
         return {name: getattr(self, name) for name in COUNTED}
@@ -172,17 +175,12 @@ class Cursor:
         self.due_ns: int = NEVER
         self._ask_deadline()
 
-    def mend(self, state: Any, high_ns: int) -> None:
-        """It has read a late event besides, and comes to this; it has no timers."""
-        self.state = state
-        self.high_ns = max(self.high_ns, high_ns)
-
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
-        """Read an event; timers before it have fired."""
+        """Read an event, and before it the timers that are due."""
+        self.fire(entry.key, outs)
         seen = entry.seen
         unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
-        if seen.time_ns + seen.error_ns > self.high_ns:
-            self.high_ns = seen.time_ns + seen.error_ns
+        self.high_ns = max(self.high_ns, seen.time_ns + seen.error_ns)
         is_begun = self.last != FIRST
         self.last = entry.key
         self.ticks = 0
@@ -290,8 +288,8 @@ class Cursor:
 
     def _note_left_out(self) -> None:
         if self.is_first:
-            self._counts.too_many_results += 1
-            self._counts.why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
+            why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
+            self._counts.note("too_many_results", why)
 
     def _output(
         self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool
@@ -333,22 +331,18 @@ class Cursor:
         """The same of the same, and nothing changed that was given: else nobody may go back."""
         rules = self._behaviour
         try:
-            frozen = rules.freeze(self.state)
+            frozen = rules.copy_of(self.state)
             before, payload = rules.pack(self.state), repr(seen.payload)
-            one, said = rules.step(rules.thaw(frozen), seen)
+            one, said = rules.step(rules.copy_of(frozen), seen)
             given = [repr(each) for each in results_of(said)]
-            other, said = rules.step(rules.thaw(frozen), seen)
+            other, said = rules.step(rules.copy_of(frozen), seen)
             if not same(one, other) or given != [repr(each) for each in results_of(said)]:
-                self._distrust(f"it gives one thing and then another for {seen!r}")
+                why = f"it gives one thing and then another for {seen!r}"
+                self._counts.note("nondeterministic", why)
             elif rules.pack(self.state) != before or repr(seen.payload) != payload:
-                self._distrust(f"it changes what it was given, at {seen!r}")
+                self._counts.note("nondeterministic", f"it changes what it was given, at {seen!r}")
         except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
             return
-
-    def _distrust(self, why: str) -> None:
-        """It is no function of what it is given."""
-        self._counts.nondeterministic += 1
-        self._counts.why = why
 
     def _looks_odd(self) -> bool:
         blocks = glance(self.state, self._behaviour.classes)
@@ -371,16 +365,14 @@ class Cursor:
 
     def _fail(self, wrong: Exception, where: str) -> None:
         if self.is_first:
-            self._counts.failed += 1
-            self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
+            self._counts.note("failed", f"{type(wrong).__name__}: {wrong}, at {where}"[:500])
 
     def stop(self, why: str) -> None:
         """Its key keeps no state and emits nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
         if self.is_first:
-            self._counts.stopped += 1
-            self._counts.why = why
+            self._counts.note("stopped", why)
 
 
 def plain(value: Any, depth: int = 0) -> Any:

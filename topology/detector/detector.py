@@ -113,9 +113,8 @@ STOPPED: Final = "stopped"
 
 
 class Behaviour:
-    """What the unit needs of a detector, pure or a class (`make`). `freeze` gives a value that
-    `thaw` makes the state of, any number of times; both give `Stopped` for a state that cannot be
-    copied. `is_cheap`: freezing costs nothing, and cannot fail."""
+    """What the unit needs of a detector, pure or a class (`make`). `is_cheap`: a copy of its state
+    costs nothing, and cannot fail."""
 
     def __init__(self, detector: Detector, make: Callable[[], Any] | None = None) -> None:
         self._detector = detector
@@ -140,11 +139,10 @@ class Behaviour:
         tick = self._detector.tick
         return (state, ()) if tick is None else _pair(tick(state, time_ns))
 
-    def freeze(self, state: Any) -> Any:
+    def copy_of(self, state: Any) -> Any:
+        """Return a state that no step from the other one changes; `Stopped` where there can be
+        none."""
         return state if self.is_cheap else _copy_of(state)
-
-    def thaw(self, frozen: Any) -> Any:
-        return frozen if self.is_cheap else _copy_of(frozen)
 
     def pack(self, state: Any) -> Plain:
         """Raises NotAValue."""
@@ -230,7 +228,7 @@ def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
             raise TypeError("its types are one text; write a list of them")
     try:
         state = behaviour.initial()
-        kept = [behaviour.unpack(behaviour.pack(state)), behaviour.freeze(state)]
+        kept = [behaviour.unpack(behaviour.pack(state)), behaviour.copy_of(state)]
     except NotAValue as wrong:
         raise TypeError(f"its first state cannot be kept: {wrong}") from wrong
     except Exception as wrong:

@@ -29,6 +29,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import cycle
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from topology.detector.cursor import OUTPUT, Counts, Cursor, DetectorOutput, by_cause
@@ -60,6 +61,9 @@ COPY: Final = "duplicates"
 CONFLICT: Final = "conflicts"
 
 MAX_SPACING: Final = 4_096
+
+_BESIDES: Final = attrgetter("type", "error_ns", "unsure")
+"""What an event has beside its payload and its place in the order."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
@@ -140,12 +144,7 @@ class KeyLog:
     def _again(self, at: int, entry: LogEntry, *, replaces: bool) -> str:
         before = self.entries[at].seen
         seen = entry.seen
-        if (
-            same(before.payload, seen.payload)
-            and before.type == seen.type
-            and before.error_ns == seen.error_ns
-            and before.unsure == seen.unsure
-        ):
+        if _BESIDES(before) == _BESIDES(seen) and same(before.payload, seen.payload):
             return COPY
         if not replaces:
             return CONFLICT
@@ -205,16 +204,11 @@ class KeyLog:
             if is_open and (self.base is None or live.last < confirmed):
                 live.fire(confirmed, outs)
                 self._keep_base()
-            live.fire(entry.key, outs)
             live.take(entry, outs)
             entry.high_ns = live.high_ns
             self.read += 1
             if is_open:
-                self._since += 1
-                if self._since >= spacing:
-                    self._keep(entry, live)
-                else:
-                    self.is_thin = True
+                self._since = self._keep_where_due(entry, live, self._since, spacing)
         if live.due_ns < goal[0] or (live.due_ns == goal[0] and live.due_ns < NEVER):
             if self.base is None or live.last < confirmed:
                 live.fire(min(confirmed, goal), outs)
@@ -223,17 +217,22 @@ class KeyLog:
             live.fire(goal, outs)
         self._counts.processed += live.steps - begun
         if outs:
-            self._add(outs)
+            self.replace(self.live.last, None, outs)
 
-    def _keep(self, entry: LogEntry, cursor: Cursor) -> None:
+    def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
+        """Keep a savepoint behind an entry that had one, or which is `spacing` behind the last.
+        Return how many entries were read behind the last."""
+        if entry.after is ABSENT and since + 1 < spacing:
+            self.is_thin = True
+            return since + 1
         self._since = 0
         entry.after = self._frozen(cursor)
-        entry.high_ns = cursor.high_ns
         self._counts.checkpoints += 1
+        return 0
 
     def _frozen(self, cursor: Cursor) -> Any:
         """A copy of its state to go back to; where there can be none, the key is stopped there."""
-        frozen = self._behaviour.freeze(cursor.state)
+        frozen = self._behaviour.copy_of(cursor.state)
         if isinstance(frozen, Stopped) and not isinstance(cursor.state, Stopped):
             cursor.stop(frozen.why)
         return frozen
@@ -247,26 +246,23 @@ class KeyLog:
         frozen = self._frozen(cursor)
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
-    def _savepoint_at(self, at: int) -> Savepoint:
-        """Return that behind the entry, which has one; -1: at C."""
-        if at >= 0:
-            entry = self.entries[at]
-            return Savepoint(entry.after, entry.high_ns, entry.key)
-        assert self.base is not None
-        return self.base
-
-    def _go_back_to(self, it: Savepoint) -> Cursor:
-        behaviour = self._behaviour
-        state = behaviour.thaw(it.state)
-        return Cursor(
-            behaviour, self._ids, self._counts, state, it.high_ns, it.last, it.ticks, is_first=False
-        )
-
-    def _savepoint_before(self, at: int) -> int:
-        at -= 1
+    def _go_back(self, number: int) -> tuple[int, Cursor]:
+        """Return the place of the last entry before `number` that has a savepoint, -1: there is
+        none but that at C; and a cursor that goes on from there."""
+        at = number - 1
         while at >= 0 and self.entries[at].after is ABSENT:
             at -= 1
-        return at
+        if at >= 0:
+            entry = self.entries[at]
+            it = Savepoint(entry.after, entry.high_ns, entry.key)
+        else:
+            assert self.base is not None
+            it = self.base
+        behaviour, ids, counts = self._behaviour, self._ids, self._counts
+        state = behaviour.copy_of(it.state)
+        return at, Cursor(
+            behaviour, ids, counts, state, it.high_ns, it.last, it.ticks, is_first=False
+        )
 
     def replay(self) -> None:
         """Read again, once for all that is dirty."""
@@ -277,9 +273,8 @@ class KeyLog:
         done = 0
         while done < len(dirty):
             begin = bisect_left(entries, dirty[done], key=entry_key)
-            at = self._savepoint_before(begin)
-            start = self._savepoint_at(at)
-            cursor = self._go_back_to(start)
+            at, cursor = self._go_back(begin)
+            start = cursor.last
             self._counts.rollbacks += 1
             outs: list[DetectorOutput] = []
             converged: Key | None = None
@@ -287,22 +282,13 @@ class KeyLog:
             for number in range(at + 1, self.read):
                 entry = entries[number]
                 new += entry.high_ns == UNREAD
-                cursor.fire(entry.key, outs)
                 cursor.take(entry, outs)
                 while done < len(dirty) and dirty[done] <= entry.key:
                     done += 1
-                since += 1
-                if entry.after is not ABSENT:
-                    if number >= begin and self._is_as_before(entry, cursor):
-                        converged = entry.key
-                        break
-                    self._keep(entry, cursor)
-                    since = 0
-                elif since >= self.spacing:
-                    self._keep(entry, cursor)
-                    since = 0
-                else:
-                    self.is_thin = True
+                if number >= begin and self._is_as_before(entry, cursor):
+                    converged = entry.key
+                    break
+                since = self._keep_where_due(entry, cursor, since, self.spacing)
                 entry.high_ns = cursor.high_ns
             if converged is None:
                 if read_until[1] == TIMER and read_until[0] < NEVER:
@@ -313,15 +299,15 @@ class KeyLog:
                 self.live = cursor
             self._counts.processed += new
             self._counts.replayed += cursor.steps - new
-            self.replace(start.last, converged, outs)
+            self.replace(start, converged, outs)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
-        if not self.converges:
-            return False
-        if entry.high_ns != cursor.high_ns or not same(entry.after, cursor.state):
-            return False
-        self._counts.converged += 1
-        return True
+        """Whether the state is the one that was kept before. Where none was kept, it is not."""
+        is_alike = (
+            self.converges and entry.high_ns == cursor.high_ns and same(entry.after, cursor.state)
+        )
+        self._counts.converged += is_alike
+        return is_alike
 
     def thin_out(self) -> None:
         """Let every second savepoint go."""
@@ -364,21 +350,15 @@ class KeyLog:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _add(self, outs: list[DetectorOutput]) -> None:
-        self.outs += outs
-        for output in outs:
-            self._of_id.setdefault(output.id, []).append(output)
-            self.pending[output.id] = None
-        self._note_edits(outs, is_emitted=True)
-
     def _note_edits(self, outs: list[DetectorOutput], *, is_emitted: bool) -> None:
         if self.edits is not None:
             self.edits += [Edit(self.text, is_emitted, each, each.cause[0]) for each in outs]
 
     def replace(self, start: Key, end: Key | None, outs: list[DetectorOutput]) -> None:
         """Put these in place of those with a cause in (start, end], or behind start."""
-        first = bisect_left(self.outs, (start, NEVER), key=by_cause)
-        last = len(self.outs)
+        first = last = len(self.outs)
+        if first and self.outs[-1].cause > start:
+            first = bisect_left(self.outs, (start, NEVER), key=by_cause)
         if end is not None:
             last = bisect_left(self.outs, (end, NEVER), key=by_cause)
         removed = self.outs[first:last]
@@ -409,7 +389,7 @@ class KeyLog:
             self._keep_base()
         self.live.fire_once(outs)
         self.live.finish(outs)
-        self._add(outs)
+        self.replace(self.live.last, None, outs)
 
     # -- confirming --------------------------------------------------------------------------------
 
@@ -442,15 +422,13 @@ class KeyLog:
         """From the last savepoint before; what is read again has been emitted."""
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
-        at = self._savepoint_before(number)
-        cursor = self._go_back_to(self._savepoint_at(at))
+        at, cursor = self._go_back(number)
         is_there = at == number - 1 and at >= 0 and cursor.due_ns > until[0]
         if not (is_there and self._behaviour.is_cheap):
             self._counts.rollbacks += 1
         outs: list[DetectorOutput] = []
         for entry in self.entries[at + 1 : number]:
             if entry.key > cursor.last:  # the base may lie behind it already
-                cursor.fire(entry.key, outs)
                 cursor.take(entry, outs)
         cursor.fire(until, outs)
         self._counts.replayed += cursor.steps
@@ -480,7 +458,7 @@ class KeyLog:
         except NotAValue as wrong:
             state = behaviour.pack(Stopped(f"its state cannot be kept: {wrong}"))
         shown = [
-            (id_, each.revision, each.live, each.final, _cause_of_buried(each))
+            (id_, each.revision, each.live, each.final, cause_of_buried(each))
             for id_, each in self.shown.items()
         ]
         floor = [*self.floor.values()]
@@ -493,15 +471,14 @@ class KeyLog:
         state = behaviour.unpack(packed)
         self.live = Cursor(behaviour, ids, counts, state, high_ns, last, ticks)
         if isinstance(state, Stopped) and packed[0] != STOPPED:
-            counts.stopped += 1
-            counts.why = state.why
+            counts.note("stopped", state.why)
         for id_, revision, live, final, cause in shown:
             content = None if cause is None else _buried(id_, cause)
             self.shown[id_] = CurrentResult(content, revision, live=live, final=final)
         self.floor = {output.id: output for output in floor}
 
 
-def _cause_of_buried(shown: Current) -> Key | None:
+def cause_of_buried(shown: Current) -> Key | None:
     """Return by which item it comes again, if only by this; None where it is current."""
     output = shown.content
     return None if shown.live or output is None or not output.is_own else output.cause

@@ -27,7 +27,7 @@ made final (`given_up`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
@@ -142,9 +142,7 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
-        self._frontier = Frontier(
-            query.changes_for_ns, query.new_source_allowance_ns, heeds_errors=True
-        )
+        self._frontier = Frontier(query)
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )
@@ -370,10 +368,10 @@ class Detecting(KeepingQuery):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        if OWN not in state:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        if not self._kept.is_in(state):
             return
-        self._kept.restore(self, state)
+        yield from super().restoring(state, held)
         counts = self.unit.counts
         nondeterministic = counts.nondeterministic
         for kept in self._results.rows.values():

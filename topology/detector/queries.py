@@ -20,8 +20,7 @@ An event is held, beyond letting it pass, as long as one of the detectors may go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from topology.answer.load_model import LoadModel
 from topology.answer.rules import SPECULATE
@@ -30,6 +29,7 @@ from topology.detector.operator import FOUND, Detecting
 from topology.detector.result_event import UpstreamQuery, of_edit
 from topology.model.event import Event, at_ns
 from topology.model.instant import InstantOperator
+from topology.model.operator import Plain
 from topology.model.outcome import Step
 from topology.model.result import Finding, Result
 from topology.query.queries import KeepingQueries
@@ -93,7 +93,7 @@ class Levels(InstantOperator):
             member.emitter.finish(step)
             member.stand_at(self._now_ns, is_open=self._instant_open)
 
-    def restored(self) -> None:
+    def resume(self) -> None:
         """Go on from where the members are, which were restored."""
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
@@ -163,7 +163,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
         counts = [each.unit.counts for each in self._queries]
         return sum(each.processed + each.replayed for each in counts)
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         for each in self._levels:
-            each.restored()
+            each.resume()

@@ -10,10 +10,11 @@ Cost: of a class, once; at most `MAX_SHAPES` are kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final
 
 MAX_SHAPES: Final = 1_000
@@ -32,9 +33,7 @@ class ClassShape:
         self.is_member = issubclass(kind, Enum)
         self.is_object = not self.is_member and _is_made_of_attributes(kind)
         self.is_object = self.is_object and bool(self._slots or self._has_dict)
-        self.fields: list[str] | None = None
-        if is_dataclass(kind):
-            self.fields = [each.name for each in fields(kind)]
+        self.fields = [each.name for each in fields(kind)] if is_dataclass(kind) else None
 
     def is_named(self, value: Any) -> bool:
         """It is a NamedTuple that has no attributes besides."""
@@ -60,16 +59,7 @@ class ClassShape:
         return inside | vars(value) if self._has_dict else inside
 
 
-_SHAPES: Final[dict[type, ClassShape]] = {}
-
-
-def shape_of(kind: type) -> ClassShape:
-    shape = _SHAPES.get(kind)
-    if shape is None:
-        if len(_SHAPES) >= MAX_SHAPES:
-            _SHAPES.clear()
-        shape = _SHAPES[kind] = ClassShape(kind)
-    return shape
+shape_of: Final[Callable[[Any], ClassShape]] = lru_cache(MAX_SHAPES)(ClassShape)
 
 
 def made(kind: type, attributes: Mapping[str, Any]) -> Any:

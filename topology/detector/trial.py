@@ -54,7 +54,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
             break
         size = size_of(cursor.state, MAX_SIZE)
         if size > most:
-            largest, most = rules.freeze(cursor.state), size
+            largest, most = rules.copy_of(cursor.state), size
     bad = _bad(counts)
     cursor.fire(LAST, outs)
     if _bad(counts) > bad:
@@ -80,16 +80,16 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
     except NotAValue as wrong:
         yield f"before {seen!r} the state cannot be kept: {wrong}"
         return
-    frozen, payload = rules.freeze(state), repr(seen.payload)
+    frozen, payload = rules.copy_of(state), repr(seen.payload)
     if isinstance(frozen, Stopped):
         yield f"before {seen!r} {frozen.why}"
         return
-    if not same(rules.thaw(frozen), state):
+    if not same(rules.copy_of(frozen), state):
         yield f"before {seen!r} a copy of the state is not equal to it"
     said: list[tuple[Any, list[str]]] = []
     for _ in range(2):
         try:
-            after, results = rules.step(rules.thaw(frozen), seen)
+            after, results = rules.step(rules.copy_of(frozen), seen)
             said.append((after, [repr(each) for each in results_of(results)]))
         except Exception as raised:  # noqa: BLE001 - a user's code may raise anything
             yield f"at {seen!r} it raises {type(raised).__name__}: {raised}"

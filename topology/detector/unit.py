@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 from topology.detector.cursor import COUNTS, Counts, DetectorOutput
 from topology.detector.detector import Behaviour
 from topology.detector.item import BEHIND_ALL, FIRST, KEY, Key, LogEntry, behind
-from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog
+from topology.detector.key_log import MAX_SPACING, STORED, KeyLog, SavedLog, cause_of_buried
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, net
 from topology.detector.values import same
@@ -236,16 +236,10 @@ class Unit:
 
     def _bury(self, log: KeyLog) -> None:
         """What was retracted and cannot come again."""
-        removed = [
-            id_
-            for id_, shown in log.shown.items()
-            if not shown.live
-            and shown.content is not None
-            and shown.content.is_own
-            and shown.content.cause < self.confirmed
-        ]
-        for id_ in removed:
-            del log.shown[id_]
+        for id_, shown in list(log.shown.items()):
+            cause = cause_of_buried(shown)
+            if cause is not None and cause < self.confirmed:
+                del log.shown[id_]
 
     def _emit(self, log: KeyLog, id_: str, records: list[Record]) -> None:
         output = log.current(id_)
@@ -283,15 +277,12 @@ class Unit:
         self.unread.arm(key, log.next_ns)
         self.open.disarm(key)
         self.open.arm(key, log.open_ns)
-        if log.is_idle and self._is_blank(log):
+        rules = self._behaviour
+        if log.is_idle and not rules.has_end and same(log.live.state, rules.initial()):
+            # It is as if nothing had come.
             self.unread.disarm(key)
             self.open.disarm(key)
             del self.logs[key]
-
-    def _is_blank(self, log: KeyLog) -> bool:
-        """As if nothing had come."""
-        rules = self._behaviour
-        return not rules.has_end and same(log.live.state, rules.initial())
 
     def _keep_fewer_or_more(self) -> None:
         """By how much the copies come to, were each held event followed by one of the largest. What
@@ -331,7 +322,7 @@ class Unit:
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self.table.restored(is_as_written=self.table.is_followed)
+        self.table.follow(is_written=self.table.is_followed)
         if self._edits is not None:
             self._edits.clear()
 

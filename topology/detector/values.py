@@ -18,8 +18,9 @@ for objects with slots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import copysign
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.detector.item import Seen
@@ -48,8 +49,13 @@ _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
 
 
+_TAGS: Final[Mapping[type, str]] = {
+    tuple: "t", list: "l", dict: "d", set: "s", frozenset: "z", Seen: "e"
+}  # fmt: skip
 _GROUPS: Final = frozenset({tuple, list, set, frozenset})
-_OF_EVENT: Final = ("type", "time_ns", "payload", "source", "epoch", "seq", "error_ns", "unsure")
+_of_event: Final = attrgetter(
+    "type", "time_ns", "payload", "source", "epoch", "seq", "error_ns", "unsure"
+)
 
 
 class NotAValue(Exception):
@@ -80,7 +86,7 @@ def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
     if kind is Seen:
-        return _are_same_dicts(_of_event(one), _of_event(other), depth)
+        return _are_same_rows(_of_event(one), _of_event(other), depth)
     shape = shape_of(kind)
     if shape.is_named(one) and shape.is_named(other):
         return _are_same_rows(one, other, depth)
@@ -97,12 +103,8 @@ def _are_same_rows(one: Any, other: Any, depth: int) -> bool:
 
 
 def _are_same_dicts(one: Any, other: Any, depth: int) -> bool:
-    if len(one) != len(other):
-        return False
-    for (name, value), (also, others) in zip(one.items(), other.items(), strict=True):
-        if not (same(name, also, depth) and same(value, others, depth)):
-            return False
-    return True
+    rows = _are_same_rows(one, other, depth)
+    return rows and _are_same_rows(one.values(), other.values(), depth)
 
 
 def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
@@ -174,18 +176,16 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
         return _packed_scalar(value)
     if depth == MAX_DEPTH:
         raise _too_deep()
-    below = depth + 1
-    if kind is tuple or kind is list:
-        return ["t" if kind is tuple else "l", *[packed(each, classes, below) for each in value]]
+    tag = _TAGS.get(kind)
+    if tag is None:
+        return _packed_object(value, classes, depth + 1)
+    parts: Iterable[Any] = value
     if kind is dict:
-        pairs = [packed(part, classes, below) for pair in value.items() for part in pair]
-        return ["d", *pairs]
-    if kind is set or kind is frozenset:
-        parts = [packed(each, classes, below) for each in value]
-        return ["s" if kind is set else "z", *sorted(parts, key=repr)]
-    if kind is Seen:
-        return ["e", *[packed(each, classes, below) for each in _of_event(value).values()]]
-    return _packed_object(value, classes, below)
+        parts = [part for pair in value.items() for part in pair]
+    elif kind is Seen:
+        parts = _of_event(value)
+    row = [packed(each, classes, depth + 1) for each in parts]
+    return [tag, *(sorted(row, key=repr) if kind is set or kind is frozenset else row)]
 
 
 def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
@@ -241,6 +241,7 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
     "s": set,
     "z": frozenset,
     "d": lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    "e": lambda parts: Seen(*parts[:-1], unsure=parts[-1]),
 }
 
 
@@ -251,10 +252,6 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
     tag = plain[0]
     if tag in _SCALAR_OF:
         return _SCALAR_OF[tag](plain[1])
-    if tag == "e":
-        parts = [unpacked(each, classes) for each in plain[1:]]
-        type_, time_ns, payload, source, epoch, seq, error_ns, unsure = parts
-        return Seen(type_, time_ns, payload, source, epoch, seq, error_ns, unsure=unsure)
     if tag == "n":
         members: Any = classes[plain[1]]
         return members[plain[2]] if isinstance(plain[2], str) else members(plain[2])
@@ -298,18 +295,18 @@ def size_of(value: Any, at_most: int) -> int:
         if kind in _FIXED:
             count += _blocks_of(each)
         else:
-            left += [each.payload] if kind is Seen else _inside(each)
+            left += [each.payload] if kind is Seen else _inside(each) or ()
     return count
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    """Return the parts of a group or of an object, none of anything else."""
+def _inside(value: Any) -> Collection[Any] | None:
+    """Return the parts of a group or of an object; None of anything else."""
     kind = type(value)
     if kind is dict:
         return [*value.keys(), *value.values()]
     if kind in _GROUPS:
         return value  # type: ignore[no-any-return]
-    return shape_of(kind).parts(value) or ()
+    return shape_of(kind).parts(value)
 
 
 def _blocks_of(value: Any) -> int:
@@ -345,24 +342,26 @@ def glance(value: Any, classes: Classes) -> int:
                 return ODD
             known.add(id(each))
             continue
-        more = _glance_at_scalars(parts)
-        if more < 0:
-            return ODD
-        blocks += more
+        for part in parts:
+            kind = type(part)
+            if kind is int and -_FITS <= part < _FITS:
+                continue  # as most are, and most texts
+            if kind is str and len(part) < BLOCK and part.isascii():
+                continue
+            more = _glance_at_scalar(part)
+            if more < 0:
+                return ODD
+            blocks += more
     return blocks
 
 
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
     """None of them where there is no room for all; None at all for what is no value."""
     kind = type(value)
-    if kind is dict:
-        return [*value.keys(), *value.values()] if 2 * len(value) <= room else []
-    if kind is tuple or kind is list or kind is set or kind is frozenset:
-        return [*value] if len(value) <= room else []
-    if kind is Seen:
+    if kind is Seen or (kind is dict and 2 * len(value) > room):
         return []
-    inside = shape_of(kind).parts(value)
-    if inside is None or classes.get(kind.__name__) is not kind:
+    inside = _inside(value)
+    if inside is None or (kind not in _TAGS and classes.get(kind.__name__) is not kind):
         return None
     return [*inside] if len(inside) <= room else []
 
@@ -380,25 +379,6 @@ def _holds_itself(value: Any, classes: Classes) -> bool:
             if type(part) not in _FIXED:
                 left.append(part)
     return False
-
-
-def _glance_at_scalars(values: list[Any]) -> int:
-    blocks = 0
-    for each in values:
-        kind = type(each)
-        if kind is str:
-            if len(each) < BLOCK and each.isascii():
-                continue
-        elif kind is int:
-            if -_FITS <= each < _FITS:
-                continue
-        elif kind is not bytes:
-            continue
-        more = _glance_at_scalar(each)
-        if more < 0:
-            return ODD
-        blocks += more
-    return blocks
 
 
 def _glance_at_scalar(value: Any) -> int:
@@ -424,14 +404,9 @@ def classes_in(value: Any) -> dict[str, type]:
         known.add(id(each))
         if kind is not dict and kind not in _GROUPS:
             shape = shape_of(kind)
-            is_known = shape.is_named(each) or (shape.is_object and shape.fields is not None)
-            if is_known or shape.is_member:
-                found[kind.__name__] = kind
-            if shape.is_member or not is_known:
+            is_data = shape.is_object and shape.fields is not None
+            if not (is_data or shape.is_named(each) or shape.is_member):
                 continue
-        left += [(part, depth + 1) for part in _inside(each)]
+            found[kind.__name__] = kind
+        left += [(part, depth + 1) for part in _inside(each) or ()]
     return found
-
-
-def _of_event(seen: Seen) -> dict[str, Any]:
-    return {name: getattr(seen, name) for name in _OF_EVENT}

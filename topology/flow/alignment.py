@@ -21,12 +21,12 @@ Memory: the waiting records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Final
 
 from topology.flow.lanes import Lanes
-from topology.model.event import PROGRESS, Event
+from topology.model.event import NO_EPOCH, PROGRESS, Event
 from topology.model.kept import FLAG, INT, list_of, tuple_of
 from topology.model.operator import Operator, Plain, State
 from topology.model.outcome import Step
@@ -100,15 +100,21 @@ class Alignment(Operator):
         waiting_for = self.waiting_for() if self._queued else []
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        """As of every operator, but in O(events that wait)."""
+        for event in self.held():
+            if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
+                where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}
+                return {**where, "waiting_for": self.waiting_for()}
+        return None
+
     def waiting_for(self) -> list[str]:
         """Return the upstream partitions that hold the others up, as TOPIC/NUMBER, for people."""
         first = self._frontier[0]
         return [
             f"{topic}/{partition}"
-            for (topic, partition), at_ns, waits in zip(
-                self._lanes.places, self._newest_ns, self._waits, strict=True
-            )
-            if waits and at_ns <= first
+            for lane, (topic, partition) in enumerate(self._lanes.places)
+            if self._waits[lane] and self._newest_ns[lane] <= first
         ]
 
     def _settle(self, event: Event) -> None:
@@ -145,14 +151,9 @@ class Alignment(Operator):
         self._now_ns = max(self._now_ns, self._frontier[0])
 
     def _smallest_newest(self) -> tuple[int, int]:
-        waited_for = [
-            (at_ns, partition)
-            for partition, at_ns in enumerate(self._newest_ns)
-            if self._waits[partition]
-        ]
-        if waited_for:
-            return min(waited_for)
-        return max(self._newest_ns), len(self._newest_ns) - 1
+        newest = [(at_ns, lane) for lane, at_ns in enumerate(self._newest_ns)]
+        last = max(self._newest_ns), len(newest) - 1
+        return min([each for each in newest if self._waits[each[1]]], default=last)
 
     def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
         """A partition's events leave together, up to the next of another or the frontier."""
@@ -182,7 +183,7 @@ class Alignment(Operator):
         for queue in self._queues:
             yield from queue
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         if STATE in state:
             row = SAVED_LANES.load(state[STATE], None, self, STATE)
             self._now_ns, newest_ns, waived, self.waivers, self.overtaken = row
@@ -192,3 +193,4 @@ class Alignment(Operator):
             self._frontier = self._smallest_newest()
         for event in held:
             self._hold(event)
+        yield len(held)

@@ -13,13 +13,11 @@ Cost: a look at each value of a result, and its line once more where it may be t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.result import (
     EMIT,
     RETRACT,
-    DetectorResult,
     Finding,
     JoinResult,
     MatchResult,
@@ -27,16 +25,22 @@ from topology.model.result import (
     Member,
     Overflow,
     Result,
-    WindowResult,
 )
-from topology.wire.json_lines import line_json, result_line
+from topology.wire.json_lines import FIELDS, line_json, result_line
 
-CONTENT: Final[Mapping[type[Result], Sequence[str]]] = {
-    WindowResult: ("values", "key", "low", "high", "expected"),
-    MatchResult: ("values", "key", "members"),
-    DetectorResult: ("values", "key", "members"),
-    MatchSetResult: ("values", "key", "ranges", "joined"),
-    JoinResult: ("values", "key", "partners"),
+LARGE: Final = (
+    "values",
+    "key",
+    "low",
+    "high",
+    "expected",
+    "members",
+    "ranges",
+    "joined",
+    "partners",
+)
+CONTENT: Final = {
+    kind: [name for name in names if name in LARGE] for kind, (_, names) in FIELDS.items()
 }
 """The fields of a result that may be large, and are left out of a retraction."""
 
@@ -66,17 +70,16 @@ def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
 
 
 def _take_away(result: Result, left: list[Finding]) -> None:
-    event, found_by = _last_of(result), result.found_by
-    overflow = Overflow(result.at_ns, result.stream, result.query, event, 0, found_by)
-    is_known, was_retract = result.op != EMIT, result.op == RETRACT
-    if is_known:
+    op, last = result.op, _last_of(result)
+    if op != EMIT:
         result.op = RETRACT
         for name in CONTENT[type(result)]:
             content = getattr(result, name)
             setattr(result, name, None if name == "key" else type(content)())
         left.append(result)
-    if not was_retract:
-        left.append(overflow)
+    if op != RETRACT:
+        found_by = result.found_by
+        left.append(Overflow(result.at_ns, result.stream, result.query, last, 0, found_by))
 
 
 def _last_of(result: Result) -> Member | None:
@@ -86,19 +89,14 @@ def _last_of(result: Result) -> Member | None:
         return result.members[-1] if result.members else None
     if isinstance(result, JoinResult) and result.partners:
         last = result.partners[-1]
-        return Member(last.alias, last.source, last.epoch, last.seq, last.ref_time_ns)
+        return Member(last.alias, *last[2:])
     return None
 
 
 def _chars(result: Result) -> int:
     """Return as many as its line has, or more."""
-    parts = [getattr(result, name) for name in CONTENT[type(result)]]
-    return HEAD_CHARS + len(result.stream) + len(result.query) + _of_parts(parts)
-
-
-def _of_parts(value: Any) -> int:
-    size = 0
-    left = [value]
+    size = HEAD_CHARS + len(result.stream) + len(result.query)
+    left: list[Any] = [[getattr(result, name) for name in CONTENT[type(result)]]]
     while left:
         each = left.pop()
         parts = [*each, *each.values()] if isinstance(each, dict) else each

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.clock.operator import Clock
 from topology.config import QueryConfig, StreamConfig, Topology
-from topology.config.chains import (
-    lag_of,
-    patterns_read,
-    read_by,
-    readings_of,
-    reads_stream,
-)
-from topology.config.stages import JOIN, PATTERN, WINDOW
+from topology.config.chains import level_of, patterns_read, queries_read
+from topology.config.stages import DETECTOR, JOIN, PATTERN, WINDOW
 from topology.detector.settings import Inputs, fingerprint
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
@@ -62,7 +56,7 @@ class Site(NamedTuple):
             for name, query in topology.queries.items()
             if query.kind == kind
             and topology.read_by(query) <= {*self.streams}
-            and topology.reads_accepted(query) == self.is_accepted
+            and (kind == DETECTOR or topology.reads_accepted(query) == self.is_accepted)
         }
 
 
@@ -95,12 +89,8 @@ def _by_number(site: Site) -> Reorder:
         return Reorder(site.stream, config.reorder, site.place)
     from topology.published.reorder import PacedReorder
 
-    return PacedReorder(
-        site.stream,
-        config.reorder,
-        site.place,
-        is_rfc=methods.reorder == "rfc",
-    )
+    is_rfc = methods.reorder == "rfc"
+    return PacedReorder(site.stream, config.reorder, site.place, is_rfc=is_rfc)
 
 
 def clock(site: Site) -> Operator:
@@ -188,31 +178,44 @@ def detectors(site: Site) -> Operator | None:
     from topology.detector.operator import Detecting
     from topology.detector.queries import DetectorQueries
 
-    topology, stream = site.topology, site.stream
+    topology = site.topology
     own = topology.user_functions.detectors
     found = [
         Detecting(
-            stream,
+            site.stream,
             query,
-            behaviour_of(own[query.detector]),
+            behaviour_of(own[query.detector or ""]),
             inputs_of(topology, query),
             functions_digest=functions_digest(topology, query),
         )
-        for query in topology.queries_of(stream).values()
-        if query.detector is not None
+        for query in site.asked(DETECTOR).values()
     ]
     return DetectorQueries(found, site.place) if found else None
 
 
 def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
-    """Return what a detector reads."""
-    read = [topology.queries[name] for name in read_by(topology, query)]
+    """Return what a detector reads. What must not happen behind the last event of a match is waited
+    for, so a match lags by its span."""
+    from topology.detector.result_event import UpstreamQuery
+
+    read, lag_ns = queries_read(topology, query), 0
+    patterns = {name: each.pattern for name, each in read.items() if each.pattern is not None}
+    if patterns:
+        from topology.pattern.tree.normal_form import normalise
+
+        lag_ns = max(normalise(each).span_ns for each in patterns.values())
+    into = {name: pattern.into or name for name, pattern in patterns.items()}
     return Inputs(
         is_ahead=topology.detectors_run_ahead,
-        reads=readings_of(topology, query),
-        reads_stream=reads_stream(topology, query),
-        lag_ns=lag_of(topology, query),
-        below=tuple(_meaning(topology, each) for each in read),
+        reads=tuple(
+            UpstreamQuery(
+                name, into.get(name, name), level_of(topology, name), each.key is not None
+            )
+            for name, each in read.items()
+        ),
+        reads_stream=query.reads is None or len(read) < len(query.reads),
+        lag_ns=lag_ns,
+        below=tuple(_meaning(topology, each) for each in read.values()),
     )
 
 
@@ -225,8 +228,8 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
     names: dict[str, set[str]] = {"aggregates": set(), "functions": set(), "detectors": set()}
     while waiting:  # It ends, as no query reads itself.
         each = waiting.pop()
-        for name in read_by(topology, each):
-            waiting.append(topology.queries[name])
+        for name, upstream in queries_read(topology, each).items():
+            waiting.append(upstream)
             read += patterns_read(topology, name)
         read += [each.pattern] if each.pattern is not None else []
         names["aggregates"] |= {one.function for one in (each.aggregate or {}).values()}

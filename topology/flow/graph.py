@@ -29,8 +29,9 @@ ACCEPTED_JOINS: Final = "accepted/"
 """Follows the prefix of a junction whose queries read what MERGE accepts."""
 
 
-class Junction:
-    """`inputs` by stream. `keeps_log_order`: what comes is in one order by its offsets already."""
+class Junction(Node):
+    """A node with several inputs: `inputs` by stream. `keeps_log_order`: what comes is in one order
+    by its offsets already."""
 
     def __init__(
         self,
@@ -45,12 +46,12 @@ class Junction:
         prefix = f"{SEPARATOR}{self.streams[0]}{SEPARATOR}"
         if name.startswith(ACCEPTED):
             prefix += ACCEPTED_JOINS
-        self.node = Node(name, operator, place, prefix)
+        super().__init__(name, operator, place, prefix)
         self._inputs = list(inputs.values())
         self._keeps_log_order = keeps_log_order
 
-    def on(self, what: int) -> Step:
-        """Gives on what has come since this was last called, and what passes then."""
+    def take(self, what: int) -> Step:
+        """Take what has come since this was last called, and what passes then."""
         accepted = [each for edge in self._inputs for each in edge.accepted]
         for each in accepted:
             each.swap()
@@ -62,13 +63,13 @@ class Junction:
         elif events:
             events.sort(key=offset_of)
             now_ns = events[-1].at_ns
-        step = self.node.operator.on_batch(events, now_ns)
+        step = self.operator.on_batch(events, now_ns)
         for each in accepted:
             each.swap()
         for edge in self._inputs:
             edge.clear()
         if what != BATCH:
-            step.add_found(self.node.passes(what, self._spoken_ns()))
+            step.add_found(self.passes(what, self._spoken_ns()))
         return step
 
     def _spoken_ns(self) -> int:
@@ -97,8 +98,7 @@ class Graph:
     @property
     def nodes(self) -> list[Node]:
         chains, junctions = self.chains.values(), self.junctions
-        found = [node for chain in chains for node in chain.nodes]
-        return found + [junction.node for junction in junctions]
+        return [*(node for chain in chains for node in chain.nodes), *junctions]
 
     def add(self, part: Graph, order: Mapping[str, int]) -> None:
         """Take over the chains and junctions of a part where nothing has come yet. `order`: of all
@@ -117,16 +117,15 @@ class Graph:
 
     def on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
-        if what != BATCH or not self._own_clocks:
+        goes_on = what != BATCH or not self._own_clocks
+        if goes_on:
             self._passed = what, now_ns
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
-            if what != BATCH or not self._own_clocks:
-                step.add(chain.on(what, batch, now_ns))
-            elif batch:
-                step.add(chain.on(what, batch, batch[-1].at_ns))
+            if goes_on or batch:
+                step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
-            step.add_found(junction.on(what))  # what it has let pass has left by the chains
+            step.add_found(junction.take(what))  # what it has let pass has left by the chains
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -141,13 +140,13 @@ class Graph:
 
     def figures_of(self, stream: str) -> Figures:
         """How the stream's operators stand; those of a junction stand with its first stream."""
-        met = [each.node for each in self.junctions if each.streams[0] == stream]
+        met = [each for each in self.junctions if each.streams[0] == stream]
         return self.chains[stream].figures() | figures_of(met)
 
     def explain(self) -> dict[str, Plain]:
         return {
             "streams": {stream: chain.explain() for stream, chain in self.chains.items()},
-            "joins": [junction.node.operator.explain() for junction in self.junctions],
+            "joins": [junction.operator.explain() for junction in self.junctions],
         }
 
     def locate(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:

@@ -19,7 +19,7 @@ In the state a fold is kept with the CLOCK of the first stream that has its sett
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
@@ -50,12 +50,10 @@ class Heard:
                 operator = node.operator
                 if node.name == REORDER:
                     self._before.append(operator)
-                if not isinstance(operator, Clock) or operator.hears is None:
-                    continue
-                rounds = operator.hears
-                self._clocks.append(operator)
-                self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
-                self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
+                if isinstance(operator, Clock) and (rounds := operator.hears) is not None:
+                    self._clocks.append(operator)
+                    self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
+                    self._prefixes.setdefault(rounds, f"{stream}{SEPARATOR}{node.prefix}{FOLDED}")
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
@@ -76,10 +74,8 @@ class Heard:
         found = list(self._table.long(KEPT))
         if not found:
             return
-        for operator in self._before:
-            for event in operator.held():
-                now_ns = min(now_ns, event.arrival_ns)
-        oldest = (now_ns - self._activation_ns, LAST_OFFSET)
+        waiting = [event.arrival_ns for each in self._before for event in each.held()]
+        oldest = (min([now_ns, *waiting]) - self._activation_ns, LAST_OFFSET)
         for source in found:
             if self._table.fold(source, self._taken(source, oldest), [*self._prefixes]):
                 self._moved.add(source)
@@ -87,24 +83,16 @@ class Heard:
 
     def _taken(self, source: str, until: Place) -> Place:
         """By all who know it."""
-        for clock in self._clocks:
-            heard = clock.received(source)
-            if heard is not None and heard < until:
-                until = heard
-        return until
+        heard = [clock.received(source) for clock in self._clocks]
+        return min([until, *(each for each in heard if each is not None)])
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {}
-        for source in self._folded:
-            self._write(source, state)
-        return state
+        return self._rows(self._folded)
 
     def changes(self) -> Changes:
-        changes: Changes = {}
-        for source in self._moved:
-            self._write(source, changes)
+        changes = self._rows(self._moved)
         self._moved.clear()
         for source in [each for each in self._folded if not self._table.folded(each)]:
             self._folded.discard(source)
@@ -112,9 +100,12 @@ class Heard:
                 changes[prefix + source] = None
         return changes
 
-    def _write(self, source: str, state: dict[str, Plain]) -> None:
-        for each in self._table.folded(source):
-            state[self._prefixes[each.rounds] + source] = each.dump()
+    def _rows(self, sources: Iterable[str]) -> State:
+        return {
+            self._prefixes[each.rounds] + source: each.dump()
+            for source in sources
+            for each in self._table.folded(source)
+        }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""

@@ -8,15 +8,15 @@ query, in the order in which it was said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Report, Step
 from topology.model.result import Finding
 
-Outcome = TypeVar("Outcome", Event, Report, Finding)
+Outcome = TypeVar("Outcome", bound=Event | Report | Finding)
 
 
 def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
@@ -36,17 +36,18 @@ def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
 
     kept = Step(0)
     for step in steps:
-        now_ns = step.now_ns
-        released = sorted([*kept.released, *step.released], key=of_event)
-        reports = sorted([*kept.reports, *step.reports], key=of_report)
-        results = sorted([*kept.results, *step.results], key=of_finding)
-        parts = _cut(released, now_ns), _cut(reports, now_ns), _cut(results, now_ns)
-        yield Step(now_ns, parts[0][0], parts[1][0], parts[2][0])
-        kept = Step(now_ns, parts[0][1], parts[1][1], parts[2][1])
+        now_ns = kept.now_ns = step.now_ns
+        released = _cut(kept.released, step.released, of_event, now_ns)
+        reports = _cut(kept.reports, step.reports, of_report, now_ns)
+        yield Step(now_ns, released, reports, _cut(kept.results, step.results, of_finding, now_ns))
     yield kept
 
 
-def _cut(outcomes: Sequence[Outcome], now_ns: int) -> tuple[list[Outcome], list[Outcome]]:
-    """The outcomes of the instants before, and those of this one."""
-    at = next((at for at, each in enumerate(outcomes) if each.at_ns >= now_ns), len(outcomes))
-    return list(outcomes[:at]), list(outcomes[at:])
+def _cut(
+    kept: list[Outcome], new: Sequence[Outcome], rank: Callable[[Outcome], Any], now_ns: int
+) -> list[Outcome]:
+    """Return the outcomes of the instants before, and keep those of this one."""
+    found = sorted([*kept, *new], key=rank)
+    at = next((at for at, each in enumerate(found) if each.at_ns >= now_ns), len(found))
+    kept[:] = found[at:]
+    return found[:at]

@@ -104,7 +104,7 @@ def figures_of(nodes: Iterable[Node]) -> Figures:
     return {
         f"{kind}_{figure}": value
         for kind, figures in found.items()
-        for figure, value in (worst(figures) if len(figures) > 1 else figures[0]).items()
+        for figure, value in worst(figures).items()
     }
 
 

@@ -130,11 +130,11 @@ class Stage(Composite):
         for name, chain in part.chains.items():
             it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
-            met = [each.node for each in part.junctions if name in each.streams]
-            found = [*in_front, (places, it), *((node.place, node) for node in met)]
+            met = [(each.place, each) for each in part.junctions if name in each.streams]
+            found = [*in_front, (places, it), *met]
             self._takers[name] = sum([places for places, _ in found]), found
         chains = [self._chain_parts[name] for name in self.chains]
-        self._parts = [*self._in_front, *chains, *(each.node for each in self._graph.junctions)]
+        self._parts = [*self._in_front, *chains, *self._graph.junctions]
 
     @property
     def begins_amid(self) -> int:
@@ -156,15 +156,12 @@ class Stage(Composite):
     # -- batches and time --------------------------------------------------------------------------
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
-        return self._bounded(self._on_batch(inputs, now_ns))
-
-    def _on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
-            return self._through(inputs, now_ns)
+            return self._bounded(self._through(inputs, now_ns))
         aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
         if self._moved is not None:
             self._moved += aligned.released
-        step = self._through(aligned.released, aligned.now_ns)
+        step = self._bounded(self._through(aligned.released, aligned.now_ns))
         step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
         return step
 
@@ -183,7 +180,16 @@ class Stage(Composite):
 
     def on_end(self, now_ns: int) -> Step:
         """What the end alone has decided is not final, and leaves all the same."""
-        step = self._bounded(self._on_end(now_ns))
+        if self.alignment is None:
+            step = self._graph.on(TIME, {}, now_ns)  # the last instant is over
+        else:
+            aligned = self.alignment.on_end(now_ns)
+            now_ns = aligned.now_ns
+            step = self._through(aligned.released, now_ns)
+            step.add(self._graph.on(TIME, {}, now_ns))
+        self.seal()
+        step.add(self._graph.on(END, {}, now_ns))
+        step = self._bounded(self._graph.in_order(step))
         for result in step.results:
             if isinstance(result, Result) and result.confidence in LEAVES_AS:
                 result.confidence, result.final = LEAVES_AS[result.confidence], False
@@ -195,18 +201,6 @@ class Stage(Composite):
         if self._moved is not None:
             self._moved += step.freed
         return step
-
-    def _on_end(self, now_ns: int) -> Step:
-        if self.alignment is None:
-            step = self._graph.on(TIME, {}, now_ns)  # the last instant is over
-        else:
-            aligned = self.alignment.on_end(now_ns)
-            now_ns = aligned.now_ns
-            step = self._through(aligned.released, now_ns)
-            step.add(self._graph.on(TIME, {}, now_ns))
-        self.seal()
-        step.add(self._graph.on(END, {}, now_ns))
-        return self._graph.in_order(step)
 
     def _by_stream(
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
@@ -248,21 +242,8 @@ class Stage(Composite):
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
         """Where one event is (topology.model.location): what the operators know, by
         stream, and which upstream partitions it waits for, since when. O(events that wait)."""
-        aligned = None
-        if self.alignment is not None:
-            for event in self.alignment.held():
-                if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
-                    aligned = {
-                        "stream": event.stream,
-                        "epoch": event.epoch,
-                        "since": event.at_ns,
-                        "waiting_for": self.alignment.waiting_for(),
-                    }
-                    break
-        return {
-            "alignment": aligned,
-            "streams": self._graph.locate(stream, source, epoch, seq),
-        }
+        aligned = None if self.alignment is None else self.alignment.locate(source, epoch, seq)
+        return {"alignment": aligned, "streams": self._graph.locate(stream, source, epoch, seq)}
 
     def counts_in(self, stream: str, source: str) -> Figures:
         """What has come of one source; none: it has not been heard here."""
@@ -297,8 +278,7 @@ class Stage(Composite):
             if not node.operator.keeps_passed:
                 yield from node.operator.held()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        held = list(held)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
         # A stream of which events are aligned and no more has had none pass: it has not begun.
         self.begin(met & self._order.keys())

@@ -20,7 +20,7 @@ first `each_batch` events of a batch (None: of all), and, after `MANY`, of the f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -215,24 +215,17 @@ def _of_join(query: QueryConfig, only: str, streams: frozenset[str]) -> Asked:
 
 def _fields(
     stream: str, types: tuple[str, ...], paths: Iterable[tuple[str, ...]]
-) -> Iterator[RequiredField]:
-    for path in paths:
-        if path_of(path):
-            yield RequiredField(stream, types, path_of(path))
+) -> list[RequiredField]:
+    return [RequiredField(stream, types, path) for path in map(path_of, paths) if path]
 
 
 def asked_by_pattern(query: Query, stream: str) -> Asked:
     from topology.pattern.tree.syntax import RESERVED, AggregateCall, EventNode, Ref, Same
     from topology.pattern.tree.walk import components, expressions, walk
 
-    happens = {
-        each.alias: each.types for each in components(query.node) if isinstance(each, EventNode)
-    }
-    must = [
-        each.types
-        for each in components(query.node)
-        if isinstance(each, EventNode) and each.minimum and each.types
-    ]
+    events = [each for each in components(query.node) if isinstance(each, EventNode)]
+    happens = {each.alias: each.types for each in events}
+    must = [each.types for each in events if each.minimum and each.types]
     paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     for part in (each for expr in expressions(query) for each in walk(expr)):
         if isinstance(part, Ref | AggregateCall) and part.alias in happens:

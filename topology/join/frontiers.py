@@ -20,10 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, Frontier
-from topology.answer.progress import QueryProgress, frontier_of
+from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import PERHAPS_TARGET, TARGET, QualityTarget
 from topology.answer.settings import QualityConfig
-from topology.join.settings import INTERVAL, JoinSettings
+from topology.join.settings import JoinSettings
 from topology.model.event import Event
 from topology.model.kept import FLAG, TEXT, Parts, Shape, list_of
 from topology.model.operator import NEVER
@@ -157,7 +157,7 @@ def frontiers_of(
 ) -> Frontiers:
     """Return the frontiers of a fresh join."""
     target = target_of(query)
-    of_stream = {stream: frontier_of(query, target, ordered=ordered) for stream in query.streams}
+    of_stream = {stream: Frontier(query, target, ordered=ordered) for stream in query.streams}
     return Frontiers(query.streams, of_stream, target, beginnings, ordered=ordered)
 
 
@@ -166,9 +166,7 @@ def target_of(query: JoinSettings) -> SharedTarget | None:
     if query.quality is None:
         return None
     condition = query.condition
-    reach_ns = condition.size_ns
-    if condition.kind == INTERVAL:
-        reach_ns = max(0, condition.high_ns, -condition.low_ns)
+    reach_ns = max(condition.size_ns, condition.high_ns, -condition.low_ns)
     return SharedTarget(
         query.quality, query.streams, reach_ns=reach_ns, heeds_errors=query.heeds_errors
     )

@@ -24,7 +24,7 @@ Cost per event: O(log n) and a step for each event in its reach, and for each ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ from topology.model.kept import FLAG, INT, Shape, list_of
 from topology.model.operator import Figure, Figures, Plain, total
 from topology.model.outcome import Step
 from topology.model.tables import KeptState
-from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
+from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
@@ -281,14 +281,13 @@ class Join(KeepingQuery):
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         """`held`: also what only other queries hold, as far as the state shows."""
-        self._kept.restore(self, state)
-        if QUERY in state:
+        yield from super().restoring(state, held)
+        if self._kept.is_in(state):
             self._put_back(held)
             self._owners.resume({name_of(entry): entry for entry in self._index})
         else:
-            begin_amid(self.beginnings)
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
 

@@ -117,15 +117,7 @@ class Owners:
         key = key_of(owner)
         if key not in self.emitted:
             return
-        current = self.emitted[key][1]
-        rows, is_cut = self._rows_now(owner)
-        for id_ in sorted(current.keys() - rows.keys()):
-            self._emitter.retract(current.pop(id_), id_)
-        for id_, row in rows.items():
-            self._show(owner, current, row, id_, is_final=is_cut)
-        if is_cut:
-            self._emitter.overflow(owner[1], len(rows))
-        if is_cut or not current:
+        if not self._emit(owner, self.emitted[key][1], is_final=False):
             del self.emitted[key]
         self._saved.note(key)
 
@@ -157,24 +149,27 @@ class Owners:
     def _order(self, owner: Owner) -> Any:
         return self._end(owner), owner[0], owner[1].age
 
-    def _rows_now(self, owner: Owner) -> tuple[dict[str, JoinRow], bool]:
-        """Those with a null, in order; whether there are more than may be emitted."""
+    def _emit(self, owner: Owner, current: CurrentRows, *, is_final: bool) -> bool:
+        """Emit what is news of its rows with a null. Return whether any may still change."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
+        is_cut = len(found) > self._max_rows
+        is_final = is_final or is_cut
         rows = {self._emitter.id_of(row): row for row in found[: self._max_rows]}
-        return rows, len(found) > self._max_rows
+        for id_ in sorted(current.keys() - rows.keys()):
+            self._emitter.retract(current.pop(id_), id_)
+        for id_, row in rows.items():
+            self._show(owner, current, row, id_, is_final=is_final)
+        if is_cut:
+            self._emitter.overflow(owner[1], len(rows))
+        return bool(current) and not is_final
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
         if not self._frontiers.are_whole:
             since_ns = self._frontiers.since_ns(owner[1].side)
             if self._relation.reach(*owner)[0] < since_ns:
                 return  # an event that came before the query may be its partner
-        rows, is_cut = self._rows_now(owner)
         current: CurrentRows = {}
-        for id_, row in rows.items():
-            self._show(owner, current, row, id_, is_final=is_final or is_cut)
-        if is_cut:
-            self._emitter.overflow(owner[1], len(rows))
-        elif current and not is_final:
+        if self._emit(owner, current, is_final=is_final):
             self._saved.note(self._keep(owner, current))
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:

@@ -16,11 +16,7 @@ from topology.query.queries import KeepingQueries
 
 
 class JoinQueries(KeepingQueries[Join]):
-    """`position` is its bit in `Event.held_by`."""
-
-    def __init__(self, joins: Sequence[Join], position: int) -> None:
-        super().__init__(joins, position)
-        self._joins = list(joins)
+    """The joins of a partition. `position` is their bit in `Event.held_by`."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Ramps of several streams are climbed side by side."""
@@ -35,7 +31,7 @@ class JoinQueries(KeepingQueries[Join]):
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         """Event by event where there are several queries, for each emits rows at once."""
         found: list[Finding] = []
-        if len(self._joins) > 1:
+        if len(self._queries) > 1:
             for event in events:
                 found += super()._found([event], event.at_ns)
             events = ()
@@ -44,7 +40,7 @@ class JoinQueries(KeepingQueries[Join]):
 
     def _settle(self) -> None:
         super()._settle()
-        for join in self._joins:
+        for join in self._queries:
             for event in join.marks.left:
                 if not event.held_by & self._position:
                     join.marks.forget(event)
@@ -53,5 +49,5 @@ class JoinQueries(KeepingQueries[Join]):
     def _drop(self, event: Event) -> None:
         super()._drop(event)
         if not event.held_by & self._position:
-            for join in self._joins:
+            for join in self._queries:
                 join.marks.forget(event)

@@ -84,10 +84,8 @@ class ByInterval:
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """The product over the pairs with the owner: where there are several it ranks rows, as the
         owner's own error is reckoned with in each."""
-        odds = 1.0
-        for other in members[1:]:
-            odds *= self.odds_of_bond(cell, members[0], other)
-        return odds
+        owner = members[0]
+        return prod([self.odds_of_bond(cell, owner, other) for other in members[1:]], start=1.0)
 
     def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
         bond = self.bond(cell, owner, other)

@@ -14,8 +14,9 @@ Cost: O(log n) and one step for each event in reach, and for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from topology.answer.settings import BOUNDS
@@ -62,16 +63,19 @@ class Rows:
             if relation.bond(cell, owner, other) >= least and other.event is not owner.event
         ]
 
+    def _related(self, entry: JoinEntry) -> Sequence[int]:
+        """Return the sides on which its partners are."""
+        return (0,) if entry.side else range(1, self._sides)
+
     def bonded(self, entry: JoinEntry) -> list[Owner]:
         """The firsts to which it possibly belongs; of a first, the others. None where all rows are
         emitted at once and hold two events: there nobody asks for them again."""
         if not self._is_asked:
             return []
-        sides = range(1, self._sides) if entry.side == 0 else (0,)
         return [
             (cell, other)
             for cell in self._relation.cells(entry, POSSIBLE)
-            for side in sides
+            for side in self._related(entry)
             for other in self.partners(cell, entry, side, POSSIBLE)
         ]
 
@@ -97,34 +101,33 @@ class Rows:
             if entry.side:
                 firsts = self.partners(cell, entry, 0, self._least)
             for first in firsts:
-                chosen: list[list[JoinEntry]] = [[first]]
-                for side in range(1, self._sides):
-                    if side == entry.side:
-                        chosen.append([entry])
-                    else:
-                        chosen.append(self.partners(cell, first, side, self._least))
-                for members in product(*chosen):
+                others = [
+                    [entry] if side == entry.side else self.partners(cell, first, side, self._least)
+                    for side in range(1, self._sides)
+                ]
+                for members in product([first], *others):
                     if row := self._row(cell, members, members):
                         yield row
 
     def lacking(self, owner: Owner) -> Iterator[JoinRow]:
         """The rows with a null that it has now."""
         cell, entry = owner
-        if entry.side:
-            yield from self._alone(cell, entry)
-            return
-        chosen: list[list[JoinEntry | None]] = [[entry]]
-        possible: list[list[JoinEntry]] = [[]]
-        for side in range(1, self._sides):
-            found = self.partners(cell, entry, side, POSSIBLE)
+        chosen: list[list[JoinEntry | None]] = [[None]] * self._sides
+        chosen[entry.side] = [entry]
+        possible: list[list[JoinEntry]] = [[]] * self._sides
+        for side in self._related(entry):
+            found = possible[side] = self.partners(cell, entry, side, POSSIBLE)
             bonds = [self._relation.bond(cell, entry, other) for other in found]
             options: list[JoinEntry | None] = [
-                other for other, bond in zip(found, bonds, strict=True) if bond >= self._least
+                other
+                for other, bond in zip(found, bonds, strict=True)
+                if entry.side == 0 and bond >= self._least
             ]
             if max(bonds, default=0) < self._enough:
                 options.append(None)
-            chosen.append(options)
-            possible.append(found)
+            if not options:  # the only row of another side's event is itself alone
+                return
+            chosen[side] = options
         if all(options[-1] is not None for options in chosen):
             return
         absent = [self._absent(cell, entry, found) for found in possible]
@@ -142,21 +145,10 @@ class Rows:
                     is_certain = is_certain and not possible[side]
             yield JoinRow(cell, members, is_certain, odds)
 
-    def _alone(self, cell: int, entry: JoinEntry) -> Iterator[JoinRow]:
-        relation = self._relation
-        firsts = self.partners(cell, entry, 0, POSSIBLE)
-        if any(relation.bond(cell, entry, first) >= self._enough for first in firsts):
-            return
-        members = tuple([entry if side == entry.side else None for side in range(self._sides)])
-        odds = relation.odds(cell, (entry,)) * self._absent(cell, entry, firsts)
-        yield JoinRow(cell, members, not firsts and relation.is_certain(cell, entry), odds)
-
     def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
         """The odds that none of them is a partner."""
-        odds = 1.0
-        for other in possible:
-            odds *= 1.0 - self._relation.odds_of_bond(cell, owner, other)
-        return odds
+        odds_of = self._relation.odds_of_bond
+        return prod([1.0 - odds_of(cell, owner, other) for other in possible], start=1.0)
 
     def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
         """None if its events cannot be in one row; by reference times they may be all the same."""

@@ -156,24 +156,18 @@ Value = Annotated[
 ]
 
 
+Side = Annotated[SideConfig, or_nothing(SideConfig)]
+Condition = Annotated[
+    JoinCondition, Given(_condition, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
+]
+
+
 class JoinSettings(AnswerSettings):
     """What a join is asked for. `clocks` are those of its streams."""
 
-    join: (
-        Annotated[
-            JoinCondition,
-            Given(_condition, {"type": "string", "examples": [*EXAMPLES]}, has_text=True),
-        ]
-        | None
-    ) = None
+    join: Condition | None = None
     """The condition under which events belong together."""
-    sides: (
-        Annotated[
-            Mapping[str, Annotated[SideConfig, or_nothing(SideConfig)]],
-            BeforeValidator(_sides),
-        ]
-        | None
-    ) = None
+    sides: Annotated[Mapping[str, Side], BeforeValidator(_sides)] | None = None
     """The sides of a join, by name."""
     outer: Annotated[Outer, one_of(Outer)] | None = None
     """Whether events without a partner have a row: none (`inner`), those of the first side

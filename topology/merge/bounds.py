@@ -196,8 +196,8 @@ class SourceBounds(Kept):
         else:
             self.enter(progress, progress.newest_ns)
 
-    def restored(self, progress: SourceProgress) -> None:
-        """Places the source as its restored state says."""
+    def resume(self, progress: SourceProgress) -> None:
+        """Place the source as its restored state says."""
         self.departed += progress.said_bye
         self.blocked += progress.blocked
         self.behind += progress.state == BEHIND

@@ -19,7 +19,7 @@ from topology.merge.bounds import SourceBounds
 from topology.merge.passage import Passage
 from topology.merge.source import NO_REF, SourceProgress
 from topology.merge.watermark import Watermark
-from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
+from topology.model.event import DATA, UNBLOCKED, Event
 from topology.model.outcome import Step
 
 
@@ -37,10 +37,7 @@ class UncertainWatermark(Watermark):
         """The watermark announced before the first event, which is about to leave."""
         self.ns = first.ref_time_ns
         self.complete_ns = self._completeness(self.ns)
-        event = Event(first.stream, "", 0, 0, self.ns, first.at_ns, kind=WATERMARK)
-        event.complete_ns = self.complete_ns
-        self._announce_errors(event)
-        return event
+        return self._announced(first.stream, first.at_ns)
 
 
 class UncertainPassage(Passage):

@@ -43,15 +43,10 @@ class LargestErrors:
         if progress.error_ns > 0:
             heappush(heap, (-progress.error_ns, progress.source))
 
-    def live_ns(self) -> int:
-        """The largest of the live sources; 0: all are sure, or none is live."""
-        return self._largest(self._live, is_live=True)
-
-    def silent_ns(self) -> int:
-        """The same of those that are not live, and have not said bye."""
-        return self._largest(self._silent, is_live=False)
-
-    def _largest(self, heap: list[tuple[int, str]], *, is_live: bool) -> int:
+    def largest_ns(self, *, is_live: bool) -> int:
+        """Return the largest error of the live sources, or of those that are not live and have not
+        said bye; 0: all are sure, or there are none."""
+        heap = self._live if is_live else self._silent
         while heap:
             minus_ns, source = heap[0]
             progress = self._table.get(source)

@@ -79,20 +79,12 @@ from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
 from topology.model.kept import FLAG, INT, Shape
+from topology.model.kept_operator import KeptOperator
 from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
-from topology.model.operator import (
-    NEVER,
-    TURN,
-    Changes,
-    Figure,
-    Figures,
-    State,
-    StepByStep,
-    total,
-)
+from topology.model.operator import NEVER, TURN, Figure, Figures, Plain, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState, refuse_others
+from topology.model.tables import KeptState
 
 MERGE: Final = Shape(
     "merge",
@@ -133,7 +125,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 }
 
 
-class Merge(StepByStep):
+class Merge(KeptOperator):
     """The operator that brings the sources of one stream into one order."""
 
     def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
@@ -285,21 +277,16 @@ class Merge(StepByStep):
             received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
             for expected in self._config.expected_sources:
                 if expected != source:
-                    progress = self._first_heard(expected, received_ns)
+                    progress = self._known.first_heard(expected, received_ns)
                     self._known.put(expected, progress)
                     self._known.mark(progress)
                     self._bounds.enter(progress, NO_REF)
-        progress = self._first_heard(source, at_ns)
+        progress = self._known.first_heard(source, at_ns)
         for forgotten in self._known.add(progress):
             self._bounds.leave(forgotten, OUT)
             self._bounds.say_bye(forgotten, said=False)
             self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
-        return progress
-
-    def _first_heard(self, source: str, at_ns: int) -> SourceProgress:
-        progress = self._known.fresh(source)
-        progress.last_arrival_ns = at_ns
         return progress
 
     # -- time --------------------------------------------------------------------------------------
@@ -454,8 +441,16 @@ class Merge(StepByStep):
             self._announce(step)
 
     def _announce(self, step: Step, since_ns: int = NEVER) -> None:
-        beats_ns = since_ns, self._heartbeat_ns
-        self._passage.announce(self._stream, self._heads, self._now_ns, step, beats_ns)
+        said = self._watermark.announce(
+            self._stream,
+            self._passage.last[0],
+            self._heads,
+            self._now_ns,
+            (since_ns, self._heartbeat_ns),
+        )
+        self._passage.settled()
+        if said is not None:
+            step.released.append(said)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -545,25 +540,16 @@ class Merge(StepByStep):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
     def held(self) -> Iterable[Event]:
         yield from self._queues.late
         for progress in self._sources.values():
             yield from progress.queue
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
-        others: State = {}
-        yield from self._kept.restoring(self, state, others)
-        refuse_others(others)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
         for number, progress in enumerate(self._sources.values()):
             self._watermark.note(progress)
-            self._bounds.restored(progress)
+            self._bounds.resume(progress)
             if not number % TURN:
                 yield 0
         yield from self._queues.restoring(held)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.merge.bounds import Bound
 from topology.merge.queues import in_stream
 from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, SourceProgress
 from topology.merge.watermark import Watermark
@@ -108,18 +107,6 @@ class Passage(Kept):
         """What left last had to, for want of room."""
         self._pushed_ns = self.last[0]
 
-    def announce(
-        self,
-        stream: str,
-        heads: list[Bound],
-        now_ns: int,
-        step: Step,
-        beats_ns: tuple[int, int] = (0, 0),
-    ) -> None:
-        said = self._watermark.announce(stream, self.last[0], heads, now_ns, beats_ns)
-        self.floor_ns = self._watermark.ns
-        if said is not None:
-            step.released.append(said)
-
     def settled(self) -> None:
+        """The last event that left, or W, is another."""
         self.floor_ns = max(self._watermark.ns, self.last[0])

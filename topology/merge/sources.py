@@ -7,6 +7,7 @@ it is put right when it comes up. Cost: O(log sources) for each live source that
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
@@ -34,19 +35,14 @@ class KnownSources(SourceTable[SourceProgress]):
         self, config: MergeConfig, progress_class: type[SourceProgress] = SourceProgress
     ) -> None:
         reorder = config.reorder
-        super().__init__(
-            "feed/", progress_class.SHAPE, reorder.max_sources, reorder.forget_after_ns
-        )
-        self._progress_class = progress_class
-        self._miss_ppm = config.miss_target_ppm
+        make = partial(progress_class, miss_ppm=config.miss_target_ppm)
+        bounds = reorder.max_sources, reorder.forget_after_ns
+        super().__init__("feed/", progress_class.SHAPE, make, *bounds)
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.rows)
         self.scattered: set[str] = set()
         self._live: list[tuple[int, str]] = []
         self._silent: list[tuple[int, str]] = []
-
-    def fresh(self, key: str) -> SourceProgress:
-        return self._progress_class(key, self._miss_ppm)
 
     def put(self, key: str, row: SourceProgress) -> None:
         """Take in a source that was not known, or that a state names."""
@@ -75,15 +71,10 @@ class KnownSources(SourceTable[SourceProgress]):
             progress.in_silent = True
             heappush(self._silent, (progress.newest_ns, progress.source))
 
-    def least_live_ns(self) -> int:
-        """Return the newest time of the live source that is least far; NEVER: none is live."""
-        return self._least(self._live, is_live=True)
-
-    def least_silent_ns(self) -> int:
-        """Return the same of those that are not live, and have not said bye."""
-        return self._least(self._silent, is_live=False)
-
-    def _least(self, heap: list[tuple[int, str]], *, is_live: bool) -> int:
+    def least_ns(self, *, is_live: bool) -> int:
+        """Return the least newest time of the live sources, or of those that are not live and have
+        not said bye; NEVER: there are none."""
+        heap = self._live if is_live else self._silent
         while heap:
             known_ns, source = heap[0]
             progress = self.rows.get(source)

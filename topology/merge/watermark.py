@@ -93,7 +93,7 @@ class Watermark(Kept):
         last_ns: int,
         heads: list[Bound],
         now_ns: int,
-        beats_ns: tuple[int, int] = (0, 0),
+        beats_ns: tuple[int, int],
     ) -> Event | None:
         """The control event, if W moved since the last announcement, or C moved, or does not
         reach W any more, and once more when neither does. `beats_ns`: the first that it announces,
@@ -112,9 +112,7 @@ class Watermark(Kept):
             return None
         self.news_ns = now_ns if has_news else NEVER
         self.complete_ns = complete_ns
-        event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
-        event.complete_ns = complete_ns
-        self._announce_errors(event)
+        event = self._announced(stream, now_ns)
         if every_ns and since_ns < now_ns:
             ramp(event, since_ns, every_ns, since_complete_ns)
         return event
@@ -129,11 +127,18 @@ class Watermark(Kept):
         else:
             self.lacking.discard(progress.source)
 
-    def _announce_errors(self, event: Event) -> None:
+    def _announced(self, stream: str, now_ns: int) -> Event:
+        """Return the control event that says W and C, and the errors."""
+        event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
+        event.complete_ns = self.complete_ns
         errors = self._known.errors
-        live_ns = errors.live_ns()
+        live_ns = errors.largest_ns(is_live=True)
         lacking = [self._sources[source].error_ns for source in self.lacking]  # some said bye
-        event.error_ns, event.error_all_ns = live_ns, max(live_ns, errors.silent_ns(), *lacking)
+        event.error_ns, event.error_all_ns = (
+            live_ns,
+            max(live_ns, errors.largest_ns(is_live=False), *lacking),
+        )
+        return event
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
         """No event with a smaller reference time is still to come, as far as can be said."""
@@ -142,7 +147,7 @@ class Watermark(Kept):
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
         """As long as nothing arrives: where W stops, and how far it is behind the clock before."""
-        least_ns = self._known.least_live_ns()
+        least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
         if heads:
@@ -164,7 +169,7 @@ class Watermark(Kept):
     def _least_complete_ns(self) -> int:
         """Every source that is not over is received without a hole up to here; NEVER: all are."""
         known = self._known
-        least_ns = min(known.least_live_ns(), known.least_silent_ns())
+        least_ns = min(known.least_ns(is_live=True), known.least_ns(is_live=False))
         if self.lacking:
             lacking = [self._sources[source].complete_ns for source in self.lacking]
             least_ns = min(least_ns, *lacking)

@@ -20,8 +20,6 @@ from topology.model.operator import (
     Operator,
     Plain,
     State,
-    StepByStep,
-    restoring,
 )
 
 SEPARATOR: Final = "\n"
@@ -39,7 +37,7 @@ class CompositePart:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Composite(StepByStep):
+class Composite(Operator):
     """`parts` in the order in which they are asked."""
 
     def __init__(self, parts: Sequence[CompositePart]) -> None:
@@ -69,11 +67,11 @@ class Composite(StepByStep):
             part.operator.close()
 
     def snapshot(self) -> State:
-        state: State = {}
-        for part in self._parts:
-            for key, value in part.operator.snapshot().items():
-                state[part.prefix + key] = value
-        return state
+        return {
+            part.prefix + key: value
+            for part in self._parts
+            for key, value in part.operator.snapshot().items()
+        }
 
     def changes(self) -> Changes:
         changes, self._stale = self._stale, {}
@@ -87,7 +85,7 @@ class Composite(StepByStep):
         held = {id(event): event for part in self._parts for event in part.operator.held()}
         return held.values()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         states: dict[str, State] = {part.prefix: {} for part in self._parts}
         for key, value in state.items():
             prefix = self.prefix_of(key)
@@ -102,7 +100,7 @@ class Composite(StepByStep):
             if not number % TURN:
                 yield 0
         for part in self._parts:
-            yield from restoring(part.operator, states[part.prefix], events[part.prefix])
+            yield from part.operator.restoring(states[part.prefix], events[part.prefix])
 
     # -- for people --------------------------------------------------------------------------------
 

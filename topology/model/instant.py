@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.model.event import Event
+from topology.model.kept_operator import KeptOperator
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Operator
+from topology.model.operator import NEVER
 from topology.model.outcome import Step
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class InstantOperator(Operator):
+class InstantOperator(KeptOperator):
     """`_now_ns`: events of an earlier instant come no more. `_instant_open`: something has come
     in the instant `_now_ns`, and it is not over."""
 

@@ -6,15 +6,13 @@
         SHAPE = ALLOWANCE
 
 A `Kept` object has one shape for its class. A `KeptPart` has one that its owner knows, for example
-because settings decide it. An operator is neither: it has a `KeptState` and forwards to it.
+because settings decide it. An operator is neither: it has a `KeptState`.
 
     AREA = Shape("area", 1, _outside=INT)
 
-    self._kept = KeptState("own", AREA)  # a third argument lists its tables
-
-    def snapshot(self): return self._kept.snapshot(self)
-    def changes(self): return self._kept.changes(self)
-    def restore(self, state, held): self._kept.restore(self, state)
+    class Area(KeptOperator):
+        def __init__(self) -> None:
+            self._kept = KeptState("own", AREA)  # a third argument lists its tables
 
 A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
 its tables. A `Table` holds rows by key. Its owner calls `note(key)` after each change of a row, or
@@ -42,8 +40,9 @@ A row is a tuple in the order of the fields and holds no names. So a state says 
 `OperatorRow` is in `topology.flow.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 
 Cost: a shape or a record is written and read by a function of its own, which is made from its
-fields when the first row comes, as `dataclasses` makes `__init__`. A row costs what a line of
-Python for each of its fields costs, and one look at the type of each value that is read.
+fields when the first row comes, as `dataclasses` makes `__init__`. So are lists and dicts read. A
+row costs what a line of Python for each of its fields costs, and one look at the type of each value
+that is read.
 """
 
 from __future__ import annotations
@@ -62,6 +61,8 @@ SHAPES: Final = "#shape"
 
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
+REST: Final = "written, owner, field"
+"""What a function that reads a value is given besides."""
 
 
 class ShapeRefused(ValueError):
@@ -92,7 +93,7 @@ class ValueKind:
 
     def dump(self, value: Any) -> Plain:
         """Return the value as codecs carry it."""
-        return value
+        return value if self.is_plain else self.dumper()(value)
 
     def dump_all(self, values: Iterable[Any]) -> list[Plain]:
         """Return a list of the values as codecs carry them."""
@@ -102,7 +103,7 @@ class ValueKind:
         return [dump(value) for value in values]
 
     def dumper(self) -> Callable[[Any], Plain]:
-        """Return a function that does what `dump` does, and is faster where there is one."""
+        """Return a function that does what `dump` does: an heir has one of the two."""
         return self.dump
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
@@ -125,9 +126,6 @@ class ValueKind:
 
 class Scalar(ValueKind):
     """A value of one of these types. Integers may have any size, which codecs do not carry."""
-
-    def dump(self, value: Any) -> Plain:
-        return packed(value)
 
     def dumper(self) -> Callable[[Any], Plain]:
         return packed
@@ -156,55 +154,65 @@ class Optional(ValueKind):
         return None if plain is None else self._kind.load(plain, written, owner, field)
 
 
-class Many(ValueKind):
+class MadeKind(ValueKind):
+    """A kind of values that a function of its own reads, which is made when the first comes."""
+
+    def __init__(self, name: str, make: Any, kinds: Sequence[ValueKind], *, is_plain: bool) -> None:
+        """`make` makes a value of what was read."""
+        super().__init__(name, is_plain=is_plain, kinds=kinds)
+        self._make = make
+        self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
+
+    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
+        return self.loader()(plain, written, owner, field)
+
+    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
+        if self._load is None:
+            self._load = function(f"plain, {REST}", self.lines(), self, make=self._make)
+        return self._load
+
+    def lines(self) -> list[str]:
+        """Return the lines of that function."""
+        raise NotImplementedError
+
+
+class Many(MadeKind):
     """A list, deque or set of values of one kind."""
 
-    def __init__(self, kind: ValueKind, make: Callable[[Iterable[Any]], Any]) -> None:
-        super().__init__(f"[{kind.name}]", is_plain=False, kinds=[kind])
-        self._kind = kind
-        self._make = make
+    def __init__(self, kind: ValueKind, make: Callable[[Iterable[Any]], Any] = list) -> None:
+        super().__init__(f"[{kind.name}]", make, [kind], is_plain=False)
 
     def dump(self, value: Any) -> Plain:
         if not value:
             return []
-        return self._kind.dump_all(sorted(value) if self._make is set else value)
+        return self.kinds[0].dump_all(sorted(value) if self._make is set else value)
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        kind, row = self._kind, row_of(plain, self)
-        if not kind.types.issuperset(map(type, row)):
-            load = kind.loader()
-            row = [load(one, written, owner, field) for one in row]
-        return self._make(row)
+    def lines(self) -> list[str]:
+        return [*checking("plain"), "v0 = plain", f"return make({all_loaded(0, self.kinds[0])})"]
 
 
-class ByKey(ValueKind):
+class ByKey(MadeKind):
     """A dict of values of one kind, written as a list of the keys and one of the values."""
 
     def __init__(self, key: ValueKind, value: ValueKind) -> None:
-        super().__init__(f"{{{key.name} => {value.name}}}", is_plain=False, kinds=[key, value])
-        self._key = key
-        self._value = value
+        name = f"{{{key.name} => {value.name}}}"
+        super().__init__(name, dict, [key, value], is_plain=False)
 
     def dump(self, value: Any) -> Plain:
-        return self._key.dump_all(value), self._value.dump_all(value.values())
+        key, kind = self.kinds
+        return key.dump_all(value), kind.dump_all(value.values())
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        keys, values = row_of(plain, self, 2)
-        if not isinstance(keys, _ROW) or not isinstance(values, _ROW) or len(keys) != len(values):
-            raise self.refusal(plain)
-        if not self._key.types.issuperset(map(type, keys)):
-            keys = [self._key.load(one, written, owner, field) for one in keys]
-        if not self._value.types.issuperset(map(type, values)):
-            load = self._value.loader()
-            values = [load(one, written, owner, field) for one in values]
-        return dict(zip(keys, values, strict=False))  # they are of one length
+    def lines(self) -> list[str]:
+        keys, values = [all_loaded(at, kind) for at, kind in enumerate(self.kinds)]
+        checks = [*checking("v0"), *checking("v1", " or len(v0) != len(v1)")]
+        return [*unpacking(2), *checks, f"return make(zip({keys}, {values}))"]
 
 
 class Parts(Many):
     """Objects of one shape that are there already: their rows are read into them."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, list)
+        super().__init__(shape)
         self._shape = shape
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -213,18 +221,21 @@ class Parts(Many):
             self._shape.put(part, row, written)
 
 
-class Fielded(ValueKind):
+class Fielded(MadeKind):
     """A value with fields, of which each has a kind. Those of a tuple have no names."""
 
     def __init__(
-        self, name: str, kinds: Sequence[ValueKind], fields: Sequence[str], *, is_plain: bool
+        self,
+        name: str,
+        kinds: Sequence[ValueKind],
+        fields: Sequence[str],
+        make: Callable[..., Any] | None = None,
+        *,
+        is_plain: bool,
     ) -> None:
-        super().__init__(name, is_plain=is_plain, kinds=kinds)
+        super().__init__(name, make, kinds, is_plain=is_plain)
         self.fields = tuple(fields)
         self._dump: Callable[[Any], Plain] | None = None
-
-    def dump(self, value: Any) -> Plain:
-        return value if self.is_plain else self.dumper()(value)
 
     def dumper(self) -> Callable[[Any], Plain]:
         if self._dump is None:
@@ -248,21 +259,12 @@ class RecordKind(Fielded):
         if fields:
             parts = [f"{field}:{part}" for field, part in zip(fields, parts, strict=True)]
         is_plain = not fields and all(kind.is_plain for kind in kinds)
-        super().__init__(f"({' '.join(parts)})", kinds, fields, is_plain=is_plain)
-        self._make = make
-        self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
+        super().__init__(f"({' '.join(parts)})", kinds, fields, make, is_plain=is_plain)
 
-    def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
-        return self.loader()(plain, written, owner, field)
-
-    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
-        if self._load is None:
-            rest = "written, owner, field"
-            values = [f"{loaded(at, kind, rest)}, " for at, kind in enumerate(self.kinds)]
-            made = f"return {'make' if self._make else ''}({''.join(values)})"
-            lines = [*unpacking(len(values)), made]
-            self._load = function(f"plain, {rest}", lines, self, make=self._make)
-        return self._load
+    def lines(self) -> list[str]:
+        values = [f"{loaded(at, kind)}, " for at, kind in enumerate(self.kinds)]
+        made = f"return {'make' if self._make else ''}({''.join(values)})"
+        return [*unpacking(len(values)), made]
 
 
 INT: Final = ValueKind("int", int)
@@ -278,17 +280,9 @@ PLAIN: Final = ValueKind("plain")
 """What its owner writes and reads by hand."""
 
 
-def optional(kind: ValueKind) -> ValueKind:
-    return Optional(kind)
-
-
-def list_of(kind: ValueKind, make: Callable[[Iterable[Any]], Any] = list) -> ValueKind:
-    """Return the kind of lists of these, or of what is made of such a list."""
-    return Many(kind, make)
-
-
-def dict_of(key: ValueKind, value: ValueKind) -> ValueKind:
-    return ByKey(key, value)
+optional = Optional
+list_of = Many
+dict_of = ByKey
 
 
 def tuple_of(*kinds: ValueKind) -> ValueKind:
@@ -327,7 +321,7 @@ def _compiled(text: str) -> CodeType:
 
 
 def function(
-    arguments: str, lines: Iterable[str], kind: Fielded, **names: Any
+    arguments: str, lines: Iterable[str], kind: ValueKind, **names: Any
 ) -> Callable[..., Any]:
     """Return a function of these lines, which know the kinds of the fields by their places."""
     names["kind"] = kind
@@ -340,17 +334,25 @@ def function(
     return made
 
 
+def checking(name: str, also: str = "") -> list[str]:
+    """Return the lines that refuse what is no row."""
+    is_none = f"type({name}) is not list and type({name}) is not tuple{also}"
+    return [f"if {is_none}:", "  raise kind.refusal(plain)"]
+
+
 def unpacking(count: int) -> list[str]:
     """Return the lines that take a row apart into `v0`, `v1` and so on."""
     values = "".join(f"v{at}, " for at in range(count))
-    return [
-        f"if type(plain) is not list and type(plain) is not tuple or len(plain) != {count}:",
-        "  raise kind.refusal(plain)",
-        f"({values}) = plain",
-    ]
+    return [*checking("plain", f" or len(plain) != {count}"), f"({values}) = plain"]
 
 
-def loaded(at: int, kind: ValueKind, rest: str) -> str:
+def all_loaded(at: int, kind: ValueKind) -> str:
+    """Return the expression that reads all values of the list at a place of a row."""
+    read = f"[load{at}(one, {REST}) for one in v{at}]"
+    return f"v{at} if types{at}.issuperset(map(type, v{at})) else {read}" if kind.types else read
+
+
+def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
     """Return the expression that reads the value at a place of a row."""
     load = f"load{at}(v{at}, {rest})"
     if not kind.types:
@@ -376,6 +378,7 @@ class Shape(Fielded):
     ) -> None:
         """`dropped`: fields that it once had, and which are passed over."""
         super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
+        self.by_name: Mapping[str, ValueKind] = fields
         self.title = name
         self.number = number
         self.dropped = frozenset(dropped)
@@ -383,21 +386,16 @@ class Shape(Fielded):
         assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
-        self._digest: int | None = None
-
-    def digest(self) -> int:
-        """Return a number that differs where the shape, or one within it, is another.
-
-        For a row that says itself how it is written.
-        """
-        if self._digest is None:
-            self._digest = crc32(repr(described([self])).encode())
-        return self._digest
+        self.digest = crc32(repr(described(self)).encode())
+        """A number that differs where the shape, or one within it, is another. For a row that says
+        itself how it is written."""
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
         """Return the shape of an heir that has more fields."""
-        mine = dict(zip(self.fields, self.kinds, strict=True))
-        return Shape(name, number, tuple(self.dropped), **mine, **fields)
+        return Shape(name, number, tuple(self.dropped), **self.by_name, **fields)
+
+    def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
+        return self.load
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
         one = owner.fresh(field)
@@ -416,7 +414,7 @@ class Shape(Fielded):
 
     def _first_read(self, one: Any, plain: Plain) -> None:
         lines = unpacking(len(self.kinds))
-        for at, (name, kind) in enumerate(zip(self.fields, self.kinds, strict=True)):
+        for at, (name, kind) in enumerate(self.by_name.items()):
             if isinstance(kind, Shape):
                 lines.append(f"kind{at}.put(one.{name}, v{at})")
             elif type(kind).read_into is ValueKind.read_into:
@@ -429,8 +427,9 @@ class Shape(Fielded):
 
     def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
         """Read a row, of another shape as well. ShapeRefused says which field it is."""
-        names, kinds = (self.fields, self.kinds) if written is None else written.layout(self)
-        for name, kind, value in zip(names, kinds, row_of(plain, self, len(names)), strict=True):
+        layout: Mapping[str, ValueKind | None] = written.layout(self) if written else self.by_name
+        row = row_of(plain, self, len(layout))
+        for (name, kind), value in zip(layout.items(), row, strict=True):
             try:
                 if kind is not None:
                     kind.read_into(one, name, value, written)
@@ -446,10 +445,10 @@ class Shape(Fielded):
 NO_TABLES: Final[Mapping[str, ValueKind]] = {}
 
 
-def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
-    """Return the shapes among them and within them, by name."""
+def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]:
+    """Return the shapes of a state, and those within them, by name."""
     found: dict[str, Shape] = {}
-    left = list(kinds)
+    left = [shape, *tables.values()]
     while left:
         kind = left.pop()
         if isinstance(kind, Shape):
@@ -459,10 +458,10 @@ def shapes_in(kinds: Iterable[ValueKind]) -> dict[str, Shape]:
     return found
 
 
-def described(kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
+def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
     """Return what a state says of the shapes that it is written in, and of its tables: the kind of
     the rows by their prefix, which ends in a slash."""
-    shapes = [shape.said for _, shape in sorted(shapes_in(kinds).items())]
+    shapes = [each.said for _, each in sorted(shapes_in(shape, tables).items())]
     return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
 
 
@@ -472,9 +471,8 @@ class Written:
     def __init__(self, said: Plain) -> None:
         """`said`: what the state says of them (`described`)."""
         try:
-            self._shapes: dict[str, tuple[Any, list[tuple[str, str]]]] = {
-                name: (number, [(field, kind) for field, kind in fields])
-                for name, number, fields in said
+            self._shapes: dict[str, tuple[Any, dict[str, str]]] = {
+                name: (number, dict(fields)) for name, number, fields in said
             }
         except (TypeError, ValueError) as wrong:
             raise ShapeRefused(f"it does not say how it is written: {said!r:.60}") from wrong
@@ -491,8 +489,8 @@ class Written:
             if name in tables and tables[name].name != kind:
                 raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
 
-    def layout(self, shape: Shape) -> tuple[tuple[str, ...], list[ValueKind | None]]:
-        """Return the fields that rows of the shape have, and their kinds; None: it was dropped.
+    def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
+        """Return the kinds of the fields that rows of the shape have; None: it was dropped.
         ShapeRefused if today's shape does not follow from that."""
         if not self.names(shape):
             raise ShapeRefused(f"it does not say how {shape.title} is written")
@@ -501,36 +499,31 @@ class Written:
             raise ShapeRefused(
                 f"{shape.title} is written in version {number}, and this one reads {shape.number}"
             )
-        today = dict(zip(shape.fields, shape.kinds, strict=True))
-        kinds: list[ValueKind | None] = []
-        for field, kind in fields:
-            if field in shape.dropped:
-                kinds.append(None)
-            elif field not in today:
+        kinds: dict[str, ValueKind | None] = {}
+        for field, kind in fields.items():
+            today = kinds[field] = shape.by_name.get(field)
+            if today is None and field not in shape.dropped:
                 raise ShapeRefused(f"{shape.title} has no field {field} any more")
-            elif today[field].name != kind:
-                raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today[field].name}")
-            else:
-                kinds.append(today[field])
-        return tuple([field for field, _ in fields]), kinds
+            if today is not None and today.name != kind:
+                raise ShapeRefused(f"{field} of {shape.title} was {kind}, not {today.name}")
+        return kinds
 
 
 def written_in(
-    said: Plain, kinds: Iterable[ValueKind], tables: Mapping[str, ValueKind] = NO_TABLES
+    said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
 ) -> Written | None:
-    """Return the shapes that a state says it is written in; None: they are today's of those kinds.
-    ShapeRefused if one of them cannot be read.
+    """Return the shapes that a state says it is written in; None: they are today's. ShapeRefused if
+    one of them cannot be read.
 
     A shape within others that the state does not name has no row in it.
     """
-    kinds = list(kinds)
-    if said == described(kinds, tables):
+    if said == described(shape, tables):
         return None
     written = Written(said)
     written.check_tables(tables)
-    for shape in shapes_in(kinds).values():
-        if shape in kinds or written.names(shape):
-            written.layout(shape)
+    for each in shapes_in(shape, tables).values():
+        if each is shape or each in tables.values() or written.names(each):
+            written.layout(each)
     return written
 
 

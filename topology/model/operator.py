@@ -16,7 +16,7 @@ no clock: time comes in as an argument and never goes back.
 * `snapshot()` is the whole state, `changes()` what changed in it since the last
   `changes()` (None: the key was removed). Neither holds the events themselves: they
   are in the log already. `held()` names them, and `restore(state, held)` takes
-  both back into a fresh operator, the events in log order.
+  both back into a fresh operator, the events in log order. An operator writes `restoring`.
 * `close()`: the operator lets go of what it shares with others, and is not used after.
 
 An operator may keep an event beyond letting it pass, for what may still come. It says so by
@@ -25,8 +25,8 @@ An operator may keep an event beyond letting it pass, for what may still come. I
 What people ask of an operator is `Described`, no part of its state. All methods but `on_batch` have
 a default: an operator without deadlines, state and held events writes that one alone.
 
-An operator that is made of others is a `Composite` (topology.model.composite); one that may hold
-very many events is `StepByStep`.
+An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator), one that is
+made of others a `Composite` (topology.model.composite).
 
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
 change nothing; snapshot and restore at any point change nothing; `on_time` before
@@ -135,31 +135,14 @@ class Operator(Described):
         return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """An operator without a state has nothing to restore."""
+        """Restore at once."""
+        for _ in self.restoring(state, [*held]):
+            pass
+
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        """Restore in steps. Each tells how many events it has taken, and the operator is whole
+        after the last. One without a state has nothing to restore."""
+        return iter(())
 
     def close(self) -> None:
         """By default nothing is shared."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StepByStep(Operator):
-    """An operator that may hold very many events: `restoring` is `restore` as a generator of how
-    many events each step has taken. The operator is whole when it ends."""
-
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        for _ in self.restoring(state, held):
-            pass
-
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        raise NotImplementedError
-
-
-def restoring(
-    operator: Operator, state: Mapping[str, Plain], held: Sequence[Event]
-) -> Iterator[int]:
-    """`StepByStep.restoring` of any operator; by default one step takes all."""
-    if isinstance(operator, StepByStep):
-        yield from operator.restoring(state, held)
-    else:
-        operator.restore(state, held)
-        yield len(held)

@@ -12,6 +12,7 @@ name a source for that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from topology.model.idle import LongestIdle
@@ -51,20 +52,36 @@ class SourceTable(Table[str, S]):
     """A table of sources by name.
 
     An owner reads `rows` directly. It adds a source by `add(row)`, and calls `mark(row)` after each
-    change of a field, so that the next checkpoint writes the row. An heir writes `fresh(key)`,
-    which makes an empty row of that name: `take` reads a saved row into it. The shape of the rows
-    has `last_arrival_ns`, and not the name, which is the key of the row. `StrategySources` of
+    change of a field, so that the next checkpoint writes the row. The shape of the rows has
+    `last_arrival_ns`, and not the name, which is the key of the row. `Sources` of
     `topology.waiting.sources` is a short example.
     """
 
     def __init__(
-        self, prefix: str, kind: ValueKind, max_sources: int, forget_after_ns: int = NEVER
+        self,
+        prefix: str,
+        kind: ValueKind,
+        make: Callable[[str], S],
+        max_sources: int,
+        forget_after_ns: int = NEVER,
+        rows: dict[str, S] | None = None,
     ) -> None:
-        super().__init__(prefix, kind)
+        """`make` makes the row of a source of that name, of which nothing is known."""
+        super().__init__(prefix, kind, rows)
+        self._make = make
         self.forgotten = 0
         self._max_sources = max_sources
         self._forget_after_ns = forget_after_ns
         self._longest_idle = LongestIdle()
+
+    def fresh(self, key: str) -> S:
+        return self._make(key)
+
+    def first_heard(self, source: str, at_ns: int) -> S:
+        """Return the row of a source that is not known yet, to be added."""
+        row = self._make(source)
+        row.last_arrival_ns = at_ns
+        return row
 
     def add(self, row: S) -> list[S]:
         """Take in a source that was not known, marked, and return those that are forgotten."""

@@ -7,7 +7,6 @@ a row that each checkpoint writes, and tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from topology.model.kept import (
@@ -54,15 +53,17 @@ class Table(Generic[K, V]):
     def find(self, key: K) -> V | None:
         return self.rows.get(key)
 
-    def take(self, name: str, plain: Plain, written: Written | None) -> None:
-        """Read the row of that name."""
-        if not name.startswith(self.prefix):
-            raise ShapeRefused(f"{name} is no row of {self.prefix}")
-        try:
-            text = name[len(self.prefix) :]
-            self.put(self.key_of(text), self.kind.load(plain, written, self, text))
-        except ValueError as wrong:
-            raise ShapeRefused(f"{name}: {wrong}") from wrong
+    def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
+        """Read rows by name, in steps of some of them."""
+        load, begin = self.kind.loader(), len(self.prefix)
+        for at, (name, plain) in enumerate(rows.items()):
+            try:
+                text = name[begin:]
+                self.put(self.key_of(text), load(plain, written, self, text))
+            except ValueError as wrong:
+                raise ShapeRefused(f"{name}: {wrong}") from wrong
+            if not at % TURN:
+                yield 0
 
     def put(self, key: K, row: V) -> None:
         self.rows[key] = row
@@ -102,9 +103,9 @@ class Table(Generic[K, V]):
         changed, self._changed = self._changed, {}
         return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
 
-    def restored(self, *, is_as_written: bool) -> None:
-        """All rows are read. Those that were written in other shapes are all written anew."""
-        self.is_followed = is_as_written
+    def follow(self, *, is_written: bool) -> None:
+        """Note what changes from here on. `is_written`: the changelog has all rows as they are."""
+        self.is_followed = is_written
         self._changed = {}
 
 
@@ -122,8 +123,9 @@ class TableWithin(ValueKind):
         if not isinstance(plain, dict):
             raise self.refusal(plain)
         table = getattr(one, name)
-        for key, row in plain.items():
-            table.take(key, row, written)
+        refuse_others({key: None for key in plain if not key.startswith(table.prefix)})
+        for _ in table.read(plain, written):
+            pass
 
 
 NumberAndKey = tuple[int, str]
@@ -163,21 +165,25 @@ class Grid(NumberedTable[V]):
 class KeptState:
     """The whole state of an operator: its own row, its tables, and the shapes of both."""
 
+    __slots__ = ("_key", "_row", "_shape", "_tables", "is_followed")
+
     def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
         """`key`: that of its own row."""
         self._key = key
         self._shape = shape
-        self._tables = {table.prefix: table for table in tables}
-        self._table_kinds = {table.prefix: table.kind for table in tables}
-        self._kinds = [shape, *self._table_kinds.values()]
+        self._tables = tables
         self._row: Plain = None
         """The own row as the changelog has it; None: that is not known."""
         self.is_followed = False
         """Whether the changelog has the shapes, and all rows that did not change since."""
 
+    def is_in(self, state: Mapping[str, Plain]) -> bool:
+        """Return whether a state has the own row."""
+        return self._key in state
+
     def snapshot(self, one: Any) -> State:
-        state = {SHAPES: self._described(), self._key: self._shape.dump(one)}
-        for table in self._tables.values():
+        state = {SHAPES: described(self._shape, self._kinds()), self._key: self._shape.dump(one)}
+        for table in self._tables:
             state |= table.snapshot()
         return state
 
@@ -189,46 +195,45 @@ class KeptState:
             self._row = changes[self._key] = row
         if not self.is_followed:
             self.is_followed = True
-            changes[SHAPES] = self._described()
-        for table in self._tables.values():
+            changes[SHAPES] = described(self._shape, self._kinds())
+        for table in self._tables:
             changes |= table.changes()
         return changes
 
-    def _described(self) -> Plain:
-        return described(self._kinds, self._table_kinds)
-
-    def restore(self, one: Any, state: Mapping[str, Plain]) -> State:
-        """Read the own row, if there is one, and then the tables. Return what belongs to neither.
-        ShapeRefused if any of it cannot be read."""
-        rest: State = {}
-        for _ in self.restoring(one, state, rest):
-            pass
-        return rest
+    def _kinds(self) -> dict[str, ValueKind]:
+        return {table.prefix: table.kind for table in self._tables}
 
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
-        """Restore in steps of some rows, and put into `rest` what belongs to nobody here."""
-        if self._key not in state:
+        """Read the own row, if there is one, and then the tables, in steps of some rows. Put what
+        belongs to neither into `rest`. ShapeRefused if any of it cannot be read."""
+        kinds = self._kinds()
+        if not self.is_in(state):
             for name in state:
-                if name == SHAPES or name[: name.find("/") + 1] in self._tables:
+                if name == SHAPES or name[: name.find("/") + 1] in kinds:
                     raise ShapeRefused(f"it has {name:.60}, and no row {self._key}")
             rest |= state
             return
-        written = written_in(state.get(SHAPES), self._kinds, self._table_kinds)
+        written = written_in(state.get(SHAPES), self._shape, kinds)
         self.is_followed = written is None
         self._shape.put(one, state[self._key], written)
-        rows = iter(state.items())
-        table: Table[Any, Any] | None = None
-        while some := list(islice(rows, TURN)):
-            for name, plain in some:
-                if table is None or not name.startswith(table.prefix):
-                    table = self._tables.get(name[: name.find("/") + 1])
-                if table is not None:
-                    table.take(name, plain, written)
-                elif name not in (SHAPES, self._key):
-                    rest[name] = plain
-            yield 0
-        for table in self._tables.values():
-            table.restored(is_as_written=written is None)
+        yield from read_rows(self._tables, state, written, rest)
+        for name in (SHAPES, self._key):
+            rest.pop(name, None)
+
+
+def read_rows(
+    tables: Iterable[Table[Any, Any]],
+    state: Mapping[str, Plain],
+    written: Written | None,
+    others: State,
+) -> Iterator[int]:
+    """Read the rows of tables in steps. Put what is in none of them into `others`."""
+    found: dict[str, State] = {table.prefix: {} for table in tables}
+    for name, plain in state.items():
+        found.get(name[: name.find("/") + 1], others)[name] = plain
+    for table in tables:
+        yield from table.read(found[table.prefix], written)
+        table.follow(is_written=written is None)
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:

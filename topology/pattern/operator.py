@@ -32,7 +32,7 @@ in the log, and `held_by` says that this operator still wants them after it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
@@ -40,7 +40,7 @@ from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, Shape
-from topology.model.operator import Changes, Figure, Figures, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
@@ -78,22 +78,16 @@ PATTERN: Final = Shape(
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events stored because a match may still need them"),
-    "irrelevant": Figure("Events that no query uses", is_total=True),
-    "late": Figure("Events older than the final results", is_total=True),
-    "refused": Figure("Events left out because a bound was reached", is_total=True),
-    "given_up": Figure(
-        "Watermarks at which a full store ended the allowance for new sources", is_total=True
-    ),
-    "duplicates": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Duplicates with another content", is_total=True),
-    "error_too_large": Figure(
-        "Events left out because their time error exceeds an hour", is_total=True
-    ),
-    "out_of_range": Figure(
-        "Events left out because their time exceeds the range of every query", is_total=True
-    ),
-    "without_key": Figure("Events without a value for the partition key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "irrelevant": total("Events that no query uses"),
+    "late": total("Events older than the final results"),
+    "refused": total("Events left out because a bound was reached"),
+    "given_up": total("Watermarks at which a full store ended the allowance for new sources"),
+    "duplicates": total("Events seen before"),
+    "conflicts": total("Duplicates with another content"),
+    "error_too_large": total("Events left out because their time error exceeds an hour"),
+    "out_of_range": total("Events left out because their time exceeds the range of every query"),
+    "without_key": total("Events without a value for the partition key of a query"),
+    "unreadable": total("Payloads that are not JSON"),
     "target_ppm": Figure(
         "Share of instants that should be complete at their first results, strictest query"
     ),
@@ -103,11 +97,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "wait_mean_ns": Figure("Mean time between an instant and its first results, slowest query"),
     "wait_max_ns": Figure("Longest time between an instant and its first results"),
     "late_ppm": Figure("Share of events that arrived after the results of their instant"),
-    "missed": Figure(
-        "Instants under a quality target whose first results missed an event", is_total=True
-    ),
-    "missed_outside_target": Figure(
-        "Instants outside every quality target whose first results missed an event", is_total=True
+    "missed": total("Instants under a quality target whose first results missed an event"),
+    "missed_outside_target": total(
+        "Instants outside every quality target whose first results missed an event"
     ),
 }
 """What the figures of PATTERN mean, in the order of the metrics."""
@@ -141,9 +133,7 @@ class Pattern(InstantOperator):
         }
         only_final = [name for name, query in queries.items() if query.answer == FINAL]
         self._engine = engine
-        self._frontier = Frontier(
-            one.changes_for_ns, one.new_source_allowance_ns, heeds_errors=True
-        )
+        self._frontier = Frontier(one)
         self._is_ordered = ordered
         self._beginning = QueryBeginning(
             ordered=ordered, announced=announced, max_ahead_ns=one.clock.max_ahead_ns
@@ -347,18 +337,19 @@ class Pattern(InstantOperator):
         self._engine.freed.clear()
 
     def snapshot(self) -> State:
-        return self._engine.snapshot() | self._kept.snapshot(self)
+        return self._engine.snapshot() | super().snapshot()
 
     def changes(self) -> Changes:
-        return self._engine.changes() | self._kept.changes(self)
+        return self._engine.changes() | super().changes()
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        if TARGETS not in state:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        if not self._kept.is_in(state):
             begin_amid(self.beginnings)
-        rest = self._kept.restore(self, state)
+        rest: State = {}
+        yield from self._kept.restoring(self, state, rest)
         entries = [Entry(event, self._payload_of(event), self._play) for event in held]
         self._engine.restore(rest, entries)
         self._free()

@@ -16,7 +16,7 @@ from typing import Final
 
 from topology.model.kept import BIG, INT, list_of, tuple_of
 from topology.model.operator import NEVER
-from topology.waiting.fixed import CLOCKED, ClockedSlack
+from topology.published.clocked_slack import CLOCKED, ClockedSlack
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000

@@ -9,19 +9,18 @@ is none. S. Rajendran, thesis, 3.1. Cost: O(sources) an instant.
 
 from __future__ import annotations
 
-from heapq import heappop, heapreplace
 from typing import Final
 
-from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
+from topology.merge.bounds import Bound, SourceBounds
 from topology.merge.operator import Merge
-from topology.merge.source import BEHIND, OUT, SOURCE, SourceProgress
+from topology.merge.source import BEHIND, NO_REF, OUT, SOURCE, SourceProgress
 from topology.model.kept import INT, optional
 from topology.model.operator import NEVER, Figures
 from topology.model.outcome import Step
-from topology.published.smoothed import SMOOTHED, Smoothed
+from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
 
-OLD_WEIGHT_PPM = 600_000
-
+BEFORE_ALL_NS: Final = NO_REF - 1
+"""At this instant no source is overdue, so time bounds none."""
 
 PACED_SOURCE: Final = SOURCE.with_more(
     "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)
@@ -44,7 +43,7 @@ class PacedProgress(SourceProgress):
         """(3.2), (3.3): how often the source speaks."""
         self.empty_since_ns = NEVER
         if self._pace is None:
-            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
+            self._pace = self.fresh("_pace")
         if self._spoke_ns >= 0:
             self._pace.add(at_ns - self._spoke_ns)
         self._spoke_ns = at_ns
@@ -54,10 +53,9 @@ class PacedProgress(SourceProgress):
         if self.empty_since_ns == NEVER:
             return NEVER
         pace = self._pace
-        wait_ns = max_wait_ns
         if pace is not None and pace.samples > 1:
-            wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
-        return self.empty_since_ns + wait_ns
+            max_wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
+        return self.empty_since_ns + max_wait_ns
 
     def fresh(self, field: str) -> Smoothed:
         return Smoothed(OLD_WEIGHT_PPM, against_new=True)
@@ -83,25 +81,15 @@ class PacedBounds(SourceBounds):
 
     def limit(self, now_ns: int) -> Bound:
         self._give_up_empty(now_ns)
-        keyed = self._keyed
-        while keyed:
-            ref_ns, source = keyed[0]
-            progress = self._sources.get(source)
-            if progress is None or not progress.is_keyed:
-                heappop(keyed)
-                if progress is not None:
-                    progress.in_keyed = False
-            elif progress.newest_ns > ref_ns:
-                heapreplace(keyed, (progress.newest_ns, source))
-            else:
-                return keyed[0]
-        return NO_BOUND
+        return super().limit(BEFORE_ALL_NS)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
-        return min(
-            (progress.given_up_ns(self._max_wait_ns) for progress in self._waited_for()),
-            default=NEVER,
-        )
+        given_up_ns = [NEVER]
+        for progress in self._sources.values():
+            assert isinstance(progress, PacedProgress)
+            if not progress.blocked and progress.state < OUT:  # none waits behind a hole
+                given_up_ns.append(progress.given_up_ns(self._max_wait_ns))
+        return min(given_up_ns)
 
     def _give_up_empty(self, now_ns: int) -> None:
         for progress in self._sources.values():
@@ -116,14 +104,6 @@ class PacedBounds(SourceBounds):
                 self._known.mark(progress)
             if not progress.blocked and progress.given_up_ns(self._max_wait_ns) <= now_ns:
                 self.leave(progress, OUT)
-
-    def _waited_for(self) -> list[PacedProgress]:
-        """None of their events waits behind a hole."""
-        return [
-            progress
-            for progress in self._sources.values()
-            if isinstance(progress, PacedProgress) and not progress.blocked and progress.state < OUT
-        ]
 
 
 class PacedMerge(Merge):

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from topology.model.kept import BIG, optional
 from topology.model.operator import NEVER
-from topology.waiting.fixed import CLOCKED, ClockedSlack
+from topology.published.clocked_slack import CLOCKED, ClockedSlack
 from topology.waiting.policy import BEFORE_ALL
 
 Measure = Literal["next_tick", "arrival"]

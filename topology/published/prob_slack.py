@@ -20,6 +20,7 @@ Cost: O(1) amortised an event; memory as `topology.waiting.miss`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final
 
 from topology.model.event import Event
@@ -35,7 +36,7 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE, Joint, share
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, SLACK, SlackPolicy
 
 MS: Final = 1_000_000
 
@@ -59,28 +60,17 @@ class Polyline:
 
     def __init__(self, joint: Joint, theta: int) -> None:
         self._joint = joint
-        self._limit = theta * joint.whole
+        self._limit = theta * joint.whole // ONE
         self._hats: dict[int, int | None] = {}
         self._first_beta: dict[int, int] = {}
 
     def hat(self, beta: int) -> int | None:
         """The least risky alpha; None: none is, whatever the window. `beta` is a bin."""
         if beta not in self._hats:
-            self._hats[beta] = self._search(beta)
+            row = self._joint.row(beta)
+            beyond = bisect_right(row, self._limit)  # row[0] is 0, so at least 1
+            self._hats[beta] = self._joint.apart[beyond - 1] if beyond < len(row) else None
         return self._hats[beta]
-
-    def _search(self, beta: int) -> int | None:
-        row = self._joint.row(beta)
-        if row[-1] * ONE <= self._limit:
-            return None
-        low, high = 0, len(row) - 1  # row[low] is not beyond the limit, row[high] is
-        while high - low > 1:
-            middle = (low + high) // 2
-            if row[middle] * ONE > self._limit:
-                high = middle
-            else:
-                low = middle
-        return self._joint.apart[high - 1]
 
     def first_beta(self, alpha: int) -> int:
         """The least beta (a bin) from which on a window `alpha` ahead is no risk."""
@@ -104,7 +94,7 @@ PROB_SLACK: Final = SLACK.with_more(
 )
 
 
-class ProbSlack(Weighing):
+class ProbSlack(SlackPolicy):
     """The wait until the joint probability is at most `delta`."""
 
     SHAPE = PROB_SLACK
@@ -122,8 +112,7 @@ class ProbSlack(Weighing):
         self._step_ns = step_ns
         self._guard = guard
         self._fitting = Jumping(period, step_ns)
-        self._model: tuple[Counts, Counts] | None = None  # what `_joint` was made of
-        self._joint: Joint | None = None
+        self._model: tuple[Counts, Counts] | None = None  # what `_polyline` was made of
         self._polyline: Polyline | None = None
         self._last_ns = BEFORE_ALL
         self._closed = 0
@@ -151,7 +140,7 @@ class ProbSlack(Weighing):
         self._missed += 1
         if self._guarded() and not before:
             self._fitting.clear()
-            self._model = self._joint = self._polyline = None
+            self._model = self._polyline = None
 
     def _guarded(self) -> bool:
         if self._theta == 0:
@@ -160,8 +149,7 @@ class ProbSlack(Weighing):
 
     def _make(self, apart: Counts, delays: Counts) -> None:
         self._model = (apart, delays)
-        self._joint = Joint(apart, delays)
-        self._polyline = Polyline(self._joint, self._theta)
+        self._polyline = Polyline(Joint(apart, delays), self._theta)
 
     # -- the frontier ------------------------------------------------------------------------------
 
@@ -175,11 +163,11 @@ class ProbSlack(Weighing):
         assert self._fitting.base_ns is not None
         return grid_floor((now_ns - self._last_ns - self._fitting.base_ns) // self._step_ns)
 
-    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
-        return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
-
-    def _is_safe(self, bound_ns: int, now_ns: int) -> bool:
-        assert self._polyline is not None
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        if bound_ns <= self.confirmed_ns(now_ns):
+            return True
+        if self._polyline is None or self._guarded():
+            return False
         hat = self._polyline.hat(self._beta(now_ns))
         return hat is None or self._alpha(bound_ns) < hat
 

@@ -17,17 +17,13 @@ from typing import Final
 from topology.model.event import BLOCKED, UNBLOCKED, Event
 from topology.model.kept import INT, Shape, tuple_of
 from topology.model.outcome import Step
-from topology.published.smoothed import SMOOTHED, Smoothed
+from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import Shared
 from topology.reorder.source import NumberedBuffer, source_shape
 from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
-
-OLD_WEIGHT_PPM: Final = 600_000
-"""What the past weighs in both averages, as printed."""
-
 
 THESIS: Final = Shape(
     "published.thesis",

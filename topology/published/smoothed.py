@@ -7,6 +7,9 @@ from typing import Final
 from topology.model.histogram import PPM
 from topology.model.kept import INT, Kept, Shape
 
+OLD_WEIGHT_PPM: Final = 600_000
+"""What the past weighs in the averages of the thesis, as printed."""
+
 SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, deviation_ns=INT)
 
 

@@ -31,25 +31,12 @@ LDOP_REMEMBERS: Final = 10
 """The mean is that of what came within so many times `max_wait`."""
 
 
-def _event_driven(quality: QualityConfig, _: int) -> SlackPolicy:
-    return EventDriven(idle_ns=quality.idle_ns, max_sources=quality.max_sources)
-
-
-def _aq(quality: QualityConfig, window_ns: int) -> SlackPolicy:
-    return AQKSlack(window_ns, quality.accuracy_ppm / PPM, idle_ns=quality.idle_ns)
-
-
-def _ldop(quality: QualityConfig, _: int) -> SlackPolicy:
-    window_ns = LDOP_REMEMBERS * quality.max_wait_ns
-    return LDOP(window_ns, LDOP_FACTOR_PPM, idle_ns=quality.idle_ns)
-
-
 QUALITY: Final[Mapping[str, Callable[[QualityConfig, int], SlackPolicy]]] = {
-    "prob_slack": lambda quality, _: ProbSlack((PPM - quality.accuracy_ppm) / PPM),
-    "event_driven": _event_driven,
-    "mp": lambda quality, _: MPKSlack(idle_ns=quality.idle_ns),
-    "aq": _aq,
-    "ldop": _ldop,
+    "prob_slack": lambda q, _: ProbSlack((PPM - q.accuracy_ppm) / PPM),
+    "event_driven": lambda q, _: EventDriven(idle_ns=q.idle_ns, max_sources=q.max_sources),
+    "mp": lambda q, _: MPKSlack(idle_ns=q.idle_ns),
+    "aq": lambda q, window_ns: AQKSlack(window_ns, q.accuracy_ppm / PPM, idle_ns=q.idle_ns),
+    "ldop": lambda q, _: LDOP(LDOP_REMEMBERS * q.max_wait_ns, LDOP_FACTOR_PPM, idle_ns=q.idle_ns),
     "mean_delay": lambda *_: AverageDelay(),
 }
 """Each makes a strategy from a quality and the length of its windows."""

@@ -19,12 +19,11 @@ from topology.model.event import DATA, Event, at_ns
 from topology.model.instant import InstantOperator
 from topology.model.kept import packed, unpacked
 from topology.model.native import mypyc_attr
-from topology.model.operator import Changes, Figures, State
+from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
-from topology.model.tables import KeptState
-from topology.query.beginning import ALWAYS, QueryBeginning
+from topology.query.beginning import ALWAYS, QueryBeginning, begin_amid
 
 KNOWN_BY_BYTES: Final = 8
 
@@ -60,6 +59,11 @@ class QueryOperator(InstantOperator):
         self.beginnings: list[QueryBeginning] = []
         self.is_ordered = True
 
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        if not self._kept.is_in(state):
+            begin_amid(self.beginnings)
+        yield from super().restoring(state, held)
+
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
         raise NotImplementedError
@@ -89,34 +93,30 @@ class Queries(Composite, Generic[Q]):
             step.results += self._found(piece, until_ns)
         if len(self._queries) > 1:  # each emits its own in their order
             step.results.sort(key=at_ns)
+        return self._finish(step)
+
+    def _finish(self, step: Step) -> Step:
+        """Add what is no result."""
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         if not self._is_ordered:
             ends = [each.ref_time_ns + each.error_ns for each in events if each.kind == DATA]
             self._newest_ns = max([self._newest_ns, *ends])
-        found: list[Finding] = []
-        for each in self._runners:
-            found += each.on_batch(events, now_ns).results
-        return found
+        return [found for each in self._runners for found in each.on_batch(events, now_ns).results]
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return any(query.is_due(watermarks) for query in self._queries)
 
     def on_time(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        for each in self._runners:
-            step.results += each.on_time(now_ns).results
-        step.results.sort(key=at_ns)
-        return step
+        found = [finding for each in self._runners for finding in each.on_time(now_ns).results]
+        return self._finish(Step(now_ns, results=sorted(found, key=at_ns)))
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)  # of the open instant, each in its turn
-        ends: list[Finding] = []
-        for each in self._runners:
-            ends += each.on_end(now_ns).results
+        ends = [finding for each in self._runners for finding in each.on_end(now_ns).results]
         step.results += sorted(ends, key=at_ns)
-        return step
+        return self._finish(step)
 
     def next_deadline_ns(self) -> int | None:
         due = [each.next_deadline_ns() for each in self._runners]
@@ -137,7 +137,7 @@ class Queries(Composite, Generic[Q]):
     def _passed(self) -> State:
         return {} if self._newest_ns == ALWAYS else {NEWEST: packed(self._newest_ns)}
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         own = dict(state)
         if not self._is_ordered and NEWEST in own:
             self._newest_ns = unpacked(own.pop(NEWEST))
@@ -150,20 +150,12 @@ class Queries(Composite, Generic[Q]):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQuery(QueryOperator):
     """A query that keeps events. `kept` and `released`: those that it lately began to keep, and
-    ceased to; once for each time that it keeps one. `_kept`: its state, which an heir declares."""
-
-    _kept: KeptState
+    ceased to; once for each time that it keeps one."""
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
         super().__init__(name, fingerprint)
         self.kept: list[Event] = []
         self.released: list[Event] = []
-
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
 
 
 K = TypeVar("K", bound=KeepingQuery)
@@ -223,15 +215,6 @@ class KeepingQueries(Queries[K]):
             if between:
                 step.results += self._found(between, between[-1].at_ns)
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        return self._finish(super().on_batch(events, now_ns))
-
-    def on_time(self, now_ns: int) -> Step:
-        return self._finish(super().on_time(now_ns))
-
-    def on_end(self, now_ns: int) -> Step:
-        return self._finish(super().on_end(now_ns))
-
     def held(self) -> Iterable[Event]:
         return list(self._times)
 
@@ -239,7 +222,7 @@ class KeepingQueries(Queries[K]):
         event.held_by &= ~self._position
         return self._parts
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         self._settle()
 

@@ -53,12 +53,9 @@ class CurrentResult(Generic[C]):
     def show(self, content: C, *, is_news: bool, is_final: bool) -> str:
         """The operation by which the content is emitted, and then is current; NO_NEWS if it stays
         as it is. `is_news`: a reader who has the current one is to have this."""
-        if not self.live:
-            op = EMIT
-        elif is_news:
-            op = UPDATE
-        else:
+        if self.live and not is_news:
             return NO_NEWS
+        op = UPDATE if self.live else EMIT
         self.content = content
         self.revision += 1
         self.live = True

@@ -43,9 +43,10 @@ from topology.model.kept import FLAG, INT, Shape
 from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
+from topology.model.sources import SourceTable
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shell import SOURCES, Buffers, Shell
+from topology.reorder.shell import SOURCES, Shell
 from topology.reorder.time_buffer import TimeBuffer, order_shape
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.tail import OwnTail
@@ -191,7 +192,8 @@ class ReorderByTime(Shell[TimedBuffer]):
             )
             return TimedBuffer(source, order, stream, config.max_wait_ns, totals)
 
-        super().__init__(Buffers(BUFFER, timed, config, empty), totals, BY_TIME)
+        bounds = config.max_sources, config.forget_after_ns
+        super().__init__(SourceTable(BUFFER, timed, empty, *bounds), totals, BY_TIME)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)

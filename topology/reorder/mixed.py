@@ -21,7 +21,7 @@ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -124,7 +124,7 @@ class MixedReorder(Composite):
         is_timed = BY_TIME + BUFFER + event.source in self._before
         return self._parts[is_timed : is_timed + 1]
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         self._before = state
         yield from super().restoring(state, held)
         self._before = {}

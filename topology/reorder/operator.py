@@ -22,22 +22,23 @@ O(log sources). Memory: held events, about 1 kB per source, holes and lost range
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.kept import INT, Shape
+from topology.model.kept import INT, Shape, ShapeRefused
 from topology.model.operator import Changes, Figure, Figures, Plain, total
 from topology.model.outcome import OVERFLOW, Step, dead_letter
+from topology.model.sources import SourceTable
 from topology.model.tables import Table
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import SHARED, Shared
-from topology.reorder.shell import SOURCES, Buffers, Shell
+from topology.reorder.shell import SOURCES, Shell
 from topology.reorder.source import SOURCE, NumberedBuffer
 
 BUFFER: Final = "lane/"
@@ -81,7 +82,8 @@ class Reorder(Shell[NumberedBuffer]):
         shape: Shape = SOURCE,
     ) -> None:
         self._shared = Shared(stream, position, config)
-        sources = Buffers(BUFFER, shape, config, partial(make, shared=self._shared))
+        bounds = config.max_sources, config.forget_after_ns
+        sources = SourceTable(BUFFER, shape, partial(make, shared=self._shared), *bounds)
         self._pool = Pool(self._shared)
         super().__init__(sources, self._shared, REORDER, [self._shared.lost, self._pool])
         self._max_held = config.max_held
@@ -239,6 +241,15 @@ class Reorder(Shell[NumberedBuffer]):
             self._shared.overflows += 1
             most.give_up_oldest(OVERFLOW, now_ns, step)
             self._arm(most)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
+        for source, epoch in self._shared.lost.ledgers:
+            buffer = self._table.get(source)
+            if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
+                raise ShapeRefused(f"it has lost numbers of {source:.60}, epoch {epoch}, alone")
 
     # -- for people --------------------------------------------------------------------------------
 

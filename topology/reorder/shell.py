@@ -13,26 +13,18 @@ Sources (`max_sources`, `forget_after`): see `topology.model.sources`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.kept import INT, Shape
-from topology.model.operator import (
-    NEVER,
-    TURN,
-    Changes,
-    Figures,
-    Plain,
-    State,
-    StepByStep,
-)
+from topology.model.kept_operator import KeptOperator
+from topology.model.operator import NEVER, TURN, Figures, Plain
 from topology.model.outcome import Step
 from topology.model.sources import SourceTable
-from topology.model.tables import KeptState, Table, refuse_others
+from topology.model.tables import KeptState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
-from topology.reorder.settings import ReorderConfig
 
 OWN: Final = "stream"
 """Key of what the state has of all sources."""
@@ -41,20 +33,7 @@ SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
-class Buffers(SourceTable[Buffer]):
-    """The buffers by source; `make` makes an empty one."""
-
-    def __init__(
-        self, prefix: str, shape: Shape, config: ReorderConfig, make: Callable[[str], Buffer]
-    ) -> None:
-        super().__init__(prefix, shape, config.max_sources, config.forget_after_ns)
-        self.make = make
-
-    def fresh(self, key: str) -> Buffer:
-        return self.make(key)
-
-
-class Shell(StepByStep, Generic[Buffer]):
+class Shell(KeptOperator, Generic[Buffer]):
     """The operator, but for how it takes events in.
 
     `sources` are all of them, and `totals` what they hold together. `shape` is that of the
@@ -63,7 +42,7 @@ class Shell(StepByStep, Generic[Buffer]):
 
     def __init__(
         self,
-        sources: Buffers[Buffer],
+        sources: SourceTable[Buffer],
         totals: Totals,
         shape: Shape,
         tables: Sequence[Table[Any, Any]] = (),
@@ -170,9 +149,8 @@ class Shell(StepByStep, Generic[Buffer]):
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
-        buffer = self._sources.make(event.source)
+        buffer = self._sources.first_heard(event.source, event.at_ns)
         self._begin(buffer, event)
-        buffer.last_arrival_ns = event.at_ns
         for forgotten in self._sources.add(buffer):
             if forgotten.is_open:
                 self._open.remove(forgotten)
@@ -198,27 +176,18 @@ class Shell(StepByStep, Generic[Buffer]):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
     def held(self) -> Iterable[Event]:
         for buffer in self._table.values():
             yield from buffer.waiting()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`. ShapeRefused where the state is not one of these."""
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
             event.held_by = 0  # until its source takes it
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0
-        others: State = {}
-        yield from self._kept.restoring(self, state, others)
-        refuse_others(others)
+        yield from super().restoring(state, held)
         for source, buffer in self._table.items():
             mine = by_source.get(source, [])
             buffer.hold_again(mine)

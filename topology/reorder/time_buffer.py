@@ -31,7 +31,7 @@ Cost: O(log held) an event, and what the strategy costs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
@@ -40,7 +40,7 @@ from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, TEXT, Shape, tuple_of
 from topology.model.late import OVERTAKEN
-from topology.model.operator import NEVER, Figures, Plain, State
+from topology.model.operator import NEVER, Figures, Plain
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
 from topology.model.tables import KeptState
 from topology.reorder.shared import size_of
@@ -86,6 +86,7 @@ class TimeBuffer(InstantOperator):
         keeps_control: bool = False,
     ) -> None:
         super().__init__(-NEVER)
+        self._kept = KeptState(OWN, order_shape(policy.SHAPE))
         self._policy = policy
         self._pass_late = late == "pass"
         self._position = position
@@ -248,15 +249,12 @@ class TimeBuffer(InstantOperator):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return KeptState(OWN, order_shape(self._policy.SHAPE)).snapshot(self)
-
     def held(self) -> Iterable[Event]:
         for _, event in self.heap:
             yield event
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        KeptState(OWN, order_shape(self._policy.SHAPE)).restore(self, state)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
         self.hold_again(held)
 
     def hold_again(self, held: Iterable[Event]) -> None:

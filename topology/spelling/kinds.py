@@ -79,13 +79,10 @@ class Kinds(NamedTuple):
         kinds = [*dict.fromkeys(example.split()[0] for example in self.examples)]
         if words[0] not in kinds:
             raise refused(f"{shown(text)} is not a {self.noun}", meant(words[0], kinds))
-        for spelling in self.spellings:
-            given = [*zip(spelling.split(), words, strict=False)]
-            amounts = {part: AMOUNTS[part] for part, _ in given if part in AMOUNTS}
-            if len(words) == len(spelling.split()) and all(
-                part in amounts or part == word for part, word in given
-            ):
-                fields = {part: amounts[part](word) for part, word in given if part in amounts}
+        for parts in map(str.split, self.spellings):
+            given = [*zip(parts, words, strict=False)]
+            if len(words) == len(parts) and all(p in AMOUNTS or p == word for p, word in given):
+                fields = {part: AMOUNTS[part](word) for part, word in given if part in AMOUNTS}
                 _check(shown(text), **fields)
                 return self.of(words[0], **fields)
         like = next(each for each in reversed(self.examples) if each.startswith(words[0]))

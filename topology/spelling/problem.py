@@ -112,15 +112,11 @@ def shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    text = f"`{value}`" if isinstance(value, str | float) else _plain(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
-
-
-def _plain(value: Any) -> str:
     # An integer of thousands of digits cannot be turned into text at all.
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of more than 256 bits"
-    return f"`{value}`"
+    text = f"`{value}`"
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
 def nearest(word: Any, known: Iterable[str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from pydantic import (
@@ -29,12 +30,12 @@ def key_of(name: str) -> str:
     return name.removesuffix(unit)
 
 
+@dataclass(eq=False)
 class Unspelled:
     """Marks a field that only code sets: in a file its key is one that there is not, unless the
     file may hold it for `old` times' sake. No description of the file names it."""
 
-    def __init__(self, *, old: bool = False) -> None:
-        self._old = old
+    old: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -42,14 +43,14 @@ class Unspelled:
         return core_schema.with_info_before_validator_function(self._read, handler(source))
 
     def _read(self, value: Any, info: ValidationInfo) -> Any:
-        if is_from_file(info) and not self._old:
+        if is_from_file(info) and not self.old:
             raise PydanticCustomError("extra_forbidden", "there is no such key")
         return value
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        if self._old:
+        if self.old:
             return {**handler(schema), "description": "Says nothing.", "deprecated": True}
         raise PydanticOmit
 
@@ -100,12 +101,12 @@ class Section(BaseModel):
     def _without_defaults(cls, given: Any, info: ValidationInfo) -> Any:
         if is_from_file(info) or not isinstance(given, Mapping):
             return given
-        return {name: value for name, value in given.items() if not cls._is_default(name, value)}
-
-    @classmethod
-    def _is_default(cls, name: Any, value: Any) -> bool:
-        field = cls.model_fields.get(name)
-        if field is None or field.is_required():
-            return False
-        default = field.get_default(call_default_factory=True)
-        return type(value) is type(default) and bool(value == default)
+        fields = {name: cls.model_fields[name] for name in given.keys() & cls.model_fields.keys()}
+        defaults = {name: of.get_default(call_default_factory=True) for name, of in fields.items()}
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in defaults
+            or type(value) is not type(defaults[name])
+            or value != defaults[name]
+        }

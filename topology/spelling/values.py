@@ -19,15 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from pydantic import (
-    BeforeValidator,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationInfo,
-)
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import core_schema
 
 from inorder import contract
@@ -55,8 +51,6 @@ MAX_INT: Final = 2**63 - 1
 MILLION: Final = 1_000_000
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
 """A hundred years; longer ones are a slip."""
-
-NO_WORDS: Final[Mapping[str, str]] = {}
 
 NS_PER: Final[Mapping[str, int]] = {
     "ns": 1,
@@ -97,9 +91,8 @@ _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})
 Reader = Callable[[Any, ValidationInfo], Any]
 Schema = dict[str, Any]
 
-DEFAULTED: Final = "give one, or leave it out for the default"
 
-
+@dataclass(eq=False)
 class Given:
     """A reader that never meets an empty value.
 
@@ -109,33 +102,29 @@ class Given:
     `instead`: the remedy for an empty value.
     """
 
-    def __init__(
-        self, read: Reader, schema: Schema, *, has_text: bool = False, instead: str = DEFAULTED
-    ) -> None:
-        self._read = read
-        self._schema = schema
-        self._instead = instead
-        self._dumped = core_schema.to_string_ser_schema(when_used="always") if has_text else None
+    read: Reader
+    schema: Schema
+    has_text: bool = field(default=False, kw_only=True)
+    instead: str = field(default="give one, or leave it out for the default", kw_only=True)
 
     def __get_pydantic_core_schema__(
         self, _: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.with_info_plain_validator_function(
-            self._read_given, serialization=self._dumped
-        )
+        text = core_schema.to_string_ser_schema(when_used="always") if self.has_text else None
+        return core_schema.with_info_plain_validator_function(self._read_given, serialization=text)
 
     def __get_pydantic_json_schema__(
         self, _: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> Schema:
-        return {**self._schema}
+        return {**self.schema}
 
     def _read_given(self, value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", self._instead)
-        return self._read(value, info)
+            raise refused("has no value", self.instead)
+        return self.read(value, info)
 
 
-def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
+def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
     """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
     words: tuple[str | bool, ...] = get_args(literal)
 
@@ -143,22 +132,17 @@ def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> Given:
         if isinstance(value, str | bool) and value in words:
             return value
         said = f"{shown(value)} is not known here"
-        texts = [_truth_text(word, info) if isinstance(word, bool) else word for word in words]
-        if isinstance(value, str):
-            for word, spelled in zip(words, texts, strict=True):
-                if isinstance(word, bool) and spelled.lower() == value.lower():
-                    raise refused(said, f"write {spelled}, without quotes")
-            if value in moved:
-                raise refused(said, moved[value])
+        of_yaml = is_from_file(info)  # Python's True is true there
+        texts = [str(w).lower() if of_yaml and isinstance(w, bool) else str(w) for w in words]
+        for word, spelled in zip(words, texts, strict=True):
+            if isinstance(word, bool) and spelled.lower() == str(value).lower():
+                raise refused(said, f"write {spelled}, without quotes")
+        if isinstance(value, str) and value in moved:
+            raise refused(said, moved[value])
         raise refused(said, meant(value, texts))
 
     is_flag = all(isinstance(word, bool) for word in words)
     return Given(read, {"type": "boolean"} if is_flag else {"enum": list(words)})
-
-
-def _truth_text(word: bool, info: ValidationInfo) -> str:
-    """Return true or false as the file spells it, or Python."""
-    return str(word).lower() if is_from_file(info) else str(word)
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:
@@ -208,13 +192,13 @@ def dotted(path: Any) -> str:
     return f"path {path}"
 
 
+@dataclass(eq=False)
 class Named:
     """A check of a mapping of names, which `example` shows."""
 
-    def __init__(self, example: str, most: int, least: int = 0) -> None:
-        self._example = example
-        self._most = most
-        self._least = least
+    example: str
+    most: int
+    least: int = 0
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -224,19 +208,19 @@ class Named:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> Schema:
-        found = {**handler(schema), "maxProperties": self._most}
-        if self._least:
-            return {**found, "minProperties": self._least}
+        found = {**handler(schema), "maxProperties": self.most}
+        if self.least:
+            return {**found, "minProperties": self.least}
         return {"anyOf": [found, {"type": "null"}]}
 
     def _check(self, value: Any) -> Any:
         found = {} if value is None else value
         if not isinstance(found, Mapping):
-            raise refused(f"{shown(value)} is not a mapping", f"write {self._example}")
-        if len(found) < self._least:
-            raise refused("is empty", f"write at least one, like {self._example}")
-        if len(found) > self._most:
-            raise refused(f"{len(found)} are too many", f"write at most {self._most}")
+            raise refused(f"{shown(value)} is not a mapping", f"write {self.example}")
+        if len(found) < self.least:
+            raise refused("is empty", f"write at least one, like {self.example}")
+        if len(found) > self.most:
+            raise refused(f"{len(found)} are too many", f"write at most {self.most}")
         return found
 
 
@@ -366,14 +350,11 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
     return Given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
 
 
-def section(value: Any) -> Any:
-    """A key with nothing behind it is a section of defaults."""
-    return {} if value is None else value
-
-
 def or_nothing(of: type) -> BeforeValidator:
-    """A section that may be empty."""
-    return BeforeValidator(section, json_schema_input_type=of | None)
+    """Let a key with nothing behind it be a section of defaults."""
+    return BeforeValidator(
+        lambda value: {} if value is None else value, json_schema_input_type=of | None
+    )
 
 
 def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:

@@ -4,7 +4,6 @@
 |-------------|-------------------------|-----------------------------------------|
 | `RiskSlack` | risk, posterior, budget | as the promised share of windows allows |
 | `OwnTail`   | tail                    | as the promised share of events allows  |
-| `KSlack`    | fixed                   | a given time                            |
 
 The first is the default for windows, the second for a reorder by time (docs/concepts/late.md).
 Methods of papers are in `topology.published`. All keep the contract of `policy`; `driver` and

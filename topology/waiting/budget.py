@@ -54,7 +54,7 @@ class AccuracyBudget(Kept):
         spent = self._missed + self._pending + 1
         return 0 if spent * PPM > self._delta_ppm * (self._closed + 1) else self._theta
 
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
+    def closed(self, by: str, windows: int) -> None:
         if by in PROMISED:
             self._closed += windows
         if by == PROBABLE:
@@ -70,14 +70,6 @@ class AccuracyBudget(Kept):
             self._theta += self._up - self._down
         else:
             self._theta = min(MOST, self._theta + self._up * windows)
-
-    def void(self, by: str) -> None:
-        """A window does not count after all. What was promised still holds: of those that
-        count, no more missed an event than before, and it is not one that may have."""
-        if by in PROMISED:
-            self._closed -= 1
-        if by == PROBABLE:
-            self._pending -= 1
 
     def figures(self) -> Figures:
         return {

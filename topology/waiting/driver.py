@@ -29,6 +29,7 @@ Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
@@ -171,8 +172,21 @@ class WindowDriver(Kept):
             self._pass_time(event.at_ns, decisions)
         if speaks:
             self.policy.observe(event, event.at_ns)
-        self._place(event, until_ns, decisions, more_ns)
         self._open = True
+        ts_ns = event.ref_time_ns
+        first = self._first_with(ts_ns)
+        if self._next is None:
+            self._next = self._next_pending = first
+        last = self._last_with(until_ns)
+        if self.filled is not None:
+            last_filled = self._last_with(until_ns + more_ns)
+            if last_filled >= self._next:
+                self.filled.add(max(first, self._next), last_filled)
+        if first < self._next:
+            last = min(self._next - 1, last)
+            decisions.append(Missed(first, last, self._now_ns, event))
+            self._missed_an_event(first, last)
+            self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
     def heed(self, now_ns: int) -> None:
         """The strategy has received something that is no event; what was due before has been
@@ -227,23 +241,6 @@ class WindowDriver(Kept):
     def _last_with(self, ts_ns: int) -> int:
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
-    def _place(self, event: Event, until_ns: int, decisions: list[Decision], more_ns: int) -> None:
-        ts_ns = event.ref_time_ns
-        first = self._first_with(ts_ns)
-        if self._next is None:
-            self._next = self._next_pending = first
-        last = self._last_with(until_ns)
-        if self.filled is not None:
-            last_filled = self._last_with(until_ns + more_ns)
-            if last_filled >= self._next:
-                self.filled.add(max(first, self._next), last_filled)
-        if first >= self._next:
-            return
-        last = min(self._next - 1, last)
-        decisions.append(Missed(first, last, self._now_ns, event))
-        self._missed_an_event(first, last)
-        self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
-
     def _missed_an_event(self, first: int, last: int) -> None:
         # No more windows are pending; an event of no sound time may lie behind any number of them.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
@@ -269,16 +266,15 @@ class WindowDriver(Kept):
         now_ns = self._now_ns
         policy = self.policy
         self._due_ns = NEVER
-        if self._next is None:
-            return
-        if not self._is_due(now_ns):
+        if self._next is None or not self._is_due(now_ns):
             return
         confirmed_ns = max(policy.confirmed_ns(now_ns), self._announced_ns)
         self._resolve(confirmed_ns)
         while self._is_due(now_ns):
             number = self._next
             bound_ns = number * self._every_ns - self._shift_ns
-            if self._patient and self._lacks_idle(now_ns):
+            if self._patient and self._waits_for_idle(self._first_that_counts(), now_ns):
+                self._due_ns = self.bound_ns(self._first_that_counts()) + self._cap_ns
                 return
             if bound_ns <= confirmed_ns:
                 until_ns = min(confirmed_ns, now_ns + self._early_ns)
@@ -289,7 +285,7 @@ class WindowDriver(Kept):
                 by = CONFIRMED if is_certain else PROBABLE
                 if policy.waives(self.bound_ns(last), now_ns):
                     by = IDLE
-                self._close_sure(last, by, decisions)
+                self._close(last, by, decisions, is_sure=True)
             elif policy.passes(bound_ns, now_ns):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
                 last = self._first_that_counts() if by == IDLE else number
@@ -324,62 +320,46 @@ class WindowDriver(Kept):
             return self._next
         return max(self._next, self.filled.first)
 
-    def _lacks_idle(self, now_ns: int) -> bool:
-        """Whether the next window lacks idle sources only, and is to wait for them."""
-        bound_ns = self.bound_ns(self._first_that_counts())
-        if bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns:
-            return False
-        if not self.policy.waives(bound_ns, now_ns):
-            return False
-        self._due_ns = bound_ns + self._cap_ns
-        return True
+    def _waits_for_idle(self, number: int, now_ns: int) -> bool:
+        """Whether a window lacks idle sources only, and is to wait for them."""
+        bound_ns = self.bound_ns(number)
+        is_over = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
+        return not is_over and self.policy.waives(bound_ns, now_ns)
 
     def _last_whole(self, last: int, now_ns: int) -> int:
-        """The last window up to there that lacks no idle source, or has waited for it."""
-        low, high = min(self._first_that_counts(), last), last
-        while low < high:
-            middle = (low + high + 1) // 2
-            bound_ns = self.bound_ns(middle)
-            waited = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
-            if waited or not self.policy.waives(bound_ns, now_ns):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        """The last window up to there that does not wait for an idle source: all behind it do."""
+        first = min(self._first_that_counts(), last)
+        behind = range(first + 1, last + 1)
+        return first + bisect_left(
+            behind, x=True, key=lambda one: self._waits_for_idle(one, now_ns)
+        )
 
-    def _close_sure(self, last: int, by: str, decisions: list[Decision]) -> None:
-        """All windows up to `last`, of which the strategy will know no more: none of them,
-        and so none before them, waits to be resolved."""
+    def _close(
+        self, last: int, by: str, decisions: list[Decision], *, is_sure: bool = False
+    ) -> None:
+        """Close all windows up to `last`. If `is_sure`, the strategy will know no more of them, so
+        neither they nor those before them wait to be resolved; else they may have missed an
+        event."""
         assert self._next is not None
-        windows = self._count(last, by)
-        if by not in PROMISED:
-            self._apart.add(self._next, last)
-        bound_ns = self.bound_ns(last)
-        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by))
-        self._next = self._next_pending = last + 1
-        if windows:
-            self.policy.closed(bound_ns, self._now_ns, by, windows)
-            self.policy.resolved(missed=False, by=by, windows=windows)
-
-    def _count(self, last: int, by: str) -> int:
-        """How many of the windows up to `last`, which close now, count."""
-        assert self._next is not None
-        if self.filled is None:
-            return last + 1 - self._next
-        return self.filled.close(last, by, self._now_ns, self._every_ns, self._shift_ns)
-
-    def _close(self, last: int, by: str, decisions: list[Decision]) -> None:
-        """All windows up to `last`; whether they missed an event is still to be seen."""
-        assert self._next is not None
-        bound_ns = self.bound_ns(last)
-        windows = last + 1 - self._next
-        if not self._count(last, by) and windows == 1:
-            self._empty.add(last)  # counted for as long as it may turn out to have missed
-        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by))
+        first, bound_ns, now_ns = self._next, self.bound_ns(last), self._now_ns
+        windows = filled = last + 1 - first
+        if self.filled is not None:
+            filled = self.filled.close(last, by, now_ns, self._every_ns, self._shift_ns)
+        decisions.append(Closing(first, last, bound_ns, now_ns, by))
         self._next = last + 1
+        if is_sure:
+            self._next_pending = self._next
+            if by not in PROMISED:
+                self._apart.add(first, last)
+            if filled:
+                self.policy.closed(bound_ns, now_ns, by, filled)
+                self.policy.resolved(missed=False, by=by, windows=filled)
+            return
+        if not filled and windows == 1:
+            self._empty.add(last)  # counted for as long as it may turn out to have missed
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
-        self.policy.closed(bound_ns, self._now_ns, by, windows)
+        self.policy.closed(bound_ns, now_ns, by, windows)
         while len(self._pending) > self._max_pending:
             self._settle(missed=True)
 

@@ -15,6 +15,7 @@ counts is T events old. A model is due after 200 samples, then every T/8.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
@@ -32,8 +33,6 @@ def grid_floor(steps: int) -> int:
     """The largest bin that is at most `steps`."""
     if -EXACT <= steps < EXACT:
         return steps
-    if steps < 0:
-        return -grid_ceil(-steps)
     shift = steps.bit_length() - 6
     return steps >> shift << shift
 
@@ -42,8 +41,6 @@ def grid_ceil(steps: int) -> int:
     """The smallest bin that is at least `steps`."""
     if -EXACT <= steps <= EXACT:
         return steps
-    if steps < 0:
-        return -grid_floor(-steps)
     shift = steps.bit_length() - 6
     return -(-steps >> shift) << shift
 
@@ -92,9 +89,9 @@ class DelayTables(Kept):
         both.events = self.events + other.events
         both.stragglers = self.stragglers + other.stragglers
         both.span_ns = self.span_ns + other.span_ns
-        both.apart = _sum(self.apart, other.apart)
-        both.delays = _sum(self.delays, other.delays)
-        both.straggled = _sum(self.straggled, other.straggled)
+        both.apart = dict(Counter(self.apart) + Counter(other.apart))
+        both.delays = dict(Counter(self.delays) + Counter(other.delays))
+        both.straggled = dict(Counter(self.straggled) + Counter(other.straggled))
         return both
 
 
@@ -171,13 +168,6 @@ class Rotating(Fitting):
 
     def fresh(self, field: str) -> DelayTables:
         return DelayTables()
-
-
-def _sum(one: Counts, other: Counts) -> Counts:
-    both = dict(one)
-    for key, count in other.items():
-        both[key] = both.get(key, 0) + count
-    return both
 
 
 def distance_ppm(one: Counts, other: Counts) -> int:

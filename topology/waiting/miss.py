@@ -13,6 +13,7 @@ bins x rows in use, until the next model.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 from typing import Final
 
 from topology.waiting.fitting import Counts, grid_top
@@ -35,9 +36,8 @@ class Joint:
         self._tops = [grid_top(g) for g in self.apart]
         self.delays = sorted(delays)
         total = sum(delays.values()) + never
-        self.above = [total]  # above[i]: counts of d beyond the i smallest
-        for d in self.delays:
-            self.above.append(self.above[-1] - delays[d])
+        self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
+        """above[i]: counts of d beyond the i smallest."""
         self._never = never
         self._sums: list[int] | None = None
         self.whole = sum(self._counts) * total
@@ -63,10 +63,9 @@ class Joint:
         that never come."""
         delays, above = self.delays, self.above
         if self._sums is None:
-            self._sums = [0]  # of the d from the i-th smallest on, from the end
-            for at in range(len(delays) - 1, -1, -1):
-                self._sums.append(self._sums[-1] + (above[at] - above[at + 1]) * delays[at])
-            self._sums.reverse()
+            parts = [(above[at] - above[at + 1]) * d for at, d in enumerate(delays)]
+            # Of the d from the i-th smallest on.
+            self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
         whole = 0
         for top, count in zip(self._tops, self._counts, strict=True):
             at = bisect_right(delays, beta - top)

@@ -72,6 +72,9 @@ class SlackPolicy(Kept):
         raise NotImplementedError
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
+        """Return whether nothing at or below the bound is waited for. Where a strategy weighs each
+        bound by itself, what passed may no longer pass a while later: the drivers act on the first
+        instant."""
         raise NotImplementedError
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
@@ -153,17 +156,3 @@ class FlooredSlack(SlackPolicy):
     def end(self) -> None:
         super().end()
         self._floor_ns = AFTER_ALL
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Weighing(SlackPolicy):
-    """A strategy that weighs each bound by itself (`_weighs`), so that what passed may no
-    longer pass a while later. The drivers act on the first instant."""
-
-    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
-        """Return whether a bound that is not confirmed may pass; if it does, so do all before
-        it."""
-        raise NotImplementedError
-
-    def passes(self, bound_ns: int, now_ns: int) -> bool:
-        return bound_ns <= self.confirmed_ns(now_ns) or self._weighs(bound_ns, now_ns)

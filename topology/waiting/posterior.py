@@ -31,6 +31,7 @@ Probabilities are in units of 2^-32, rounded up; all is integer. Cost and memory
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from topology.waiting.fitting import EXACT, Counts, DelayTables, grid_next
@@ -109,10 +110,6 @@ def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]] | None:
     if not straggled:
         return None
     edges = sorted(straggled)
-    counts, sums = [0] * len(edges), [0] * len(edges)
-    count = whole = 0
-    for at in range(len(edges) - 1, -1, -1):
-        count += straggled[edges[at]]
-        whole += straggled[edges[at]] * edges[at]
-        counts[at], sums[at] = count, whole
-    return edges, counts, sums
+    counts = [*accumulate([straggled[edge] for edge in reversed(edges)])]
+    sums = [*accumulate([straggled[edge] * edge for edge in reversed(edges)])]
+    return edges, counts[::-1], sums[::-1]

@@ -44,7 +44,7 @@ from topology.waiting.fitting import (
     grid_next,
 )
 from topology.waiting.miss import ONE
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SLACK, Weighing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SLACK, SlackPolicy
 from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 
@@ -151,7 +151,7 @@ class ModelledSource(Source):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class RiskSlack(Weighing):
+class RiskSlack(SlackPolicy):
     """The wait that the risk of each bound calls for, within a budget."""
 
     SHAPE = RISK
@@ -229,13 +229,15 @@ class RiskSlack(Weighing):
         return distance_ppm(shifted, others.delays) > OWN_PPM
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        self.budget.closed(bound_ns, now_ns, by, windows)
+        self.budget.closed(by, windows)
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        self.budget.void(by)
+        # What was promised still holds: of those that count, no more missed an event than before,
+        # and it is not one that may have.
+        self.budget.closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:
         self._sources.leave(source)
@@ -255,7 +257,9 @@ class RiskSlack(Weighing):
     def waives(self, bound_ns: int, now_ns: int) -> bool:
         return self._sources.idle_is_behind(bound_ns, now_ns)
 
-    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        if bound_ns <= self.confirmed_ns(now_ns):
+            return True
         threshold = self.budget.threshold()
         if threshold <= 0 or self._all.model is None:
             return False

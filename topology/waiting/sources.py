@@ -51,19 +51,14 @@ class Sources(SourceTable[S]):
         idle_ns: int,
         max_sources: int = MAX_SOURCES,
     ) -> None:
-        super().__init__("of/", shape, max_sources)
-        self._make = make
+        super().__init__("of/", shape, make, max_sources)
         self._idle_ns = idle_ns
-
-    def fresh(self, key: str) -> S:
-        return self._make(key)
 
     def hear(self, name: str, now_ns: int) -> S:
         """Return the source of that name, which has just sent."""
         source = self.rows.get(name)
         if source is None:
-            source = self._make(name)
-            source.last_arrival_ns = now_ns
+            source = self.first_heard(name, now_ns)
             self.add(source)
             return source
         source.said_bye = False

@@ -85,7 +85,6 @@ class Makers:
     ) -> None:
         self.failures = [0]
         self.cells: list[CellPlan] = []
-        self.uses: list[int] = []
         self.parts: list[tuple[AggregateFunction, int]] = []
         for output in outputs:
             if output.function in functions:
@@ -103,10 +102,9 @@ class Makers:
             plan = CellPlan(make, output.path, usable)
             if plan not in self.cells:
                 self.cells.append(plan)
-                self.uses.append(0)
-            place = self.cells.index(plan)
-            self.uses[place] += 1
-            self.parts.append((function, place))
+            self.parts.append((function, self.cells.index(plan)))
+        places = [place for _, place in self.parts]
+        self.uses = [places.count(place) for place in range(len(self.cells))]
         self._makes = [plan.make for plan in self.cells]
         self.is_tallied = plain and all(plan.make is Tally for plan in self.cells)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.kept import BIG, FLAG, INT, TEXT, Shape, dict_of, list_of, tuple_of
@@ -55,11 +56,8 @@ class Counted:
         number = (self.folded + at) // self.size
         reach_ns = earliest(event) - self.error_ns
         least = (self.folded + bisect_left(self.kept, reach_ns, key=ref_time)) // self.size
-        for other in range(least, number):
-            if self.latest(other) > earliest(event):
-                number = other
-                break
-        self.anew_from = min(self.anew_from, number)
+        unsure = (each for each in range(least, number) if self.latest(each) > earliest(event))
+        self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
         """Those kept; of the first window the folded ones come before."""
@@ -94,34 +92,20 @@ class Counted:
         else:
             before_ns = max(before_ns, self.latest_ns)
         latest_ns = self.latest(number)
+        near_before = bisect_left(self.kept, least_ns - self.error_ns, key=ref_time)
+        near_behind = bisect_right(self.kept, latest_ns + self.error_ns, key=ref_time)
         return (
             before_ns <= least_ns
-            and all(latest(event) <= least_ns for event in self._before(max(0, start), least_ns))
-            and all(latest_ns <= earliest(event) for event in self._behind(start, latest_ns))
+            and all(latest(event) <= least_ns for event in self.kept[near_before : max(0, start)])
+            and all(
+                latest_ns <= earliest(event) for event in self.kept[start + self.size : near_behind]
+            )
         )
-
-    def _before(self, start: int, least_ns: int) -> Iterator[UnsureEvent]:
-        """Those kept before the place that may have been after that instant."""
-        for at in range(start - 1, -1, -1):
-            event = self.kept[at]
-            if event.ref_time_ns + self.error_ns + 1 <= least_ns:
-                return
-            yield event
-
-    def _behind(self, start: int, latest_ns: int) -> Iterator[UnsureEvent]:
-        """Those behind the window that begins at the place, which may have been before then."""
-        for at in range(start + self.size, len(self.kept)):
-            event = self.kept[at]
-            if event.ref_time_ns - self.error_ns - 1 >= latest_ns:
-                return
-            yield event
 
     def passed(self, time_ns: int) -> int:
         """How many of the kept, from the first on, were certainly before."""
-        for at, event in enumerate(self.kept):
-            if latest(event) >= time_ns:
-                return at
-        return len(self.kept)
+        later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
+        return next(later, len(self.kept))
 
     def fold(self, n: int, makers: Makers) -> None:
         """The first `n` kept ones are final."""
@@ -159,12 +143,8 @@ def counted_shape(makers: Makers) -> Shape:
     )
 
 
-def place(event: UnsureEvent) -> Any:
-    return event.ref_time_ns, event.source, event.epoch, event.seq
-
-
-def ref_time(event: UnsureEvent) -> Any:
-    return event.ref_time_ns
+place: Final = attrgetter("ref_time_ns", "source", "epoch", "seq")
+ref_time: Final = attrgetter("ref_time_ns")
 
 
 def earliest(event: UnsureEvent) -> int:

@@ -36,18 +36,18 @@ begins amid the stream: what began before is not emitted (`topology.query.beginn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from topology.answer.frontier import FRONTIER
-from topology.answer.progress import QueryProgress, frontier_of
+from topology.answer.frontier import FRONTIER, Frontier
+from topology.answer.progress import QueryProgress
 from topology.answer.quality_target import QualityTarget
 from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.tables import KeptState
-from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
+from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
@@ -119,11 +119,10 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
     if query.quality is None:
         return None
     windows = query.windows
-    is_grid = windows.kind in (TUMBLING, SLIDING)
     return QualityTarget(
         query.quality,
-        size_ns=windows.size_ns if is_grid else 0,
-        every_ns=windows.step_ns if is_grid else 0,
+        size_ns=windows.size_ns,
+        every_ns=windows.step_ns,
         reach_ns=windows.size_ns if windows.kind == SESSION else 0,
         heeds_errors=query.heeds_errors,
         zone_ns=query.zone_ns,
@@ -161,7 +160,7 @@ class Windows(QueryOperator):
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
-        self._frontier = frontier_of(query, self._target, ordered=ordered)
+        self._frontier = Frontier(query, self._target, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
@@ -234,11 +233,11 @@ class Windows(QueryOperator):
         last = last_instant(events, begun, end)
         if begun < last:
             self._add_plain(room.start_ns, events[begun:last])
-            frontier.rise(events[last - 1].ref_time_ns)
+            frontier.hear(events[last - 1])
             frontier.settle()
             spans.settle()
         self._add_plain(room.start_ns, events[last:end])
-        frontier.rise(events[end - 1].ref_time_ns)
+        frontier.hear(events[end - 1])
         self._now_ns = events[end - 1].at_ns
         self._instant_open = True
         return end - begun
@@ -306,32 +305,32 @@ class Windows(QueryOperator):
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.parts()
-        return self._kept.snapshot(self) | _of_target(of_target) | self._target_state()
+        return super().snapshot() | _of_target(of_target) | self._target_state()
 
     def changes(self) -> Changes:
         target = self._target
         of_target: Changes = {} if target is None else target.changed_parts()
         stale, self._stale = self._stale, {}
-        return stale | self._kept.changes(self) | _of_target(of_target) | self._target_state()
+        return stale | super().changes() | _of_target(of_target) | self._target_state()
 
     def _target_state(self) -> State:
         return {} if self._target is None else {TARGET: self._target.dump()}
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        if QUERY not in state:
-            begin_amid(self.beginnings)
-        others = self._kept.restore(self, state)
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
+        self._windows.loaded()
+
+    def _take_others(self, others: State) -> None:
         of_target: State = {}
         for name, value in others.items():
             if name.startswith(OF_TARGET):
                 of_target[name[len(OF_TARGET) :]] = value
         target = self._target
-        if TARGET in state:
-            if target is not None and target.load(state[TARGET]):
+        if TARGET in others:
+            if target is not None and target.load(others[TARGET]):
                 target.load_parts(of_target)
             else:
                 self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
-        self._windows.loaded()
 
 
 def _of_target(parts: Mapping[str, Plain]) -> Changes:

@@ -165,10 +165,7 @@ class Panes(Grid[Pane]):
             return held[0][1]
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            together = held[0][1].copy()
-            for _, row in held[1:]:
-                together.merge(row)
-            return together
+            return Sums(held, start_ns, end_ns).window(held, start_ns, end_ns)
         if sums is None or start_ns >= sums.turn_ns:
             sums = self._sums[key] = Sums(held, start_ns, end_ns)
         return sums.window(held, start_ns, end_ns)
@@ -184,11 +181,8 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Each once, though it is in all panes that it may belong to."""
-    found: dict[tuple[str, int, int], UnsureEvent] = {}
-    for _, pane in held:
-        for event in pane.unsure or ():
-            found[event.number] = event
+    """Return the unsure events, each once though it is in all panes that it may belong to."""
+    found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
 
@@ -203,13 +197,11 @@ class Sums:
         self.back: AggregateRow | None = None
         self.start_ns = start_ns
         self.turn_ns = self.end_ns = end_ns
-        sums: AggregateRow | None = None
         for slice_ns, row in reversed(slices):
             grown = row.copy()
-            if sums is not None:
-                grown.merge(sums)
+            if self.front:
+                grown.merge(self.front[-1][1])
             self.front.append((slice_ns, grown))
-            sums = grown
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
         """Return what the key has in the slices of [start, end), neither of which falls from one

@@ -13,7 +13,7 @@ from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confidence_of
 from topology.window.settings import WindowSettings, fingerprint
-from topology.window.unsure.measure import Measured
+from topology.window.unsure.measure import Measured, Named
 
 DIGEST_BYTES: Final = 6
 
@@ -61,11 +61,8 @@ class WindowEmitter(ResultEmitter):
         op = current.show(digest, is_news=current.content != digest, is_final=is_final)
         if op == NO_NEWS:
             return current
-        result = self._result(key, number, span_ns, current.revision, op)
-        result.final = is_final
-        result.confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
-        result.values, result.expected = measured.values, measured.expected
-        result.low, result.high = measured.low, measured.high
+        confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
+        self._put(key, self._named(number), span_ns, op, current, confidence, measured[:4])
         return current
 
     def emit_plain(
@@ -82,28 +79,13 @@ class WindowEmitter(ResultEmitter):
         is_sure = not self._frontier.is_incomplete(end_ns)
         is_proven = end_ns <= self._frontier.proven_ns
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
-        number = framed(str(start_ns).encode())
+        named = self._named(start_ns)
+        span_ns = start_ns, end_ns
+        current = CurrentResult(0, 0, live=True, final=is_final)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
-            result = WindowResult(
-                self.now_ns,
-                self._stream,
-                self._query,
-                self._ids.of(framed(key.encode()) + number),
-                EMIT,
-                0,
-                is_final,
-                confidence,
-                start_ns,
-                end_ns,
-                values,
-                scalar_of(key) if self._is_keyed else None,
-                values,
-                values,
-                values,
-            )
-            self.results.append(result)
-        self.counts[EMIT] += len(keys)
+            four = values, values, values, values
+            self._put(key, named, span_ns, EMIT, current, confidence, four)
         return is_sure
 
     def retract(
@@ -117,28 +99,43 @@ class WindowEmitter(ResultEmitter):
     ) -> None:
         """The window is no more: its events belong to another. Not final: it is open again."""
         op = current.retract(is_final=is_final)
-        self._result(key, number, span_ns, current.revision, op).final = is_final
+        self._put(key, self._named(number), span_ns, op, current, UNCERTAIN, ({}, {}, {}, {}))
 
-    def _result(
-        self, key: str, number: int, span_ns: tuple[int, int], revision: int, op: str
-    ) -> WindowResult:
-        self.count(op)
-        result = WindowResult(
-            self.now_ns,
-            self._stream,
-            self._query,
-            self._ids.of(framed(key.encode()) + framed(f"{self.prefix}{number}".encode())),
-            op,
-            revision,
-            False,  # noqa: FBT003
-            UNCERTAIN,
-            span_ns[0],
-            span_ns[1],
-            {},
-            key=scalar_of(key) if self._is_keyed else None,
+    def _named(self, number: int) -> bytes:
+        """Return what distinguishes a window from others of its key."""
+        return framed(f"{self.prefix}{number}".encode())
+
+    def _put(
+        self,
+        key: str,
+        named: bytes,
+        span_ns: tuple[int, int],
+        op: str,
+        current: Current,
+        confidence: str,
+        four: tuple[Named, Named, Named, Named],
+    ) -> None:
+        """`four`: values, low, high and what is expected."""
+        values, low, high, expected = four
+        self.counts[op] += 1
+        self.results.append(
+            WindowResult(
+                self.now_ns,
+                self._stream,
+                self._query,
+                self._ids.of(framed(key.encode()) + named),
+                op,
+                current.revision,
+                current.final,
+                confidence,
+                *span_ns,
+                values,
+                scalar_of(key) if self._is_keyed else None,
+                low,
+                high,
+                expected,
+            )
         )
-        self.results.append(result)
-        return result
 
 
 def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Final
 
 from topology.model.event import Event
 from topology.model.kept import FLAG, INT, TEXT, ValueKind, record, tuple_of
+from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, Makers, row_kind
 
 Place = tuple[int, str, int, int]
@@ -86,6 +88,7 @@ def core_kind(makers: Makers) -> ValueKind:
 
 
 Cores = list[Core]
+head_of: Final = attrgetter("head")
 
 
 def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
@@ -105,11 +108,5 @@ def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
 
 
 def together(cores: Sequence[Core]) -> AggregateRow:
-    row = cores[0].row.copy()
-    for core in cores[1:]:
-        row.merge(core.row)
+    row: AggregateRow = merged(cores[0].row, [core.row for core in cores[1:]])
     return row
-
-
-def head_of(core: Core) -> Any:
-    return core.head

@@ -42,16 +42,16 @@ class Envelope:
     upper: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lower, self.upper = self.cores[0].lower, self.cores[0].upper
-        for core in self.cores[1:]:
-            self.lower = min(self.lower, core.lower)
-            self.upper = max(self.upper, core.upper)
+        self._hold(self.cores)
+
+    def _hold(self, cores: Cores) -> None:
+        self.cores = sorted(cores, key=head_of)
+        self.lower = min([core.lower for core in cores])
+        self.upper = max([core.upper for core in cores])
 
     def absorb(self, other: Envelope) -> None:
         """An event has come that possibly joins the two."""
-        self.cores = sorted([*self.cores, *other.cores], key=head_of)
-        self.lower = min(self.lower, other.lower)
-        self.upper = max(self.upper, other.upper)
+        self._hold([*self.cores, *other.cores])
         self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
         self.is_blurred = self.is_blurred or other.is_blurred
@@ -72,9 +72,7 @@ class Envelope:
             if len(rest) == len(apart):
                 break
             apart = rest
-        self.cores = sorted([*apart, core], key=head_of)
-        self.lower = min(self.lower, core.lower)
-        self.upper = max(self.upper, core.upper)
+        self._hold([*apart, core])
 
     def blur(self, gap_ns: int) -> None:
         """By reference time alone from here on."""

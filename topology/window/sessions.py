@@ -86,13 +86,10 @@ class Sessions(WindowKind):
                 newest.row.add(values, event)
                 self._touch(key, known, envelope)
                 return
-        is_near = False
-        if known is not None:
-            near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
-            is_near = near.start < near.stop
-        if (known is not None and ref_ns <= known.passed_ns) or (
-            not is_near and ref_ns < self._frontier.final_ns
-        ):
+        known = known or KeySessions()
+        near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
+        is_near = near.start < near.stop
+        if ref_ns <= known.passed_ns or (not is_near and ref_ns < self._frontier.final_ns):
             self.expired += 1
             return
         if not is_near:
@@ -102,7 +99,6 @@ class Sessions(WindowKind):
                 self.refused += 1
                 return
             known = self._by_key[key]
-        assert known is not None
         row = self._makers.row_of_one(values, event)
         self._put(key, known, core_of(event, error_ns, row))
 
@@ -110,9 +106,8 @@ class Sessions(WindowKind):
         """Into the envelope that it belongs to; those that it joins are one from here on."""
         near = known.near(core.lower, core.upper, self._gap_ns)
         joined = known.envelopes[near]
-        before = 0
         for each in joined:
-            before += len(each.cores)
+            self.count -= len(each.cores)
             known.fresh.pop(each, None)
             self._note(key, each)
         if joined:
@@ -125,7 +120,7 @@ class Sessions(WindowKind):
         known.envelopes[near] = [envelope]
         if len(envelope.cores) > self._max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
-        self.count += len(envelope.cores) - before
+        self.count += len(envelope.cores)
         self._touch(key, known, envelope)
         self._closing.arm(key, core.last + self._gap_ns)
         self._ending.arm(key, core.upper + self._gap_ns)

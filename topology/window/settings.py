@@ -150,24 +150,19 @@ Call = Annotated[
 ]
 
 
+CALLS: Final = Named("{name: count()}", MAX_AGGREGATES, least=1)
+Calls = Annotated[Mapping[str, Call], BeforeValidator(text_names), CALLS]
+Spelled = Annotated[
+    Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
+]
+
+
 class WindowSettings(AnswerSettings):
     """What a window query is asked for. `clock` is that of its stream."""
 
-    window: (
-        Annotated[
-            Window, Given(WINDOWS.read, {"type": "string", "examples": [*EXAMPLES]}, has_text=True)
-        ]
-        | None
-    ) = None
+    window: Spelled | None = None
     """The windows of a window query."""
-    aggregate: (
-        Annotated[
-            Mapping[str, Call],
-            BeforeValidator(text_names),
-            Named("{name: count()}", MAX_AGGREGATES, least=1),
-        ]
-        | None
-    ) = None
+    aggregate: Calls | None = None
     """The names of the values, and how each is computed from a window."""
     early_ns: DurationNs = 0
     """How often open windows that have changed are emitted. `0ns` emits none early. Set it if

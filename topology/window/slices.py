@@ -57,23 +57,17 @@ class Slices:
             return sorted(each for each in slices if start_ns <= each < end_ns)
         return [each for each in self.within(start_ns, end_ns - 1, most) if each in slices]
 
-    def windows(self, slice_ns: int) -> list[int]:
-        """The starts of the windows that hold the slice, rising."""
-        last = slice_ns - slice_ns % self.every_ns
+    def windows(self, slice_ns: int) -> range:
+        """Return the starts of the windows that hold the slice, ascending."""
         first = slice_ns - self.size_ns + 1
-        first += -first % self.every_ns
-        return list(range(first, last + 1, self.every_ns))
+        return range(first + -first % self.every_ns, slice_ns + 1, self.every_ns)
 
     def first_end(self, slice_ns: int, after_ns: int) -> int:
-        """The first end of a window that holds the slice, after that instant; where all have
-        ended, the last one's."""
-        last_end_ns = self.last_end(slice_ns)
-        first_ns = slice_ns - self.size_ns + 1
-        first_ns += -first_ns % self.every_ns
-        end_ns = first_ns + self.size_ns
-        if after_ns >= end_ns:
-            end_ns += ((after_ns - end_ns) // self.every_ns + 1) * self.every_ns
-        return min(end_ns, last_end_ns)
+        """Return the first end after that instant of a window that holds the slice; where all have
+        ended, the end of the last one."""
+        starts = self.windows(slice_ns)
+        ended = (after_ns - self.size_ns - starts[0]) // self.every_ns + 1
+        return starts[min(max(ended, 0), len(starts) - 1)] + self.size_ns
 
     def last_end(self, slice_ns: int) -> int:
         return slice_ns - slice_ns % self.every_ns + self.size_ns

@@ -254,8 +254,7 @@ class Spans(WindowKind):
 
     def _emit_all(self, windows: Iterable[tuple[int, str]], *, is_closed: bool) -> None:
         for window in sorted(windows):
-            if self._touched.pop(window, False):
-                self._changed.note(window)
+            self._changed.forget(window)
             self._emit(window, is_closed=is_closed)
 
     def _close(self, start_ns: int) -> None:

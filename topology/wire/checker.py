@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from inorder import rfc3339
 from inorder.contract import (
     DATA,
     DEFAULT_STREAM,
@@ -41,14 +42,15 @@ MAX_DIGITS: Final = 19
 """The most digits of an integer that may fit 64 bits."""
 
 BEYOND: Final = 10**MAX_DIGITS
+SHORT: Final = MAX_STREAM_BYTES // 4
+"""So many characters of a source or a stream cannot be more bytes than allowed."""
+
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
 """Streams named in a detail."""
 
 UNREAD: Final = object()
 """A raw field that could not be made out; a fault says why."""
-
-Tell = Callable[[str, str], str]
 
 
 class Reading(NamedTuple):
@@ -77,18 +79,20 @@ class Look:
     Attributes:
         values: The raw fields by name. An absent field is None or not there.
         faults: The faults that are known so far.
-        tell: Returns what a detail adds to the fault of a field.
+        given: The fields as they were given, which details show.
         places: The words for a field's place in the record.
         times: The forms of a time that are accepted, in words.
         needs_time: Whether the record's own time does not replace a missing `ts`.
+        lacks: Returns why a field is missing, instead of what was given.
     """
 
     values: Mapping[str, object]
     faults: list[WireFault]
-    tell: Tell
+    given: Mapping[str, object]
     places: Mapping[str, str]
     times: str = ""
     needs_time: bool = False
+    lacks: Callable[[str], str] | None = None
 
     def event(
         self,
@@ -141,7 +145,10 @@ class Look:
 
     def refuse(self, field: str, fault: str, takes: str = "") -> None:
         place = self.places.get(field) or f"`{field}`"
-        self.faults.append(fault_of(field, fault, place, takes, self.tell(field, fault)))
+        shown = told(self.given.get(field), fault)
+        if self.lacks is not None and fault == "missing":
+            shown = self.lacks(field)
+        self.faults.append(fault_of(field, fault, place, takes, shown))
 
     def _found(self, field: str, *, needed: bool) -> object:
         """Return the raw field; None if it is absent or unread."""
@@ -173,16 +180,14 @@ class Look:
         if value is None or (type(value) is int and low <= value <= high):
             return value
         takes = self.times if field == "ts" else integers_in(low, high)
+        fault = HUGE  # Also of a float from 2^63 on, by which JSON readers give large integers.
         if value == "":
-            self.refuse(field, "empty")
-        elif isinstance(value, float) and not -(2.0**63) < value < 2.0**63:
-            self.refuse(field, HUGE, takes)  # a JSON reader's form of an integer beyond 64 bits
-        elif type(value) is not int:
-            self.refuse(field, UNREADABLE if field == "ts" else "not_integer", takes)
-        elif value < low == 0:
-            self.refuse(field, "negative", takes)
-        else:
-            self.refuse(field, HUGE, takes)
+            fault = "empty"
+        elif type(value) is int:
+            fault = "negative" if value < low == 0 else HUGE
+        elif not isinstance(value, float) or -(2.0**63) < value < 2.0**63:
+            fault = UNREADABLE if field == "ts" else "not_integer"
+        self.refuse(field, fault, takes)
         return None
 
     def kind(self) -> str:
@@ -238,9 +243,16 @@ def number_of(text: str) -> int | str:
     return -number if text.startswith("-") else number
 
 
-def told(values: Mapping[str, object], field: str, fault: str) -> str:
-    """Return what a detail shows of the field's value."""
-    value = values.get(field)
+def in_ns(ts: object, unit_ns: int) -> object:
+    """Return the nanoseconds of an integer or of RFC 3339, and any other value as it is."""
+    if type(ts) is int:
+        return ts * unit_ns
+    ts_ns = rfc3339.parse_ns(ts.encode()) if isinstance(ts, str) and ts.isascii() else None
+    return ts if ts_ns is None else ts_ns
+
+
+def told(value: object, fault: str) -> str:
+    """Return what a detail shows of a field's value."""
     if value is None or fault == "empty":
         return ""
     if isinstance(value, bytes):

@@ -8,12 +8,11 @@ nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from inorder.contract import MAX_INT64, MIN_INT64
 from topology.model.sample import UNKNOWN_MONO, Declared, Sample
-from topology.wire.checker import Look, told
+from topology.wire.checker import Look
 from topology.wire.reasons import fault_of
 
 MAX_OFFSET_NS: Final = 1 << 62
@@ -37,8 +36,8 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
         times[key] = look.integer(key, 0 if key == "error" else -bound, bound)
         if values.get(key) is None:
             look.faults.append(fault_of("clock", "missing", f"`{key}`"))
-    server = look.text("server", MAX_SERVER) if values.get("server") else ""
-    segment = look.integer("segment", 0, MAX_INT64)
+    server = look.text("server", MAX_SERVER) if values.get("server") else None
+    segment = look.integer("segment", 0, MAX_INT64) or 0
     mono_ns = look.integer("mono", MIN_INT64, MAX_INT64)
     if look.faults:
         return None
@@ -46,15 +45,14 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
         return Declared(source, times["at"], times["offset"], times["error"], 0, offset)
     t1_ns, t2_ns, t3_ns, t4_ns = (times[key] for key in ROUND)
     mono_ns = UNKNOWN_MONO if mono_ns is None else mono_ns
-    server, segment = server or "", segment or 0
-    return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, 0, offset, server, segment, mono_ns)
+    return Sample(source, t1_ns, t2_ns, t3_ns, t4_ns, 0, offset, server or "", segment, mono_ns)
 
 
 def read_word(
     source: str, values: Mapping[str, Any], arrival_ns: int, offset: int
 ) -> Sample | Declared | str:
     """Return what a record of `clock.offsets` says, or what is wrong with it."""
-    look = Look(values, [], partial(told, values), {})
+    look = Look(values, [], values, {})
     word = word_of(look, source, offset)
     if word is None:
         return "; ".join(fault.detail for fault in look.faults)

@@ -17,19 +17,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from inorder.contract import (
-    DEFAULT_STREAM,
-    MAX_INT64,
-    MAX_SEQ,
-    MAX_STREAM_BYTES,
-    PRESETS,
-    UNIT_NS,
-)
+from inorder.contract import DEFAULT_STREAM, MAX_INT64, MAX_SEQ, PRESETS, UNIT_NS
 from topology.model.event import NO_EPOCH, Event, digits
 from topology.model.outcome import Malformed
 from topology.wire.checker import (
     AS_WRITTEN,
     MAX_DIGITS,
+    SHORT,
     UNREAD,
     Look,
     Reading,
@@ -37,7 +31,7 @@ from topology.wire.checker import (
     one_header,
 )
 from topology.wire.header_reader import Headers
-from topology.wire.mapping import Fields
+from topology.wire.mapping import PLACES, Fields
 from topology.wire.reasons import WireFault, fault_of, times_in
 from topology.wire.times import instant_ns, zone_of
 from topology.wire.values import Decode, Picking, ValueFault, lacking, picking
@@ -45,10 +39,7 @@ from topology.wire.where import Path, Where
 
 PLAIN: Final = PRESETS["plain"]
 _MAPPED: Final = frozenset(PLAIN)
-FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "type", "kind")
 _RARE: Final = ("stream", "epoch", "kind")
-# So many characters cannot be more bytes than allowed.
-_SHORT: Final = MAX_STREAM_BYTES // 4
 NO_HEADERS: Final[Headers] = ()
 KEY_UNDECODABLE: Final = "key_undecodable"
 
@@ -85,7 +76,7 @@ class FieldReader:
         self._decodes: dict[str, Decode] = {"payload": decode, "key": decode_key or decode}
         self._unit_ns = UNIT_NS[fields.ts_unit]
         self._zone = zone_of(fields.ts_zone)
-        found = {name: getattr(fields, name) for name in FIELDS}
+        found = {name: getattr(fields, name) for name in PLACES if name != "payload"}
         self.places: dict[str, Where] = {name: at for name, at in found.items() if at is not None}
         self._shown = {name: f"`{where}`" for name, where in self.places.items()}
         self._constants: dict[str, object] = {
@@ -93,13 +84,15 @@ class FieldReader:
             for name, where in self.places.items()
             if where.place in {"topic", "text"}
         }
-        self._inside, paths = self._at("payload")
+        inside, paths = self._at("payload")
         self.pick = (pickings or partial(picking, decode))(paths)
-        keyed, paths = self._at("key")
-        self._keyed = [] if decode_key is None else keyed
-        self._pick_key = picking(decode_key or decode, paths)
-        texts = [] if self._keyed else keyed
-        self._outside = [*self._at("header")[0], *self._at("partition")[0], *texts]
+        keyed, key_paths = self._at("key")
+        self._outside = [*self._at("header")[0], *self._at("partition")[0]]
+        self._picked = [(False, inside, self.pick)] if inside else []
+        if decode_key is None:
+            self._outside += keyed
+        elif keyed:
+            self._picked.append((True, keyed, picking(decode_key, key_paths)))
         self._is_plain = self.places.keys().isdisjoint(_RARE)
         self._needs_time = fields.ts.place != "timestamp" and not fields.ts_optional
         self._times = times_in(fields.ts_unit)
@@ -123,14 +116,21 @@ class FieldReader:
         """Return a record's event. `timestamp_ns` is its own, `value` the input of `decode`."""
         values = self._constants.copy()
         faults: list[WireFault] = []
-        if self._inside:
+        for is_key, names, pick in self._picked:
             try:
-                values.update(zip(self._inside, self.pick(value), strict=True))
+                values.update(zip(names, pick(key if is_key else value), strict=True))
             except ValueFault as wrong:
-                faults.append(WireFault(wrong.reason, wrong.detail))
-                values.update(dict.fromkeys(self._inside, UNREAD))
-        if self._outside or self._keyed:
-            self._gather(headers, key, partition, values, faults)
+                fault = WireFault(wrong.reason, wrong.detail)
+                if is_key:
+                    fault = WireFault(KEY_UNDECODABLE, f"the key: {wrong.detail}")
+                faults.append(fault)
+                values.update(dict.fromkeys(names, UNREAD))
+        for name in self._outside:
+            where = self.places[name]
+            content: object = partition if where.place == "partition" else key
+            if where.place == "header":
+                content = one_header(name, where.path[0], headers, self._shown[name], faults)
+            values[name] = made_out(name, content)
         get = values.get
         source, seq, ts = get("source"), get("seq"), get("ts")
         if type(seq) is str and len(seq) <= MAX_DIGITS and seq.isascii() and seq.isdigit():
@@ -141,7 +141,7 @@ class FieldReader:
         if (
             not faults
             and type(source) is str
-            and 0 < len(source) <= _SHORT
+            and 0 < len(source) <= SHORT
             and type(seq) is int
             and 0 <= seq <= MAX_SEQ
             and (type(ts) is int or (ts is None and not self._needs_time))
@@ -172,39 +172,14 @@ class FieldReader:
                 faults.append(fault_of("ts", time_ns, self._shown["ts"], self._times))
                 values["ts"] = UNREAD
         values = {name: made_out(name, each) for name, each in values.items()}
-        tell = partial(self._why, {"payload": value, "key": key})
-        look = Look(values, faults, tell, self._shown, self._times, self._needs_time)
+        lacks = partial(self._lacks, {"payload": value, "key": key})
+        look = Look(values, faults, {}, self._shown, self._times, self._needs_time, lacks)
         return look.event(self.reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
-    def _gather(
-        self,
-        headers: Headers,
-        key: bytes | None,
-        partition: int,
-        values: dict[str, object],
-        faults: list[WireFault],
-    ) -> None:
-        """Add the fields that are not in the record's value."""
-        for name in self._outside:
-            where = self.places[name]
-            if where.place == "partition":
-                values[name] = partition
-            elif where.place == "key":
-                values[name] = made_out(name, key)
-            else:
-                content = one_header(name, where.path[0], headers, self._shown[name], faults)
-                values[name] = made_out(name, content)
-        if self._keyed:
-            try:
-                values.update(zip(self._keyed, self._pick_key(key), strict=True))
-            except ValueFault as wrong:
-                faults.append(WireFault(KEY_UNDECODABLE, f"the key: {wrong.detail}"))
-                values.update(dict.fromkeys(self._keyed, UNREAD))
-
-    def _why(self, contents: dict[str, Any], field: str, fault: str) -> str:
-        """Return why a field of the value or the key is missing; "" for every other fault."""
+    def _lacks(self, contents: dict[str, Any], field: str) -> str:
+        """Return why a field of the value or the key is missing; "" for every other place."""
         where = self.places.get(field)
-        if fault != "missing" or where is None or where.place not in contents or not where.path:
+        if where is None or where.place not in contents or not where.path:
             return ""
         content = contents[where.place]
         if content is None:

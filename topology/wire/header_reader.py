@@ -17,7 +17,6 @@ Their faults are `stamp_missing` and `stamp_unreadable`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from inorder import rfc3339
@@ -38,10 +37,10 @@ from topology.wire.checker import (
     MAX_DIGITS,
     Look,
     Reading,
+    in_ns,
     made_out,
     number_of,
     one_header,
-    told,
 )
 from topology.wire.reasons import WireFault, fault_of, times_in
 
@@ -132,7 +131,8 @@ class HeaderReader:
                     return event
                 except UnicodeDecodeError:
                     pass  # The general path reports it, with all other faults.
-        return self._examined(headers, timestamp_ns, arrival_ns, offset, record, value)
+        look = self._look(headers)
+        return look.event(self._reading, offset, timestamp_ns, arrival_ns, offset, record, value)
 
     def _plain_ns(self, text: bytes | None) -> int:
         if not text:
@@ -142,35 +142,17 @@ class HeaderReader:
         ts_ns = rfc3339.parse_ns(text)
         return NOT_PLAIN if ts_ns is None else ts_ns
 
-    def _examined(
-        self,
-        headers: Headers,
-        timestamp_ns: int,
-        arrival_ns: int,
-        offset: int,
-        record: Any,
-        value: Any,
-    ) -> Event | Malformed:
-        """Take the general path."""
+    def _look(self, headers: Headers) -> Look:
+        """Return the close look of the general path."""
         faults: list[WireFault] = []
         given = {
             field: one_header(field, name, headers, place, faults)
             for name, (field, place) in zip(self._fields, self._places.items(), strict=True)
         }
         values = {field: made_out(field, each) for field, each in given.items()}
-        values["ts"] = self._time(values["ts"])
-        look = Look(values, faults, partial(told, given), self._places, self._times)
-        return look.event(self._reading, offset, timestamp_ns, arrival_ns, offset, record, value)
-
-    def _time(self, value: object) -> object:
-        """Return the nanoseconds of a text that is a time, and any other value as it is."""
-        if not isinstance(value, str):
-            return value
-        number = number_of(value)
-        if isinstance(number, int):
-            return number * self.unit_ns
-        ts_ns = rfc3339.parse_ns(value.encode())
-        return value if ts_ns is None else ts_ns
+        ts = values["ts"]
+        values["ts"] = in_ns(number_of(ts) if isinstance(ts, str) else ts, self.unit_ns)
+        return Look(values, faults, given, self._places, self._times)
 
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
@@ -205,26 +187,20 @@ class HeaderReader:
         stamps = _stamps(found, names)
         if isinstance(stamps, WireFault):
             return Malformed(0, offset, *stamps, record=record)
-        at_ns = stamps["at"]
-        ref_time_ns = stamps["refTs"]
-        error_ns = stamps["err"]
-        arrival_ns = stamps.get("arrival", at_ns)
+        arrival_ns = stamps.setdefault("arrival", stamps["at"])
         if kind is not None and kind in kinds:
-            said = found
-            if is_watermark:  # A watermark has no source: only its stream is read.
-                said = {self.names.stream: found.get(self.names.stream)}
-            item = self._control(said, kind, ref_time_ns, arrival_ns, offset, record)
+            item = self._control(found, stamps, offset, record)
         else:
             item = self.read(headers, timestamp_ns, arrival_ns, offset, record, value)
-        item.at_ns = at_ns
+        item.at_ns = stamps["at"]
         if isinstance(item, Event):
-            item.ref_time_ns = ref_time_ns
-            item.error_ns = error_ns
+            item.ref_time_ns = stamps["refTs"]
+            item.error_ns = stamps["err"]
             if "late" in found:
                 item.late = _late(found)
             if is_watermark:
                 item.complete_ns = stamps["complete"]
-                item.error_all_ns = stamps.get("errAll", error_ns)
+                item.error_all_ns = stamps.get("errAll", item.error_ns)
             else:
                 item.segment = stamps["segment"]
                 item.lane = stamps.get("lane", 0)
@@ -233,16 +209,13 @@ class HeaderReader:
         return item
 
     def _control(
-        self,
-        found: Mapping[str, bytes | None],
-        kind: bytes,
-        ref_time_ns: int,
-        arrival_ns: int,
-        offset: int,
-        record: Any,
+        self, found: Mapping[str, bytes | None], stamps: dict[str, int], offset: int, record: Any
     ) -> Event | Malformed:
         """Return a control event that a stage has written."""
         names = self.names
+        kind = (found[names.kind] or b"").decode()
+        if kind == WATERMARK:  # It has no source: only its stream is read.
+            found = {names.stream: found.get(names.stream)}
         try:
             stream = (found.get(names.stream) or b"").decode()
             source = (found.get(names.source) or b"").decode()
@@ -252,9 +225,8 @@ class HeaderReader:
             epoch = seq = NOT_PLAIN
         if not (0 <= seq <= MAX_INT64 and NO_EPOCH <= epoch <= MAX_EPOCH):
             return Malformed(0, offset, *fault_of("stamp", "unreadable", "a header"), record=record)
-        return Event(
-            stream, source, epoch, seq, ref_time_ns, arrival_ns, offset, record, kind=kind.decode()
-        )
+        ref_time_ns, arrival_ns = stamps["refTs"], stamps["arrival"]
+        return Event(stream, source, epoch, seq, ref_time_ns, arrival_ns, offset, record, kind=kind)
 
 
 def _plain_number(digits: bytes | None) -> int:

@@ -114,18 +114,14 @@ class HeaderWriter:
             headers.append((names.seq, digits(event.seq)))
             if event.epoch >= 0:
                 headers.append((names.epoch, digits(event.epoch)))
-        headers.append(("refTs", b"%d" % event.ref_time_ns))
-        headers.append(("at", b"%d" % event.at_ns))
-        headers.append(("err", b"%d" % event.error_ns))
-        if event.kind == WATERMARK:
-            headers.append(("complete", b"%d" % event.complete_ns))
+        stamps = {"refTs": event.ref_time_ns, "at": event.at_ns, "err": event.error_ns}
+        if event.kind != WATERMARK:
+            stamps |= {"segment": event.segment, "arrival": event.arrival_ns, "lane": lane}
+        else:
+            stamps["complete"] = event.complete_ns
             if event.error_all_ns > event.error_ns:
-                headers.append(("errAll", b"%d" % event.error_all_ns))
-            return headers
-        headers.append(("segment", b"%d" % event.segment))
-        headers.append(("arrival", b"%d" % event.arrival_ns))
-        headers.append(("lane", b"%d" % lane))
-        return headers
+                stamps["errAll"] = event.error_all_ns
+        return headers + [(name, b"%d" % number) for name, number in stamps.items()]
 
 
 def _bears(value: bytes | None, number: int) -> bool:

@@ -8,9 +8,9 @@ line number of a replay. Readers of Kafka have none, and add topic, partition an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -20,6 +20,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.payload import writable
 from topology.model.result import (
     UPDATE,
+    DetectorResult,
     Finding,
     JoinResult,
     MatchResult,
@@ -27,16 +28,39 @@ from topology.model.result import (
     Member,
     MemberRange,
     Overflow,
-    Result,
     WindowResult,
 )
 
 JsonObject = dict[str, Any]
 Said = TypeVar("Said")
 
-KEYED: Final = (WindowResult, JoinResult)
-"""The results whose key comes before their times."""
+HEAD: Final = ("id", "query", "op", "revision", "final", "confidence")
+SPAN: Final = ("start_ns", "end_ns")
+TAIL: Final = ("at_ns", "stream")
+MATCH: Final = (*HEAD, *SPAN, "members", "values", *TAIL, "key")
+GAP: Final = ("stream", "source", "epoch", "first", "last", "reason", "at_ns", "known_at_ns")
+FIELDS: Final[Mapping[type[Gap | Finding], tuple[str, Sequence[str]]]] = {
+    Gap: ("gap", (*GAP, "ts_before_ns", "ts_after_ns")),
+    WindowResult: ("window", (*HEAD, "key", *SPAN, "values", "low", "high", *TAIL, "expected")),
+    MatchResult: ("match", MATCH),
+    DetectorResult: ("match", MATCH),
+    MatchSetResult: ("match_set", (*HEAD, *SPAN, "count", "ranges", "joined", *TAIL, "key")),
+    JoinResult: ("join", (*HEAD, "key", *SPAN, "partners", "values", "probability", *TAIL)),
+    Overflow: ("overflow", ("query", "member", "shown", *TAIL)),
+}
+"""The kind of a line, and the fields that it shows in their order."""
 
+CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
+"""The keys of fields that do not have their name, less its `_ns`."""
+
+FORMS: Final = {
+    shown: (
+        kind,
+        [CALLED.get(name, name.removesuffix("_ns")) for name in names],
+        attrgetter(*names),
+    )
+    for shown, (kind, names) in FIELDS.items()
+}
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 """The names of the fields of a `Member` and of a `Partner` in a line."""
@@ -44,6 +68,13 @@ PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 
 def _settled(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
+
+
+def _line(shown: Gap | Finding) -> JsonObject:
+    kind, names, values_of = FORMS[type(shown)]
+    line: JsonObject = {"kind": kind}
+    line.update(zip(names, values_of(shown), strict=True))
+    return line
 
 
 def event_line(event: Event) -> JsonObject:
@@ -73,47 +104,26 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
     `by` of a late event is 0 where unknown. A duplicate is a `conflict` if time, type or payload
     differ. `detail` of a dead letter says what is wrong and what to write instead.
     """
-    match report:
-        case Gap():
-            return {
-                "kind": "gap",
-                "stream": report.stream,
-                "source": report.source,
-                "epoch": _settled(report.epoch),
-                "first": report.first,
-                "last": report.last,
-                "reason": report.reason,
-                "at": report.at_ns,
-                "known_at": report.known_at_ns,
-                "ts_before": report.ts_before_ns,
-                "ts_after": report.ts_after_ns,
-            }
-        case Late():
-            line = _unordered("late", report, report.event, report.reason, replayed)
-            line["by"] = report.by_ns
-            return line
-        case Duplicate():
-            reason = "conflict" if report.conflict else "copy"
-            return _unordered("duplicate", report, report.event, reason, replayed)
-        case Malformed():
-            line = _unordered("dead", report, report, report.reason, replayed)
-            line["detail"] = report.detail
-            return line
-
-
-def _unordered(
-    kind: str, report: Report, item: Event | Malformed, reason: str, is_replayed: bool
-) -> JsonObject:
-    return {
-        "kind": kind,
+    if isinstance(report, Gap):
+        return _line(report) | {"epoch": _settled(report.epoch)}
+    item = report if isinstance(report, Malformed) else report.event
+    line: JsonObject = {
+        "kind": "dead",
         "stream": item.stream,
         "source": item.source,
         "epoch": _settled(item.epoch),
         "seq": item.seq,
-        "reason": reason,
-        "line": item.offset if is_replayed else None,
+        "reason": "",
+        "line": item.offset if replayed else None,
         "at": report.at_ns,
     }
+    match report:
+        case Late():
+            return line | {"kind": "late", "reason": report.reason, "by": report.by_ns}
+        case Duplicate():
+            return line | {"kind": "duplicate", "reason": "conflict" if report.conflict else "copy"}
+        case Malformed():
+            return line | {"reason": report.reason, "detail": report.detail}
 
 
 def result_line(result: Finding) -> JsonObject:
@@ -121,56 +131,19 @@ def result_line(result: Finding) -> JsonObject:
 
     Only an update says what has `joined` a set of matches.
     """
-    found: JsonObject
+    line = _line(result)
     match result:
-        case WindowResult():
-            found = {"values": result.values, "low": result.low, "high": result.high}
-            line = _result("window", result, found)
-            line["expected"] = result.expected
-            return line
         case Overflow():
-            return {
-                "kind": "overflow",
-                "query": result.query,
-                "event": None if result.member is None else _member(result.member),
-                "shown": result.shown,
-                "at": result.at_ns,
-                "stream": result.stream,
-            }
+            line["event"] = None if result.member is None else _member(result.member)
+        case MatchResult():
+            line["events"] = [_member(member) for member in result.members]
         case JoinResult():
-            events = [dict(zip(PARTNER, each, strict=True)) for each in result.partners]
-            found = {"events": events, "values": result.values, "probability": result.probability}
-            return _result("join", result, found)
+            line["events"] = [dict(zip(PARTNER, each, strict=True)) for each in result.partners]
         case MatchSetResult():
-            found = {"count": result.count, "ranges": [_range(each) for each in result.ranges]}
-            if result.op == UPDATE:
-                found["joined"] = [_range(each) for each in result.joined]
-            line = _result("match_set", result, found)
-        case _:
-            assert isinstance(result, MatchResult)
-            events = [_member(member) for member in result.members]
-            line = _result("match", result, {"events": events, "values": result.values})
-    line["key"] = result.key
-    return line
-
-
-def _result(kind: str, result: Result, found: JsonObject) -> JsonObject:
-    line: JsonObject = {
-        "kind": kind,
-        "id": result.id,
-        "query": result.query,
-        "op": result.op,
-        "revision": result.revision,
-        "final": result.final,
-        "confidence": result.confidence,
-    }
-    if isinstance(result, KEYED):
-        line["key"] = result.key
-    line["start"] = result.start_ns
-    line["end"] = result.end_ns
-    line.update(found)
-    line["at"] = result.at_ns
-    line["stream"] = result.stream
+            line["ranges"] = [_range(each) for each in result.ranges]
+            line["joined"] = [_range(each) for each in result.joined]
+            if result.op != UPDATE:
+                del line["joined"]
     return line
 
 

@@ -36,24 +36,15 @@ bad line is a `Malformed` whose offset is the line's number. Reasons beside thos
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from inorder import rfc3339
-from inorder.contract import (
-    MAX_EPOCH,
-    MAX_INT64,
-    MAX_SOURCE_BYTES,
-    MAX_STREAM_BYTES,
-    MIN_INT64,
-    UNIT_NS,
-)
+from inorder.contract import MAX_EPOCH, MAX_INT64, MAX_SOURCE_BYTES, MIN_INT64, UNIT_NS
 from topology.model.append_clock import AppendClock
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.model.sample import Declared, Sample
-from topology.wire.checker import AS_WRITTEN, UNREAD, Look, Reading, told
+from topology.wire.checker import AS_WRITTEN, SHORT, UNREAD, Look, Reading, in_ns
 from topology.wire.clock_words import word_of
 from topology.wire.reasons import WireFault, times_in
 
@@ -62,10 +53,6 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
 """The year 2100: an instant soon after it still comes before `NEVER`."""
-# So many characters cannot be more bytes than allowed.
-_SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
-_SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
-
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
 """The fields of a row whose fault names all that is missing."""
@@ -102,8 +89,7 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
     for content in contents:
         seen.append(content)
         if isinstance(content, Event):
-            says = content.record.get("arrival") is not None
-            return says, chain(seen, contents)
+            return content.record.get("arrival") is not None, chain(seen, contents)
         if len(seen) >= LOOKED_AHEAD:
             break
     return True, chain(seen, contents)
@@ -138,14 +124,9 @@ class LineReader:
         if values.get("clock") is not None:
             return self._clock_line(row)
         # A plain line becomes an event at once; all others take the general path.
-        source, seq, ts_ns, arrival_ns = (
-            values.get("source"),
-            values.get("seq"),
-            values.get("ts"),
-            values.get("arrival"),
-        )
-        stream, epoch = values.get("stream"), values.get("epoch")
-        type_ = values.get("type")
+        get = values.get
+        stream, source, epoch, seq = get("stream"), get("source"), get("epoch"), get("seq")
+        ts_ns, arrival_ns, type_ = get("ts"), get("arrival"), get("type")
         name = self._unnamed if stream is None else stream
         is_mixed = False
         if (self._by_time or self._mixed) and type(name) is str:
@@ -155,17 +136,17 @@ class LineReader:
         if (
             type(source) is str
             and type(seq) is int
-            and 0 < len(source) <= _SHORT_SOURCE
+            and 0 < len(source) <= SHORT
             and 0 <= seq <= MAX_INT64
             and (ts_ns is None or (type(ts_ns) is int and -MAX_INT64 <= ts_ns <= MAX_INT64))
             and (
                 arrival_ns is None
                 or (type(arrival_ns) is int and 0 <= arrival_ns <= MAX_ARRIVAL_NS)
             )
-            and (stream is None or (type(stream) is str and 0 < len(stream) <= _SHORT_STREAM))
+            and (stream is None or (type(stream) is str and 0 < len(stream) <= SHORT))
             and (epoch is None or (type(epoch) is int and 0 <= epoch <= MAX_EPOCH))
             and (type_ is None or type(type_) is str)
-            and values.get("kind") is None
+            and get("kind") is None
         ):
             if ts_ns is not None and name in self._units_ns and not row.ts_is_instant:
                 ts_ns *= self._units_ns[name]
@@ -199,11 +180,9 @@ class LineReader:
 
     def _advance(self, arrival_ns: int | None) -> int:
         before_ns = self.arrival_ns
-        if arrival_ns is None:
-            arrival_ns = 0 if before_ns is None else before_ns
-        if before_ns is not None and arrival_ns < before_ns:
+        if before_ns is not None and (arrival_ns is None or arrival_ns < before_ns):
             arrival_ns = before_ns
-        self.arrival_ns = arrival_ns
+        self.arrival_ns = arrival_ns = arrival_ns or 0
         return arrival_ns
 
     def _examined(self, row: Row) -> Event | Malformed:
@@ -212,22 +191,18 @@ class LineReader:
         values: dict[str, object] = dict(given)
         if row.fault is not None and not given:
             values = dict(UNREAD_FIELDS)
-        stream, ts = given.get("stream"), given.get("ts")
+        stream = given.get("stream")
         name = self._unnamed if stream is None else stream
         unit_ns = 1
         if isinstance(name, str) and not row.ts_is_instant:
             unit_ns = self._units_ns.get(name, 1)
-        if type(ts) is int:
-            values["ts"] = ts * unit_ns
-        elif isinstance(ts, str) and ts and unit_ns > 1:
-            ts_ns = rfc3339.parse_ns(ts.encode()) if ts.isascii() else None
-            values["ts"] = ts if ts_ns is None else ts_ns
+        if unit_ns > 1:
+            values["ts"] = in_ns(given.get("ts"), unit_ns)
         times = times_in(_UNITS[unit_ns], also_text=unit_ns > 1)
         faults = [] if row.fault is None else [row.fault]
-        look = Look(values, faults, partial(told, given), {}, times)
+        look = Look(values, faults, given, {}, times)
         arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
-        payload = given.get("payload")
-        item = look.event(self._reading, _place(row), 0, 0, row.number, given, payload)
+        item = look.event(self._reading, _place(row), 0, 0, row.number, given, given.get("payload"))
         if isinstance(item, Malformed):
             item.at_ns = self._advance(arrival_ns)
             return item
@@ -240,7 +215,7 @@ class LineReader:
 
     def _clock_line(self, row: Row) -> Sample | Declared | Malformed:
         values = row.values
-        look = Look(values, [], partial(told, values), {})
+        look = Look(values, [], values, {})
         source = look.text("clock", MAX_SOURCE_BYTES)
         word = word_of(look, source or "", row.number)
         arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)

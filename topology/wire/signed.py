@@ -104,13 +104,10 @@ class SignatureCheck:
         if form is None or not source:
             return False
         size, digits = form.groups()
-        scope: Scope = SOURCE
-        name = source
-        if size is not None:
-            if int(size) > len(source):
-                return False
-            scope = PREFIX
-            name = source[: int(size)]
+        if size is not None and int(size) > len(source):
+            return False
+        scope: Scope = SOURCE if size is None else PREFIX
+        name = source if size is None else source[: int(size)]
         macs = self._macs.get((scope, name))
         if macs is None:
             if len(self._macs) >= self._max_keys:
@@ -126,12 +123,11 @@ class SignatureCheck:
         return False
 
     def _refused(self, item: Event | Malformed, reason: str, told: str = "") -> Malformed:
-        at_ns = item.arrival_ns if isinstance(item, Event) else item.at_ns
         seq = -1 if item.seq is None else item.seq
         claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
         words = REASONS[reason]
         detail = f"header `{self._sig}` {words.what}{told}; {words.remedy}{claim}"
         detail = f"stream `{item.stream}` is signed: {detail}"
         return Malformed(
-            at_ns, item.offset, reason, detail, item.stream, item.source, record=item.record
+            item.at_ns, item.offset, reason, detail, item.stream, item.source, record=item.record
         )

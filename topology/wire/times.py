@@ -56,8 +56,6 @@ def _rounded(value: Decimal, unit_ns: int) -> int | str:
         return UNREADABLE
     if value and value.adjusted() > _MOST_DIGITS_LEFT:
         return HUGE
-    if value and value.adjusted() < -_MOST_DIGITS_LEFT:
-        return 0
     ns = _EXACT.multiply(value, Decimal(unit_ns))
     return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
 

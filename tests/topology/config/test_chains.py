@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from inorder.engine import Detector, TopologyError, parse
-from topology.config.chains import level_of, readings_of
+from topology.config.chains import level_of
 from topology.flow.build import inputs_of
 
 OWN = {"d": Detector(lambda state, event: (state, None), 0)}
@@ -93,7 +93,7 @@ def test_levels_types_and_patience_follow_from_what_is_read() -> None:
     )
     high = found.queries["high"]  # type: ignore[attr-defined]
     assert [level_of(found, name) for name in ("w", "low", "high")] == [0, 1, 2]  # type: ignore[arg-type]
-    readings = readings_of(found, high)  # type: ignore[arg-type]
+    readings = inputs_of(found, high).reads  # type: ignore[arg-type]
     assert [(each.query, each.into, each.is_keyed) for each in readings] == [
         ("low", "low", False),
         ("w", "w", True),

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from tests.kit.k_slack import KSlack
 from topology.config import Topology, TopologyError, parse
 from topology.config.experimental import QualityMethod
 from topology.flow.build import with_method
@@ -17,7 +18,6 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.published.reorder import PacedReorder
 from topology.published.waits import QUALITY
 from topology.reorder.by_time import ReorderByTime
-from topology.waiting.fixed import KSlack
 from topology.waiting.risk import RiskSlack
 
 QUERY = "streams: {a: {}}\nqueries: {q: {window: tumbling 1s, aggregate: {n: count()}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topology.config import Problem, TopologyError, parse
-from topology.config.reading import MOVED, sections
+from topology.config.reading import MOVED, SECTIONS
 from topology.spelling.problem import Path, spelled
 
 MINIMAL = "streams: {default: {}}\n"
@@ -361,7 +361,7 @@ def test_broken(text: str, path: str, words: str) -> None:
 
 @pytest.mark.parametrize("key", MOVED, ids=".".join)
 def test_a_key_that_is_gone_is_refused_with_what_to_write(key: Path) -> None:
-    assert key[-1] not in sections()[key[:-1]].spelled()
+    assert key[-1] not in SECTIONS[key[:-1]].spelled()
     document: Any = 1
     for part in reversed(key):
         document = {part: document}

@@ -12,7 +12,7 @@ import yaml
 from docs.topology_page import page
 from tests.topology.config.json_schema import faults
 from topology.config import TopologyError, parse, reference
-from topology.config.reading import sections
+from topology.config.reading import SECTIONS
 
 FILES: dict[str, str] = {
     "smallest": "streams: {default: {}}",
@@ -105,10 +105,10 @@ def test_everything_is_filled_in() -> None:
         ("streams", "*", "merge", "new_source_allowance"),
         ("streams", "*", "clock", "granularity"),
     }
-    methods = sections()["streams", "*", "experimental"].model_fields
+    methods = SECTIONS["streams", "*", "experimental"].model_fields
     unsaid |= {("streams", "*", "experimental", key) for key in methods}
     unsaid |= {("streams", "*", key) for key in MAPPING_KEYS}
-    for path, section in sections().items():
+    for path, section in SECTIONS.items():
         if path[0:1] == ("queries",) or (
             path[:2] == ("streams", "*") and path[2:] in SECTIONS_UNSAID
         ):
@@ -128,7 +128,7 @@ def test_what_is_refused_is_refused_filled_in_too() -> None:
 
 
 def test_every_key_has_its_words() -> None:
-    for section in sections().values():
+    for section in SECTIONS.values():
         words = reference.words_of(section)
         assert words.keys() >= section.model_fields.keys(), section
         assert all(word.endswith((".", ").")) for word in words.values())

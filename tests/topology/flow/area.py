@@ -9,7 +9,7 @@ of emitted, late, duplicate, dead, held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import orjson
@@ -19,7 +19,8 @@ from topology.flow.build import Site
 from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
 from topology.model.kept import INT, Shape
-from topology.model.operator import Changes, Figure, Figures, Operator, Plain, State
+from topology.model.kept_operator import KeptOperator
+from topology.model.operator import Figure, Figures, Operator
 from topology.model.outcome import Step, dead_letter
 from topology.model.payload import read_payload
 from topology.model.tables import KeptState
@@ -41,7 +42,7 @@ class AreaConfig(Section):
     """The smallest x above the area."""
 
 
-class Area(Operator):
+class Area(KeptOperator):
     """A filter that lets events with `low` <= x < `high` pass, and all control events."""
 
     def __init__(self, config: AreaConfig) -> None:
@@ -62,15 +63,6 @@ class Area(Operator):
 
     def figures(self) -> Figures:
         return {"outside": self._outside}
-
-    def snapshot(self) -> State:
-        return self._kept.snapshot(self)
-
-    def changes(self) -> Changes:
-        return self._kept.changes(self)
-
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        self._kept.restore(self, state)
 
     def _x_of(self, event: Event) -> float:
         payload = read_payload(event.value)

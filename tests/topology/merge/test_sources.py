@@ -13,7 +13,6 @@ from topology.merge.operator import Merge
 from topology.merge.settings import MergeConfig
 from topology.merge.source import NOTHING_QUEUED, OUT, SourceProgress
 from topology.merge.sources import SPARE
-from topology.model.event import WATERMARK, Event
 from topology.model.operator import NEVER
 from topology.reorder.operator import Reorder
 from topology.reorder.settings import ReorderConfig
@@ -34,7 +33,7 @@ def fresh() -> Merge:
 
 
 def found(merge: Merge) -> tuple[int, int]:
-    return merge._known.least_live_ns(), merge._watermark._least_complete_ns()
+    return merge._known.least_ns(is_live=True), merge._watermark._least_complete_ns()
 
 
 def is_over(progress: SourceProgress) -> bool:
@@ -50,8 +49,7 @@ def looked_at(merge: Merge) -> tuple[int, int]:
 
 
 def announced(merge: Merge) -> tuple[int, int]:
-    said = Event("default", "", 0, 0, 0, 0, kind=WATERMARK)
-    merge._watermark._announce_errors(said)
+    said = merge._watermark._announced("default", 0)
     return said.error_ns, said.error_all_ns
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from topology.model.kept import INT, Shape
 from topology.model.operator import NEVER
 from topology.model.sources import KnownSource, SourceTable
@@ -19,7 +21,9 @@ class Row(KnownSource):
 
 
 def table(max_sources: int = 3, forget_after_ns: int = NEVER) -> SourceTable[Row]:
-    return SourceTable("row/", Row.SHAPE, max_sources, forget_after_ns)
+    return SourceTable(
+        "row/", Row.SHAPE, partial(Row, last_arrival_ns=0), max_sources, forget_after_ns
+    )
 
 
 def names(rows: list[Row]) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tests.kit.k_slack import KSlack
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.waiting.fixed import KSlack
 
 MS = 1_000_000
 

@@ -110,3 +110,20 @@ def test_a_state_of_an_older_layout_or_of_another_order_is_refused() -> None:
             reorder().restore(state, [])
     with pytest.raises(ShapeRefused):
         ReorderByTime("default", ReorderConfig(rule="time")).restore(mine.snapshot(), [])
+
+
+@pytest.mark.parametrize("lacks", ["source", "epoch"])
+def test_lost_numbers_of_no_source_or_epoch_are_refused(lacks: str) -> None:
+    before = reorder(start=0)
+    before.on_batch([event(0, 0), event(5, 1)], MS)
+    before.on_time(100 * MS)
+    state = before.snapshot()
+    reorder().restore(state, [])
+    (page,) = (key for key in state if key.startswith(LOST))
+    if lacks == "epoch":
+        state[page.replace("/0/", "/7/", 1)] = state.pop(page)
+    else:
+        (lane,) = (key for key in state if key.startswith("lane/"))
+        del state[lane]
+    with pytest.raises(ShapeRefused, match="has lost numbers of .*, epoch [07], alone"):
+        reorder().restore(state, [])

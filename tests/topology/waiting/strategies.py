@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
+from tests.kit.k_slack import KSlack
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.published.aq_k_slack import AQKSlack
@@ -21,7 +22,6 @@ from topology.published.mean_delay import AverageDelay
 from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
-from tests.topology.waiting.strategies import Unguarded
+from tests.kit.k_slack import KSlack
+from tests.topology.waiting.strategies import STRATEGIES, Unguarded
 from topology.model.event import Event
 from topology.model.kept import ShapeRefused
 from topology.model.outcome import Duplicate, Late, Malformed
@@ -26,12 +27,10 @@ from topology.waiting.fitting import (
     grid_next,
     grid_top,
 )
-from topology.waiting.fixed import KSlack
 from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
 from topology.waiting.risk import Modelled, RiskSlack
-from topology.waiting.tail import OwnTail
 
 MS = 1_000_000
 
@@ -221,9 +220,9 @@ def test_delta_0_is_event_driven() -> None:
 def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
     budget = AccuracyBudget(0.1)
     assert budget.threshold() == 0
-    budget.closed(0, 0, CONFIRMED, 9)
+    budget.closed(CONFIRMED, 9)
     assert budget.threshold() > 0  # one of ten
-    budget.closed(0, 0, PROBABLE, 1)
+    budget.closed(PROBABLE, 1)
     assert budget.threshold() == 0  # it may have been missed
     budget.resolved(missed=False, by=PROBABLE, windows=1)
     assert budget.threshold() > 0
@@ -310,14 +309,7 @@ def test_a_jump_of_the_clock_closes_a_million_windows_in_one_piece() -> None:
 
 
 def test_nothing_closes_in_an_empty_stream() -> None:
-    for policy in (
-        KSlack(0),
-        EventDriven(),
-        Ignore(),
-        ProbSlack(0.1),
-        RiskSlack(AccuracyBudget(0.1)),
-        OwnTail(100_000, max_wait_ns=1),
-    ):
+    for policy in [strategy.make(1) for strategy in STRATEGIES]:
         driver = WindowDriver(policy, 10 * MS)
         assert policy.confirmed_ns(5) == BEFORE_ALL
         assert driver.next_deadline_ns() is None
@@ -333,9 +325,7 @@ def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
     assert [one.by for one in alone.on_end(10**6 * MS)] == ["end"]  # type: ignore[union-attr]
     capped = WindowDriver(EventDriven(), 10 * MS, cap_ns=50 * MS)
     capped.on_batch([at(5, 6)], 6 * MS)
-    (closing,) = capped.on_time(60 * MS)
-    assert isinstance(closing, Closing)
-    assert (closing.at_ns, closing.by) == (60 * MS, "cap")
+    assert capped.on_time(60 * MS) == [Closing(1, 1, 10 * MS, 60 * MS, "cap")]
 
 
 def test_an_idle_source_is_no_longer_waited_for() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from tests.kit.events import copies
+from tests.kit.k_slack import KSlack
 from tests.kit.runs import cut, through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.waiting.strategies import (
@@ -33,7 +34,6 @@ from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import EXACT
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail

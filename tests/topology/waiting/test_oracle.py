@@ -13,6 +13,7 @@ from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.kit.events import copies
+from tests.kit.k_slack import KSlack
 from tests.topology.waiting.strategies import EVERY, MS, Unguarded, disordered
 from topology.model.event import Event
 from topology.published.event_driven import EventDriven
@@ -22,7 +23,6 @@ from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Rotating
-from topology.waiting.fixed import KSlack
 from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.risk import RiskSlack

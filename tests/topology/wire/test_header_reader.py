@@ -259,7 +259,8 @@ def test_law_no_bytes_raise_and_the_plain_way_agrees_with_the_close_look(
 ) -> None:
     reader = HeaderReader(PLAIN)
     quick = reader.read(given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
-    close = reader._examined(given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
+    look = reader._look(given_headers)
+    close = look.event(reader._reading, 4, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
     if isinstance(quick, Event):
         assert isinstance(close, Event)
         assert fields(quick) == fields(close)

@@ -13,7 +13,7 @@ value, whatever else is there: for those the choices can be narrowed by what is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from topology.model.operator import Plain
@@ -69,6 +69,14 @@ class AggregateCell:
 
     def load(self, state: Plain) -> None:
         raise NotImplementedError
+
+
+def merged(one: Any, others: Iterable[Any]) -> Any:
+    """Return a cell, or a row of cells, of what one and all others of its kind have."""
+    together = one.copy()
+    for other in others:
+        together.merge(other)
+    return together
 
 
 class AggregateFunction:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from topology.model.kept import packed, unpacked
 from topology.model.operator import Plain
 from topology.query.numbers import json_number, text_of
-from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merged
 
 MAX_DISTINCT: Final = 10_000
 
@@ -35,9 +35,6 @@ class First(AggregateCell):
         self.far = 0
         self.edges: list[tuple[int, str]] = []
 
-    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
-        return one < other
-
     def add(self, value: Any, event: Placed) -> None:
         time_ns = self.sign * event.ref_time_ns
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
@@ -46,7 +43,8 @@ class First(AggregateCell):
         self._edge(time_ns - reach_ns, event.source)
 
     def _meet(self, place: tuple[int, str, int, int], value: Any, far: int) -> None:
-        if self.best is None or self.precedes(place, self.best):
+        best = self.best
+        if best is None or (place < best if self.sign > 0 else place > best):
             self.best, self.found, self.far = place, value, far
 
     def _edge(self, near: int, source: str) -> None:
@@ -69,19 +67,11 @@ class First(AggregateCell):
             for near, source in other.edges:
                 self._edge(near, source)
 
-    def copy(self) -> First:
-        twin = type(self)()
-        twin.best, twin.found, twin.far = self.best, self.found, self.far
-        twin.edges = list(self.edges)
-        return twin
-
     def value(self) -> Any:
         return json_number(self.found)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together = self.copy()
-        for cell in possibles:
-            together.merge(cell)
+        together = merged(self, possibles)
         if together.best != self.best or not together.is_sure():
             return None, None
         return self.value(), self.value()
@@ -114,9 +104,6 @@ class Last(First):
 
     sign = -1
 
-    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
-        return one > other
-
 
 class Distinct(AggregateCell):
     """`seen` is None once it was full."""
@@ -147,9 +134,7 @@ class Distinct(AggregateCell):
         return self.seen is not None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        together: Any = self.copy()
-        for cell in possibles:
-            together.merge(cell)
+        together = merged(self, possibles)
         return self.value(), None if together.seen is None else together.value()
 
     def dump(self) -> Plain:

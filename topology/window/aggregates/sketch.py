@@ -24,7 +24,7 @@ from sys import float_info
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed, merged
 
 RELATIVE_ERROR: Final = 0.01
 GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
@@ -91,9 +91,7 @@ class Quantile(AggregateCell):
         return None
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
-        pooled = Quantile(self.ppm)
-        for cell in possibles:
-            pooled.merge(cell)
+        pooled = merged(Quantile(self.ppm), possibles)
         return self._extreme(pooled.counts, 1), self._extreme(pooled.counts, -1)
 
     def _extreme(self, possibles: dict[int, int], sign: int) -> Any:

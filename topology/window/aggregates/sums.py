@@ -25,7 +25,7 @@ from topology.query.numbers import (
     quotient,
     root,
 )
-from topology.window.aggregates.cell import AggregateFunction, Bounds
+from topology.window.aggregates.cell import AggregateFunction, Bounds, merged
 from topology.window.aggregates.tally import Squares, Tally
 
 
@@ -38,7 +38,7 @@ class Additive(AggregateFunction):
     additive = True
 
     def bounds(self, cell: Any, possibles: Sequence[Any]) -> Bounds:
-        return self.within(cell, possibles, *spread(self.sizes(cell, possibles)))
+        return self.within(cell, possibles, *free_spread(self.sizes(cell, possibles)))
 
 
 class Count(Additive):
@@ -145,7 +145,9 @@ class Deviation(AggregateFunction):
             value = self.value(cell)
             return value, value
         shift = finest(cell, possibles)
-        low, high = (totals([cell], shift)[0] + part for part in spread(totals(possibles, shift)))
+        low, high = (
+            totals([cell], shift)[0] + part for part in free_spread(totals(possibles, shift))
+        )
         squares = cell.squares << (2 * (shift - cell.shift))
         more = sum(one.squares << (2 * (shift - one.shift)) for one in possibles)
         fewest = max(1, cell.n)
@@ -176,13 +178,10 @@ class Least(AggregateFunction):
         self, cell: Tally, possibles: Sequence[Any], innermost: Callable[..., Any]
     ) -> Bounds:
         """Return the value with all possible ones, and that of the certain ones, or of one."""
-        together: Any = cell.copy()
-        for one in possibles:
-            together.merge(one)
         inner = self.value(cell)
         if not cell.n:
             inner = innermost([self.value(one) for one in possibles if one.n], default=None)
-        return self.value(together), inner
+        return self.value(merged(cell, possibles)), inner
 
 
 class Largest(Least):
@@ -194,8 +193,7 @@ class Largest(Least):
         return json_number(cell.largest)
 
     def bounds(self, cell: Tally, possibles: Sequence[Any]) -> Bounds:
-        outer, inner = self.extremes(cell, possibles, min)
-        return inner, outer
+        return self.extremes(cell, possibles, min)[::-1]
 
 
 def number_of(total: int, shift: int, bits: int = 0) -> Any:
@@ -206,15 +204,15 @@ def number_of(total: int, shift: int, bits: int = 0) -> Any:
 
 def finest(cell: Tally, possibles: Sequence[Any]) -> int:
     """Return the largest shift of all."""
-    shifts: list[int] = [one.shift for one in possibles]
-    return max(cell.shift, *shifts) if shifts else cell.shift
+    shifts: list[int] = [one.shift for one in (cell, *possibles)]
+    return max(shifts)
 
 
 def totals(cells: Sequence[Any], shift: int) -> list[int]:
     return [one.total << (shift - one.shift) for one in cells]
 
 
-def spread(sizes: Sequence[int]) -> tuple[int, int]:
+def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
     """Return the smallest and the largest sum of some of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 

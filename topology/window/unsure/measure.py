@@ -24,19 +24,18 @@ worlds that have one say nothing of it: no value, no bounds, nothing expected, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from topology.answer.settings import EXPECTED, IGNORE, THESIS3
 from topology.query.numbers import number, quotient
+from topology.window.aggregates.sums import free_spread
 from topology.window.cells import AggregateRow, Makers, cell_in
 from topology.window.settings import WindowSettings
 from topology.window.unsure.event import Span, UnsureEvent
-from topology.window.unsure.shifts import spread
+from topology.window.unsure.shifts import Spread, spread
 
 Named = dict[str, Any]
-Bounds = tuple[Any, Any]
-NO_DOUBT: Final[Mapping[str, int]] = {}
 
 
 class Measured(NamedTuple):
@@ -65,8 +64,7 @@ class Measure:
         values = self._named(row)
         if self._uncertainty == IGNORE or self._makers.is_sure(row):
             return Measured(values, values, values, values, is_sure=True)
-        bounds = [function.bounds(cell_in(row, at), ()) for function, at in self._makers.parts]
-        return self._measured(values, dict(values), bounds)
+        return self._measured(values, dict(values), row, (), free_spread)
 
     def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
         """Return those of a span: `row` holds what is far from its edges, `unsure` what is near."""
@@ -90,23 +88,10 @@ class Measure:
         elif self._uncertainty == THESIS3:
             values = self._mean_of_three(row, unsure, span)
 
-        def spread_of(sizes: Iterable[int]) -> tuple[int, int]:
-            return spread(list(zip(possibles, sizes, strict=True)), span, self._play)
+        def spread_of(sizes: Sequence[int]) -> Spread:
+            return spread([*zip(possibles, sizes, strict=True)], span, self._play)
 
-        bounds: list[Bounds] = []
-        fewest: dict[str, int] = {}
-        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
-            cell, cells = cell_in(certain, at), [cell_in(one, at) for one in rows]
-            if function.additive and cells:
-                low, high = spread_of(function.sizes(cell, cells))
-                bounds.append(function.within(cell, cells, low, high))
-                continue
-            bounds.append(function.bounds(cell, cells))
-            if values[name] is None and any(
-                has_value := [int(function.value(one) is not None) for one in cells]
-            ):
-                fewest[name] = spread_of(has_value)[0]
-        return self._measured(values, expected, bounds, fewest)
+        return self._measured(values, expected, certain, rows, spread_of)
 
     def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
         """Return those by reference time alone, where too much was unsure to be kept."""
@@ -120,16 +105,7 @@ class Measure:
         """Return the values of `row`; bounds where `certain` belongs and each of `possibles`
         may."""
         values = self._named(row)
-        bounds: list[Bounds] = []
-        fewest: dict[str, int] = {}
-        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
-            cells = [cell_in(one, at) for one in possibles]
-            bounds.append(function.bounds(cell_in(certain, at), cells))
-            if function.additive or values[name] is not None:
-                continue
-            if any(function.value(one) is not None for one in cells):
-                fewest[name] = 0
-        return self._measured(values, dict(values), bounds, fewest)
+        return self._measured(values, dict(values), certain, possibles, free_spread)
 
     def is_possible(self, unsure: Iterable[UnsureEvent], span: Span) -> bool:
         """Return whether any of them may belong to the window."""
@@ -163,21 +139,31 @@ class Measure:
         self,
         values: Named,
         expected: Named,
-        bounds: Sequence[Bounds],
-        fewest: Mapping[str, int] = NO_DOUBT,
+        certain: AggregateRow,
+        possibles: Sequence[AggregateRow],
+        spread_of: Callable[[Sequence[int]], Spread],
     ) -> Measured:
-        """`fewest`: of aggregates without a value, where some world has one: how many each world
-        has of it at least."""
-        low = {name: bound[0] for name, bound in zip(self._names, bounds, strict=True)}
-        high = {name: bound[1] for name, bound in zip(self._names, bounds, strict=True)}
+        """Return the values, drawn into their bounds: `certain` belongs, and each of `possibles`
+        may. `spread_of`: the smallest and the largest sum of such sizes over all worlds."""
+        low: Named = {}
+        high: Named = {}
         is_sure = True
-        for name in self._names:
-            if name in fewest and not fewest[name]:
+        for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
+            cell, cells = cell_in(certain, at), [cell_in(one, at) for one in possibles]
+            fewest = -1  # how many values each world has at least, where this one has none
+            if function.additive:
+                least, most = spread_of(function.sizes(cell, cells))
+                low[name], high[name] = function.within(cell, cells, least, most)
+            else:
+                low[name], high[name] = function.bounds(cell, cells)
+                if values[name] is None:
+                    has_value = [function.value(one) is not None for one in cells]
+                    fewest = spread_of(has_value)[0] if any(has_value) else -1
+            if fewest == 0:
                 low[name] = high[name] = expected[name] = None
                 is_sure = False
             elif low[name] is None or low[name] != high[name]:
-                is_sure = is_sure and low[name] is high[name] is values[name]
-                is_sure = is_sure and name not in fewest
+                is_sure = is_sure and low[name] is high[name] is values[name] and fewest < 0
                 expected[name] = _within(expected[name], low[name], high[name])
                 if self._uncertainty != THESIS3:
                     values[name] = _within(values[name], low[name], high[name])
@@ -196,12 +182,11 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """The mean of those that are numbers; the middle one where it is something else."""
-    if three[1] is not None and number(three[1]) is None:
-        return three[1]
+    """Return the mean of those that are numbers; the middle one where it is something else."""
+    middle = three[1]
     known = [value for value in three if number(value) is not None]
-    if not known:
-        return three[1]
+    if not known or (middle is not None and number(middle) is None):
+        return middle
     if all(type(value) is int for value in known):
         whole, rest = divmod(sum(known), len(known))
         return quotient(sum(known), len(known)) if rest else whole

@@ -22,8 +22,11 @@ Cost: O(m log m) for m unsure events.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from topology.model.one_clock import Play
+from topology.window.aggregates.sums import free_spread
 from topology.window.unsure.event import Span, UnsureEvent
 
 Sized = tuple[UnsureEvent, int]
@@ -64,7 +67,8 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
 
 
 def _free(events: Sequence[Sized]) -> Spread:
-    return sum(min(size, 0) for _, size in events), sum(max(size, 0) for _, size in events)
+    """Each chooses for itself."""
+    return free_spread([size for _, size in events])
 
 
 def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
@@ -85,18 +89,10 @@ def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
 
 
 def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
-    """The smallest value on [first, last] of the function that changes by `size` at `at`."""
-    steps.sort()
-    level = sum(size for at, size in steps if at <= first)
-    lowest = level
-    previous = first
-    for at, size in steps:
-        if at <= first:
-            continue
-        if at > last:
-            break
-        if at > previous:
-            lowest = min(lowest, level)
-            previous = at
-        level += size
-    return min(lowest, level)
+    """Return the smallest value on [first, last] of the function that changes by `size` at `at`."""
+    level = lowest = sum(size for at, size in steps if at <= first)
+    inside = sorted(step for step in steps if first < step[0] <= last)
+    for _, together in groupby(inside, key=itemgetter(0)):
+        level += sum(size for _, size in together)
+        lowest = min(lowest, level)
+    return lowest

@@ -1,4 +1,4 @@
-"""Waits of a given length, K: until the clock of the events has moved on by K.
+"""Waits until the clock of the events has moved on by K, which each method chooses.
 
 The clock is the largest time accepted so far. Frontier = clock - K, inclusive; once reached it
 stays. An event whose lateness is at most K is never late.
@@ -66,14 +66,3 @@ class ClockedSlack(FlooredSlack):
 
     def figures(self) -> Figures:
         return {"slack_ns": self.slack_ns()}
-
-
-class KSlack(ClockedSlack):
-    """`k_ns` >= 0; 0 passes everything on at once."""
-
-    def __init__(self, k_ns: int, *, idle_ns: int = NEVER) -> None:
-        super().__init__(idle_ns=idle_ns)
-        self._k_ns = k_ns
-
-    def slack_ns(self) -> int:
-        return self._k_ns

@@ -1,0 +1,37 @@
+"""An operator whose state is declared (`topology.model.kept`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from topology.model.event import Event
+from topology.model.native import mypyc_attr
+from topology.model.operator import Changes, Operator, Plain, State
+from topology.model.tables import KeptState, refuse_others
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeptOperator(Operator):
+    """An operator with a `KeptState`, which an heir makes as `_kept`.
+
+    An heir that holds events, or derives something from its state, extends `restoring`. One whose
+    state has more than a `KeptState` reads also the `others`.
+    """
+
+    _kept: KeptState
+
+    def snapshot(self) -> State:
+        return self._kept.snapshot(self)
+
+    def changes(self) -> Changes:
+        return self._kept.changes(self)
+
+    def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        """Read the state. ShapeRefused where it cannot be read."""
+        others: State = {}
+        yield from self._kept.restoring(self, state, others)
+        self._take_others(others)
+
+    def _take_others(self, others: State) -> None:
+        """Take the parts of a state that are not in the `KeptState`: by default there are none."""
+        refuse_others(others)
