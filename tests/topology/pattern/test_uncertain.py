@@ -34,6 +34,7 @@ from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Matches, Query, Strategy, Uncertain
 
+LASTING = "SEQ(A a, AND(C c, !N FOR 5 ns), !M FOR 3 ns)"
 PARTS = 2
 SEEDS = seeds_of_today(240)
 WORLDS = 18
@@ -264,6 +265,9 @@ def _short(finding: Finding) -> str:
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n7~1", ["", "emit a1b6", "update a1b6?"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n3~1", ["", "emit a1b6", "retract a1b6"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n9~1", ["", "emit a1b6", ""]),
+        (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m8~1 z30", ["", "", "", "emit a1c3?"]),
+        (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m7 z30", ["", "", "", ""]),
+        (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m5~1 z30", ["", "", "", "emit a1c3"]),
         # another may have been first
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b6~2", ["", "emit a1b4", "update a1b4?"]),
         ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b7~1", ["", "emit a1b4", ""]),

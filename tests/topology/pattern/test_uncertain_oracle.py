@@ -144,6 +144,10 @@ STRICT = "USING strict MATCHES ALL"
         ("SEQ(A, !N FOR 5 ns)", "a1 n4~1", "", ""),
         ("SEQ(!N FOR 5 ns, A)", "n5~1 a10", "", "a10?"),
         ("SEQ(A, !N FOR 5 ns, B)", "a1~1 b6", "", "a1b6?"),
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "a1 c3 m8~1", "", "a1c3?"),  # in (6, 9)
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "a1 c3 m7", "", ""),
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "a1 c3 m5~1", "", "a1c3"),
+        ("SEQ(A, AND(C, !N FOR 5 ns), !M FOR 3 ns)", "a1~1 c3 m6", "", "a1c3?"),
         # contiguity
         ("SEQ(A, B)", "a1 b4~1 b6~0", NEXT, "a1b4"),
         ("SEQ(A, B)", "a1 b4~2 b6~1", NEXT, "a1b4? a1b6?"),

@@ -264,16 +264,17 @@ class UncertainOracle(AlternativeOracle):
         self, run: Run, blocker: Blocker, low: list[Entry], high: list[Entry], entry: Entry
     ) -> int:
         within, members = self.query.within_ns, [one for _, one in run]
+        delays = [(one, ns) for at, ns in blocker.after for one in self._at_or_before(run, at)]
+        begun = [before(one, entry) for one in low]
+        begun += [YES - self._is_within(one, entry, ns) for one, ns in delays]
+        if blocker.for_ns is not None and low:
+            over = [(one, blocker.for_ns - 1) for one in low]
+            over += [(one, ns + blocker.for_ns - 1) for one, ns in delays]
+            return min(max(self._is_within(one, entry, ns) for one, ns in over), *begun)
         if blocker.for_ns is not None:
-            pairs = [(one, entry) for one in low] or [(entry, one) for one in high]
-            ranges = [(b.low_ns - a.high_ns, b.high_ns - a.low_ns) for a, b in pairs]
-            over_ns = blocker.after_ns + blocker.for_ns - 1
-            inside = max(at_most(least, most, over_ns) for least, most in ranges)
-            if blocker.after_ns and low:
-                begun = [at_most(least, most, blocker.after_ns) for least, most in ranges]
-                return min(inside, YES - max(begun))
-            return min(inside, *(before(early, late) for early, late in pairs))
-        above = [before(one, entry) for one in low] or [
+            inside = max(self._is_within(entry, one, blocker.for_ns - 1) for one in high)
+            return min(inside, *(before(entry, one) for one in high))
+        above = begun or [
             at_most(one.low_ns - entry.high_ns, one.high_ns - entry.low_ns, within)
             for one in members
         ]
@@ -282,6 +283,15 @@ class UncertainOracle(AlternativeOracle):
             for one in members
         ]
         return min(above + below)
+
+    def _is_within(self, one: Entry, other: Entry, length_ns: int) -> int:
+        """Whether the other comes so long after the first, or sooner."""
+        return at_most(other.low_ns - one.high_ns, other.high_ns - one.low_ns, length_ns)
+
+    def _at_or_before(self, run: Run, components: frozenset[int]) -> list[Entry]:
+        parts = self.alternative.components
+        all_before = components.union(*(parts[j].before for j in components))
+        return [entry for j, entry in run if j in all_before]
 
     def _next(self, low: list[Entry], high: list[Entry], entry: Entry) -> int:
         """Is it directly behind the left side, or before the right?"""

@@ -78,7 +78,7 @@ class Evaluator:
         if evaluation.overflow and not unit.overflowed:
             unit.overflowed = True
             self._at.emitter.note_overflow(self._at.query, unit)
-        found = {}
+        found: dict[str, FoundMatch] = {}
         for match in evaluation.matches:
             if match.first.time_ns < self._at.wiring.since_ns:
                 continue
