@@ -265,7 +265,7 @@ def _short(finding: Finding) -> str:
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n7~1", ["", "emit a1b6", "update a1b6?"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n3~1", ["", "emit a1b6", "retract a1b6"]),
         ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n9~1", ["", "emit a1b6", ""]),
-        (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m9~1 z30", ["", "", "", "emit a1c3?"]),
+        (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m9~1", ["", "", "emit a1c3?"]),
         (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m7 z30", ["", "", "", ""]),
         (f"{LASTING} WITHIN 20 ns EMIT EAGER", "a1 c3 m5~1 z30", ["", "", "", "emit a1c3"]),
         # another may have been first
