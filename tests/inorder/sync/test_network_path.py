@@ -76,13 +76,14 @@ def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
 def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> int:
     """Return half of what the rounds leave open at the stamp, however slow the machine was: the
     source knew at least those that the server had acknowledged."""
+    stamp_ns, skew_ppb, step_ns = (int(told[name]) for name in ("stamp", "skew_ppb", "step"))
 
     def drift_ns(since_ns: int) -> int:
-        return -(-(told["stamp"] - since_ns) * told["skew_ppb"] // 10**9)
+        return -(-(stamp_ns - since_ns) * skew_ppb // 10**9)
 
     above_ns = min(one["t2"] - one["t1"] + drift_ns(one["t1"]) for one in known)
     below_ns = max(one["t3"] - one["t4"] - drift_ns(one["t4"]) for one in known)
-    return (above_ns - below_ns + 1) // 2 + told["step"]
+    return (above_ns - below_ns + 1) // 2 + step_ns
 
 
 @pytest.mark.parametrize(
