@@ -74,6 +74,8 @@ class Spilled(msgspec.Struct, array_like=True):
 _stamped = attrgetter(*Note.__struct_fields__)
 _late = attrgetter(*Note.__struct_fields__[:5])
 _plain = attrgetter(*Note.__struct_fields__[:4])
+NOTED: Final = Note.__struct_fields__[1:]
+NOTED_PLAINLY: Final = Note.__struct_fields__[1:5]
 _of_record = attrgetter(*Spilled.__struct_fields__)
 
 
@@ -95,16 +97,8 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 def apply_note(event: Event, note: Note) -> None:
     """Put a freshly read event back where and as it was."""
-    event.held_by = note.held_by
-    event.arrival_ns = note.arrival_ns
-    event.at_ns = note.at_ns
-    event.late = note.late
-    if is_stamped(note):
-        event.epoch = note.epoch
-        event.seq = note.seq
-        event.ref_time_ns = note.ref_time_ns
-        event.error_ns = note.error_ns
-        event.segment = note.segment
+    for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
+        setattr(event, name, getattr(note, name))
 
 
 class HeldPages:

@@ -169,14 +169,6 @@ class PartitionMetrics:
         self.latest["restore_s"] = seconds
         self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
 
-    def lost(self, records: int) -> None:
-        """Input records that retention took before they were read."""
-        self.metrics.store_error("input_retention", records)
-
-    def held_missing(self, records: int) -> None:
-        """Held records that retention took before they were read again."""
-        self.metrics.store_error("held_record_gone", records)
-
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
         for stream, current in streams.items():
