@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import aiokafka
 from aiokafka.client import ConnectionGroup
@@ -33,7 +33,7 @@ from faust.types import TP
 
 from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
-from agents.kafka.partition_queue import Record
+from agents.kafka.partition_queue import End, Record
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
@@ -66,17 +66,6 @@ FAUST_LOG = logging.getLogger("faust.inorder")
 """For what Faust logs of its services, which would otherwise bear our modules' names."""
 
 T = TypeVar("T")
-
-
-class End(NamedTuple):
-    """How a partition stood when it was polled."""
-
-    position: int
-    high_watermark: int
-    asked_at_ns: int
-
-    def caught_up_at_ns(self) -> int | None:
-        return self.asked_at_ns if self.position == self.high_watermark else None
 
 
 @dataclass(slots=True)

@@ -55,9 +55,9 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from agents.kafka.fetching import FAUST_LOG, ConsumerThread, End, Poll
+from agents.kafka.fetching import FAUST_LOG, ConsumerThread, Poll
 from agents.kafka.pace import BRISK
-from agents.kafka.partition_queue import PartitionQueue, PolledBatch
+from agents.kafka.partition_queue import End, PartitionQueue, PolledBatch
 
 log = logging.getLogger(__name__)
 
@@ -322,20 +322,13 @@ class BatchConsumer(driver.Consumer):
                     continue
                 queue.ticked_at_ns = end.asked_at_ns
             queue.last_batch_ns = end.asked_at_ns
-            yield PolledBatch(
-                partition,
-                records or [],
-                end.position,
-                end.high_watermark,
-                end.caught_up_at_ns(),
-                asked_at_ns=end.asked_at_ns,
-            )
+            yield PolledBatch(partition, records or [], end)
 
     def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
         """Whether an empty batch is due: a tick, or a sign of life."""
         if end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
             return True
-        is_tick = self.handler.wants_ticks and end.caught_up_at_ns() is not None
+        is_tick = self.handler.wants_ticks and end.caught_up_at_ns is not None
         return is_tick and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
@@ -350,7 +343,7 @@ class BatchConsumer(driver.Consumer):
                 )
             await self._thread.seek_all({partition: first})
             log.error("%s: offsets %d to %d were lost to retention", partition, position, first - 1)
-            skips.append(PolledBatch(partition, [], first, first, None, skipped=first - position))
+            skips.append(PolledBatch(partition, [], End(first, first), first - position))
         return skips
 
     def _message(self, batch: PolledBatch) -> ConsumerMessage:
@@ -358,7 +351,7 @@ class BatchConsumer(driver.Consumer):
         return ConsumerMessage(
             topic=tp.topic,
             partition=tp.partition,
-            offset=batch.next_offset,
+            offset=batch.end.position,
             timestamp=0.0,
             timestamp_type=0,
             headers=None,
