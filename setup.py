@@ -21,14 +21,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
-INTERPRETED_ROOMS = {
-    "config": "models of pydantic's",
-    "spelling": "models of pydantic's",
-    "pattern/language": "driven by lark",
-    "pattern/sql": "driven by lark",
-    "pattern/tree": "values that are compared and digested by their fields; no event passes them",
-}
-"""In `topology/`."""
+INTERPRETED_ROOMS = {"config", "spelling", "pattern/language", "pattern/sql", "pattern/tree"}
+"""In `topology/`: models of pydantic's, what lark drives, and values that are compared and digested
+by their fields and that no event passes."""
 
 INTERPRETED = {
     "__init__.py": "a list of names",

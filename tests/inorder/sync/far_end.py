@@ -24,7 +24,7 @@ class WrongClock:
     """`truth_ns` is what has to be added to a stamp of it."""
 
     def __init__(self) -> None:
-        # Of ten readings the one with the shortest pause between the two clocks.
+        # The reading of ten that has the shortest pause between the two clocks.
         self.begin_ns, self._begun_ns = min(
             ((time.time_ns(), time.monotonic_ns()) for _ in range(10)),
             key=lambda read: read[1] - read[0],
