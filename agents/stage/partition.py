@@ -284,8 +284,8 @@ class Partition:
         has_backlog = bool(lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
         self.overdue.look(oldest, self.state.clock.now_ns, has_backlog=has_backlog)
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
-        figures, totals = self._current()
-        self.metrics.set_current(figures, lag, totals, lag_ns)
+        self.metrics.set_current(*self._current())
+        self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
         """Return what is wrong with its input, or with what it waits for."""
