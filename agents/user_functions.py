@@ -11,11 +11,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from topology.config.user_functions import faults
-from topology.config.written_functions import texts_of
+from topology.config.written_functions import OWN_NAMES, texts_of
 from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
-KINDS: Final = ("aggregates", "functions", "detectors")
 
 
 def bringing(folder: Path) -> Callable[[str], UserFunctions]:
@@ -32,7 +31,7 @@ def bring(path: Path) -> UserFunctions:
             f"there is no Python file {path}", "name one, by its path from the topology file"
         ) from wrong
     module = _run(path, text)
-    names = {name: _mapping(path, module, name) for name in KINDS}
+    names = {name: _mapping(path, module, name) for name in OWN_NAMES}
     if not any(names.values()):
         raise BadFunctions(
             f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
