@@ -33,7 +33,7 @@ from faust.types import TP
 
 from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
-from agents.kafka.partition_queue import End, Record
+from agents.kafka.partition_queue import End, Partitions, Record
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
@@ -171,7 +171,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         failure = cast(Any, self.consumer).failure
         self.parent_loop.call_soon_threadsafe(failure.set, fenced)
 
-    async def poll(self, partitions: frozenset[TopicPartition], *, rests: bool = False) -> Poll:
+    async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
         """Up to `MAX_POLL_RECORDS` of these partitions, after a while at the latest
         (agents.kafka.pace); during a rebalance, when that is over."""
         return await self._call(self._poll(partitions, rests))
@@ -195,7 +195,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
 
-    async def _poll(self, partitions: frozenset[TopicPartition], rests: bool) -> Poll:
+    async def _poll(self, partitions: Partitions, rests: bool) -> Poll:
         consumer = self._ensure_consumer()
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
@@ -223,7 +223,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._note_ends(partitions, poll)
         return poll
 
-    def _note_ends(self, partitions: frozenset[TopicPartition], poll: Poll) -> None:
+    def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
         """In the turn of the loop in which the records were taken, so that they agree."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:

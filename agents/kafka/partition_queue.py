@@ -21,6 +21,8 @@ from aiokafka.structs import TopicPartition
 MAX_BATCHES = 2
 """One being worked on, one ready behind it."""
 
+Partitions = frozenset[TopicPartition]
+
 Record = Any
 """As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
 sequence of (str, bytes) pairs."""

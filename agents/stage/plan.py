@@ -239,17 +239,14 @@ class _Looking:
             claims = self._claims[changelog]
             for number in range(self._topics.get(topic, 0)):
                 at = claims[number].next_offset if number in claims else 0
-                if await self._has_records(TopicPartition(topic, number), at):
+                if await self.logs.first_of(TopicPartition(topic, number), at) is not None:
                     return True
         return False
 
     async def _holds(self, topic: str) -> bool:
+        """Return whether anything that is committed lies in the topic."""
         places = [TopicPartition(topic, number) for number in range(self._topics[topic])]
-        return any([await self._has_records(place, 0) for place in places])
-
-    async def _has_records(self, place: TopicPartition, begin: int) -> bool:
-        """Return whether anything that is committed lies there from this offset on."""
-        return await self.logs.first_of(place, begin) is not None
+        return any([await self.logs.first_of(place) is not None for place in places])
 
     # -- what no stage reads any more --------------------------------------------------------------
 
@@ -274,7 +271,8 @@ class _Looking:
                     _, held = await self._held(contract, TopicPartition(changelog, number))
                     waiting, place = bool(held), TopicPartition(topic, number)
                     if topic in self._topics:
-                        is_unread = await self._has_records(place, claim.next_offset)
+                        first = await self.logs.first_of(place, claim.next_offset)
+                        is_unread = first is not None
                 left = change.Abandoned(contract.stage, topic, waiting, is_unread)
                 found.append((contract.stage, change.abandoned(left, self._topology, self._topics)))
         return found

@@ -1,7 +1,7 @@
 """Which input records a stage still holds, kept so that a checkpoint stays small.
 
 Held events are in the input log already, so a checkpoint does not write them. It notes
-their offsets, in pages of `PAGE` offsets, and rewrites only the pages in which something
+their offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages in which something
 changed: the cost of a checkpoint grows with what moved since the last one, not with
 what waits. Book is kept a batch at a time: what came and went within one batch was never noted, and
 so is not looked at. A restore reads the input again from the oldest noted offset and takes just
@@ -28,7 +28,6 @@ from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
-PAGE: Final = 1 << PAGE_BITS
 STAMPED_FROM: Final = FIRST_PLACE << 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
