@@ -6,10 +6,8 @@ wheel holds the core compiled, too, where mypyc is at hand. An editable install 
 since compiled modules would hide the sources that are edited there. INORDER_COMPILE=1 compiles the
 core in any case and fails where that cannot be; with =0 nothing at all is compiled.
 
-The modules of `topology/` that events pass are compiled, and those of the shell that every event
-passes. Left as they are: `config` and `spelling`, whose models are pydantic's; `pattern/language`,
-which lark drives; `pattern/tree`, whose values are compared and digested by their fields and which
-no event passes; and the modules of `INTERPRETED`.
+The modules of `topology/` are compiled, but those of `INTERPRETED_ROOMS` and `INTERPRETED`, and
+those of the shell that every event passes.
 """
 
 import os
@@ -23,13 +21,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
-ROOMS = (
-    "model", "wire", "waiting", "reorder", "clock", "merge", "published", "query",
-    "answer", "detector", "window", "window/aggregates", "window/unsure", "join", "flow",
-    "pattern", "pattern/store", "pattern/compile", "pattern/match", "pattern/match/tactics",
-    "pattern/match/uncertain", "pattern/run",
-)  # fmt: skip
-"""In `topology/`."""
+INTERPRETED_ROOMS = {"config", "spelling", "pattern/language", "pattern/sql", "pattern/tree"}
+"""In `topology/`: models of pydantic's, what lark drives, and values that are compared and digested
+by their fields and that no event passes."""
 
 INTERPRETED = {
     "__init__.py": "a list of names",
@@ -69,7 +63,8 @@ class Build(build_ext):  # type: ignore[misc]
 
 def hot_modules() -> list[str]:
     core = ROOT / "topology"
-    files = [file for room in ROOMS for file in sorted((core / room).glob("*.py"))]
+    left = {core / room for room in INTERPRETED_ROOMS}
+    files = [file for file in sorted(core.rglob("*.py")) if file.parent not in left]
     files += [ROOT / "agents" / "stage" / f"{name}.py" for name in SHELL]
     files.append(ROOT / "agents" / "watch" / "metrics" / "wait_counts.py")
     return [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]

@@ -26,10 +26,31 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from inorder.records import ClockOffset, ClockSample, RawEvent, Record
+from inorder.records import ClockOffset as ClockOffset
+from inorder.records import ClockSample as ClockSample
+from inorder.records import RawEvent as RawEvent
+from inorder.records import Record as Record
 
 try:
-    from topology.config import Topology
+    import topology.config as _config
+    from topology.config import Aggregate as Aggregate
+    from topology.config import ClockConfig as ClockConfig
+    from topology.config import HeaderConfig as HeaderConfig
+    from topology.config import JoinCondition as JoinCondition
+    from topology.config import JoinedValue as JoinedValue
+    from topology.config import MergeConfig as MergeConfig
+    from topology.config import QualityConfig as QualityConfig
+    from topology.config import QueryConfig as QueryConfig
+    from topology.config import ReorderConfig as ReorderConfig
+    from topology.config import SideConfig as SideConfig
+    from topology.config import SpeculateConfig as SpeculateConfig
+    from topology.config import StageConfig as StageConfig
+    from topology.config import StreamConfig as StreamConfig
+    from topology.config import TopicsConfig as TopicsConfig
+    from topology.config import Topology as Topology
+    from topology.config import TopologyError as TopologyError
+    from topology.config import Window as Window
+    from topology.config import pattern as pattern
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":
         raise
@@ -47,23 +68,6 @@ if TYPE_CHECKING:
     from inorder.ordering import Balance as Balance
     from inorder.ordering import Ordering as Ordering
     from inorder.ordering import Partition as Partition
-    from topology.config import Aggregate as Aggregate
-    from topology.config import ClockConfig as ClockConfig
-    from topology.config import HeaderConfig as HeaderConfig
-    from topology.config import JoinCondition as JoinCondition
-    from topology.config import JoinedValue as JoinedValue
-    from topology.config import MergeConfig as MergeConfig
-    from topology.config import QualityConfig as QualityConfig
-    from topology.config import QueryConfig as QueryConfig
-    from topology.config import ReorderConfig as ReorderConfig
-    from topology.config import SideConfig as SideConfig
-    from topology.config import SpeculateConfig as SpeculateConfig
-    from topology.config import StageConfig as StageConfig
-    from topology.config import StreamConfig as StreamConfig
-    from topology.config import TopicsConfig as TopicsConfig
-    from topology.config import TopologyError as TopologyError
-    from topology.config import Window as Window
-    from topology.config import pattern as pattern
     from topology.detector.detector import Detector as Detector
     from topology.detector.detector import Emitted as Emitted
     from topology.detector.detector import Found as Found
@@ -76,9 +80,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "inorder.given": "Input parse",
     "inorder.ordering": "Balance Ordering Partition",
-    "topology.config": "Aggregate ClockConfig HeaderConfig JoinCondition JoinedValue MergeConfig"
-    " QualityConfig QueryConfig ReorderConfig SideConfig SpeculateConfig StageConfig StreamConfig"
-    " TopicsConfig TopologyError Window pattern",
     "topology.detector.detector": "Detector Emitted Found",
     "topology.detector.item": "Seen",
     "topology.pattern.tree.errors": "QueryRefused",
@@ -88,7 +89,11 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 """By name, the module that it is imported from when it is asked for."""
 
-__all__ = [*_HOME_OF, "ClockOffset", "ClockSample", "RawEvent", "Record", "Topology", "replay"]  # noqa: PLE0604 - names, all of them
+_SECTIONS = [name for name in vars(_config).keys() & globals().keys() if name[0] != "_"]
+"""The names that are imported from `topology.config` above."""
+
+_EVENTS = ["ClockOffset", "ClockSample", "RawEvent", "Record"]
+__all__ = [*sorted([*_EVENTS, *_HOME_OF, *_SECTIONS, "replay"])]  # noqa: PLE0604 - names, all
 
 
 if not TYPE_CHECKING:  # a name that is not there stays an error of types

@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import aiokafka
 from aiokafka.client import ConnectionGroup
@@ -33,7 +33,7 @@ from faust.types import TP
 
 from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
-from agents.kafka.partition_queue import Record
+from agents.kafka.partition_queue import End, Partitions, Record
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
@@ -66,17 +66,6 @@ FAUST_LOG = logging.getLogger("faust.inorder")
 """For what Faust logs of its services, which would otherwise bear our modules' names."""
 
 T = TypeVar("T")
-
-
-class End(NamedTuple):
-    """How a partition stood when it was polled."""
-
-    position: int
-    high_watermark: int
-    asked_at_ns: int
-
-    def caught_up_at_ns(self) -> int | None:
-        return self.asked_at_ns if self.position == self.high_watermark else None
 
 
 @dataclass(slots=True)
@@ -182,7 +171,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         failure = cast(Any, self.consumer).failure
         self.parent_loop.call_soon_threadsafe(failure.set, fenced)
 
-    async def poll(self, partitions: frozenset[TopicPartition], *, rests: bool = False) -> Poll:
+    async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
         """Up to `MAX_POLL_RECORDS` of these partitions, after a while at the latest
         (agents.kafka.pace); during a rebalance, when that is over."""
         return await self._call(self._poll(partitions, rests))
@@ -206,7 +195,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
 
-    async def _poll(self, partitions: frozenset[TopicPartition], rests: bool) -> Poll:
+    async def _poll(self, partitions: Partitions, rests: bool) -> Poll:
         consumer = self._ensure_consumer()
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
@@ -234,7 +223,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._note_ends(partitions, poll)
         return poll
 
-    def _note_ends(self, partitions: frozenset[TopicPartition], poll: Poll) -> None:
+    def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
         """In the turn of the loop in which the records were taken, so that they agree."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:

@@ -14,42 +14,52 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
 MAX_BATCHES = 2
 """One being worked on, one ready behind it."""
 
+Partitions = frozenset[TopicPartition]
+
 Record = Any
 """As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
 sequence of (str, bytes) pairs."""
+
+
+class End(NamedTuple):
+    """How a partition stood when it was polled.
+
+    `position` is behind what was polled: past its last record, and past what stood behind that and
+    is nobody's to read (commit markers, aborted records). `high_watermark` is the broker's at the
+    last answered fetch, `asked_at_ns` when that fetch was asked for; 0: not known.
+    """
+
+    position: int
+    high_watermark: int
+    asked_at_ns: int = 0
+
+    @property
+    def caught_up_at_ns(self) -> int | None:
+        """When, by the wall clock, the partition held nothing beyond `position`; None: it
+        did, or nobody knows. A process that slept before it read the answer claims no more than the
+        broker said. Records of an open transaction count as something beyond."""
+        return self.asked_at_ns or None if self.position == self.high_watermark else None
 
 
 @dataclass(slots=True)
 class PolledBatch:
     """What one poll brought from one partition; without records it is a tick.
 
-    `next_offset` is the position behind the batch: past its last record, and past what
-    stood behind that and is nobody's to read (commit markers, aborted records).
-    `high_watermark` is the broker's at the last answered fetch. `caught_up_at_ns` says
-    that at that wall-clock time the partition held nothing beyond `next_offset`; None: it
-    did, or nobody knows. It is the time at which the fetch was *asked for*, so a process
-    that slept before it read the answer claims no more than the broker said. Records of an
-    open transaction count as something beyond.
-
-    `skipped`: so many offsets before this batch were taken by retention, never read. `asked_at_ns`:
-    when that fetch was asked for; 0: not known. `is_waiting`, set by who works on it: nothing of it
-    is begun, so who closes the partition need not await it.
+    `skipped`: so many offsets before this batch were taken by retention, never read. `is_waiting`,
+    set by who works on it: nothing of it is begun, so who closes the partition need not await it.
     """
 
     partition: TopicPartition
     records: list[Record]
-    next_offset: int
-    high_watermark: int
-    caught_up_at_ns: int | None
+    end: End
     skipped: int = 0
-    asked_at_ns: int = 0
     is_waiting: bool = False
     queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
 

@@ -20,6 +20,11 @@ def works(topology: Topology, stage: StageConfig) -> bool:
     return any(topology.has_work(name) for name in stage.operators)
 
 
+def working(topology: Topology) -> list[StageConfig]:
+    """Return the stages that have anything to do."""
+    return [stage for stage in topology.stages if works(topology, stage)]
+
+
 def reads(topology: Topology, stage: StageConfig) -> str:
     """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
     return topology.reads_of(stage.operators[0])
@@ -76,8 +81,7 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
     """Return all changelogs, each with its stage and the input topic it belongs to."""
     return {
         changelog_topic(topology.application, stage.name, topic): (stage.name, topic)
-        for stage in topology.stages
-        if works(topology, stage)
+        for stage in working(topology)
         for topic in inputs_of(topology, stage)
     }
 
@@ -86,8 +90,8 @@ def sequenced_readers(topology: Topology) -> list[str]:
     """The groups that read `events.sequenced`."""
     return [
         group_of(topology, stage)
-        for stage in topology.stages
-        if works(topology, stage) and reads(topology, stage) == SEQUENCED
+        for stage in working(topology)
+        if reads(topology, stage) == SEQUENCED
     ]
 
 

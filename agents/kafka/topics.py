@@ -25,13 +25,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from agents.kafka.brokers import Brokers, BrokersUnavailable, admin_client
+from agents.kafka.brokers import TIMEOUT_S, Brokers, BrokersUnavailable, admin_client
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
 
-TIMEOUT_S: Final = 30.0
 ANSWER_S: Final = 5.0
 """For the settings of topics."""
 

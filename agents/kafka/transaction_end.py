@@ -25,8 +25,6 @@ import asyncio
 from aiokafka.errors import KafkaError, NodeNotReadyError, ProducerFenced
 from aiokafka.producer import sender
 
-MS_PER_S = 1_000
-
 
 class Unanswered(ProducerFenced):  # type: ignore[misc] # aiokafka has no types here
     """Whether the transaction has ended is not known. Fenced, for so the client lets go of a
@@ -38,7 +36,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
 
     async def do(self, node_id: int) -> bool:
         client, manager = self._sender.client, self._sender._txn_manager
-        patience_s = manager.transaction_timeout_ms / MS_PER_S
+        patience_s = manager.transaction_timeout_ms / 1e3
         try:
             async with asyncio.timeout(patience_s):
                 answer = await client.send(node_id, self.create_request(), group=self.group)

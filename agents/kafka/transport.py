@@ -55,9 +55,9 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from agents.kafka.fetching import FAUST_LOG, ConsumerThread, End, Poll
+from agents.kafka.fetching import FAUST_LOG, ConsumerThread, Poll
 from agents.kafka.pace import BRISK
-from agents.kafka.partition_queue import PartitionQueue, PolledBatch
+from agents.kafka.partition_queue import End, PartitionQueue, Partitions, PolledBatch
 
 log = logging.getLogger(__name__)
 
@@ -97,19 +97,17 @@ class Handler(Protocol):
     def rests(self) -> bool:
         """Nothing that was read waits for time to pass."""
 
-    async def on_assigned(
-        self, partitions: frozenset[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
+    async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Fence the old owner and restore. The answer is the offset to begin at; a partition
         that is not in it begins with the first record there is. Called for no partition, too."""
 
-    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+    def on_reading(self, partitions: Partitions) -> None:
         """They are read from here on, from where `on_assigned` said."""
 
     async def on_batch(self, batch: PolledBatch) -> None:
         """Take the batch; the partition's next one comes when this returns."""
 
-    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+    async def on_revoked(self, partitions: Partitions) -> None:
         """Finish or abort. Ignores partitions that it does not know. What is kept of them is
         forgotten when `on_assigned` comes without them, or `close`."""
 
@@ -145,7 +143,7 @@ class BatchConsumer(driver.Consumer):
         self._topics = transport.topics
         self._known = transport.known
         self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._owned: frozenset[TopicPartition] = frozenset()
+        self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
         self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
         self._resets: dict[TopicPartition, int] = {}
@@ -156,7 +154,7 @@ class BatchConsumer(driver.Consumer):
         self._room = asyncio.Event()
 
     @property
-    def open_partitions(self) -> frozenset[TopicPartition]:
+    def open_partitions(self) -> Partitions:
         """Owned, restored, and read."""
         return frozenset(self._queues)
 
@@ -216,14 +214,14 @@ class BatchConsumer(driver.Consumer):
 
     # Opening partitions.
 
-    async def _begin(self, partitions: frozenset[TopicPartition]) -> None:
+    async def _begin(self, partitions: Partitions) -> None:
         await self._open(partitions)
         self.app.flow_control.resume()
         self.resume_flow()
         await cast(Any, self.app)._fetcher.maybe_start()
         self.app.on_rebalance_end()
 
-    async def _open(self, partitions: frozenset[TopicPartition]) -> None:
+    async def _open(self, partitions: Partitions) -> None:
         offsets = await self.handler.on_assigned(partitions)
         async with self._polling:
             await self._thread.seek_all({p: offsets.get(p) for p in partitions})
@@ -322,20 +320,13 @@ class BatchConsumer(driver.Consumer):
                     continue
                 queue.ticked_at_ns = end.asked_at_ns
             queue.last_batch_ns = end.asked_at_ns
-            yield PolledBatch(
-                partition,
-                records or [],
-                end.position,
-                end.high_watermark,
-                end.caught_up_at_ns(),
-                asked_at_ns=end.asked_at_ns,
-            )
+            yield PolledBatch(partition, records or [], end)
 
     def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
         """Whether an empty batch is due: a tick, or a sign of life."""
         if end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
             return True
-        is_tick = self.handler.wants_ticks and end.caught_up_at_ns() is not None
+        is_tick = self.handler.wants_ticks and end.caught_up_at_ns is not None
         return is_tick and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
@@ -350,7 +341,7 @@ class BatchConsumer(driver.Consumer):
                 )
             await self._thread.seek_all({partition: first})
             log.error("%s: offsets %d to %d were lost to retention", partition, position, first - 1)
-            skips.append(PolledBatch(partition, [], first, first, None, skipped=first - position))
+            skips.append(PolledBatch(partition, [], End(first, first), first - position))
         return skips
 
     def _message(self, batch: PolledBatch) -> ConsumerMessage:
@@ -358,7 +349,7 @@ class BatchConsumer(driver.Consumer):
         return ConsumerMessage(
             topic=tp.topic,
             partition=tp.partition,
-            offset=batch.next_offset,
+            offset=batch.end.position,
             timestamp=0.0,
             timestamp_type=0,
             headers=None,

@@ -22,7 +22,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from agents.registry import client
 from agents.registry.client import FoundSchema, RegistryAway
@@ -43,13 +44,14 @@ LONGEST_PAUSE_S: Final = 5.0
 LOG_AFTER_S: Final = 10.0
 
 
-class _Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Answer:
     """How values of an id are decoded, or why they are not; the subjects that have it, None for an
     id without a schema; and when the registry was asked."""
 
     decoder: Decode | ValueFault
     subjects: frozenset[str] | None
-    at_s: float
+    at_s: float = field(default_factory=time.monotonic)
 
     def holds(self, table: RegisteredSchemas) -> bool:
         """Whether the table need not ask again."""
@@ -110,7 +112,7 @@ class SchemaFeed:
                         return known
                     try:
                         found = await client.schema_of(registry, number)
-                        return self._answered(place, _decoder(place, found), found.subjects)
+                        return self._keep(place, _Answer(_decoder(place, found), found.subjects))
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refused(place, fault)
@@ -133,19 +135,14 @@ class SchemaFeed:
 
     def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
         log.warning("%s: %s; values of it are dead", place[0], fault.detail)
-        return self._answered(place, fault, None)
+        return self._keep(place, _Answer(fault, None))
 
-    def _answered(
-        self,
-        place: tuple[str, int],
-        decoder: Decode | ValueFault,
-        subjects: frozenset[str] | None,
-    ) -> _Answer:
+    def _keep(self, place: tuple[str, int], answer: _Answer) -> _Answer:
         """Keep the answer; the oldest one is forgotten at the bound."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:
             del self._answers[next(iter(self._answers))]
-        answer = self._answers[place] = _Answer(decoder, subjects, time.monotonic())
+        self._answers[place] = answer
         return answer
 
     def _is_patient(self, pause_s: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import Partitions, PolledBatch
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
@@ -78,9 +78,7 @@ class StageHandler:
                 return False
         return all(partition.rests for partition in self._partitions.values())
 
-    async def on_assigned(
-        self, partitions: frozenset[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
+    async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         stage = self.arrangement.stage.name
         self.services.metrics.rebalances.labels(stage).inc()
         self.watchdog.joined(time.monotonic_ns())
@@ -126,7 +124,7 @@ class StageHandler:
                 partition = self._partitions[source] = self._new(source)
             return await partition.open()
 
-    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+    def on_reading(self, partitions: Partitions) -> None:
         """Report to the watchdog at once: without records and ticks, it takes two seconds until a
         batch comes."""
         now_ns = time.monotonic_ns()
@@ -144,7 +142,7 @@ class StageHandler:
             self._in_doubt.add(batch.partition)
             raise PartitionReset(str(failed)) from failed
 
-    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+    async def on_revoked(self, partitions: Partitions) -> None:
         """Each is kept with its state, as most come back at once: the next owner of one that does
         not fences it. A partition that is reset, and that is one in doubt alone, does not leave the
         watchdog: to it the standstill goes on."""

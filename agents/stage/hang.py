@@ -13,14 +13,12 @@ from __future__ import annotations
 import faulthandler
 import sys
 
-NS_PER_S = 1e9
-
 
 class HangGuard:
     """`with guard:` around a stretch of work."""
 
     def __init__(self, stuck_after_ns: int, *, is_armed: bool) -> None:
-        self._stuck_after_s = stuck_after_ns / NS_PER_S
+        self._stuck_after_s = stuck_after_ns / 1e9
         self._log = sys.__stderr__ if is_armed else None
 
     def __enter__(self) -> None:

@@ -69,9 +69,7 @@ class Opening:
     ) -> None:
         self.state.resume(progress, before)
         self.checkpoints.next_offset = progress.next_offset
-        missing = self.checkpoints.metrics.held_missing
-        inlet = self.work.inlet
-        rebuilding = Rebuilding(self.services, self.arrangement, self.state, inlet, missing)
+        rebuilding = Rebuilding(self.services, self.arrangement, self.state, self.work.inlet)
         await rebuilding.rebuild(state)
         self.work.dead_letters(rebuilding.dead)
 

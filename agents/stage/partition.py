@@ -124,11 +124,12 @@ class Partition:
         """Work on a batch of the log, or a tick. Raises the failure of the last checkpoint."""
         self.checkpoints.raise_failure()
         self.got_batch = True
-        self.high_watermark = batch.high_watermark
-        if batch.asked_at_ns:
-            self.work.lag.answered(batch.asked_at_ns, batch.high_watermark)
+        end = batch.end
+        self.high_watermark = end.high_watermark
+        if end.asked_at_ns:
+            self.work.lag.answered(end.asked_at_ns, end.high_watermark)
         if batch.skipped:
-            self.metrics.lost(batch.skipped)
+            self.services.metrics.store_error("input_retention", batch.skipped)
         begin = self.state.next_offset
         records = batch.records
         if begin is not None and records and records[0].offset < begin:
@@ -139,14 +140,12 @@ class Partition:
             await self._work_through(records)
             if not self.is_open:
                 return
-        self.state.next_offset = (
-            batch.next_offset if begin is None else max(begin, batch.next_offset)
-        )
-        if self.arrangement.is_first and batch.caught_up_at_ns is not None:
+        self.state.next_offset = max(begin or 0, end.position)
+        if self.arrangement.is_first and end.caught_up_at_ns is not None:
             if self.services.clock_feed is not None:
-                self.services.clock_feed.wants(self.source, batch.caught_up_at_ns)
+                self.services.clock_feed.wants(self.source, end.caught_up_at_ns)
             with self._whole_or_nothing():
-                self.work.tick(batch.caught_up_at_ns)
+                self.work.tick(end.caught_up_at_ns)
         if self.checkpoints.is_full:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
@@ -285,8 +284,8 @@ class Partition:
         has_backlog = bool(lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
         self.overdue.look(oldest, self.state.clock.now_ns, has_backlog=has_backlog)
         self.metrics.overdue(self.overdue.seconds, self.overdue.waits_for)
-        figures, totals = self._current()
-        self.metrics.set_current(figures, lag, totals, lag_ns)
+        self.metrics.set_current(*self._current())
+        self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
         """Return what is wrong with its input, or with what it waits for."""

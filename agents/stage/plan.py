@@ -76,7 +76,7 @@ class _Looking:
     def __init__(self, brokers: Brokers, topology: Topology, topics: Mapping[str, int]) -> None:
         self._topology = topology
         self._topics = topics
-        self._stages = [stage for stage in topology.stages if stage_topics.works(topology, stage)]
+        self._stages = stage_topics.working(topology)
         self._ours = stage_topics.changelogs_of(topology)
         prefix = f"{topology.application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]

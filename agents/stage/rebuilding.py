@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -67,14 +67,13 @@ class StateParts:
 @dataclass(eq=False)
 class Rebuilding:
     """The way from a state as a changelog has it to the state in memory, `into`, which has how far
-    it is. `on_missing` is called with how many held records the input no longer has. Afterwards
+    it is. Afterwards
     `dead` has those that cannot be read."""
 
     services: Services
     arrangement: Arrangement
     into: PartitionState
     inlet: Inlet
-    on_missing: Callable[[int], None]
     dead: list[Malformed] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -130,7 +129,7 @@ class Rebuilding:
         self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
         missing = sorted(parts.notes.keys() - unread - found.keys())
         if missing:
-            self.on_missing(len(missing))
+            self.services.metrics.store_error("held_record_gone", len(missing))
             log.error(
                 "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
                 " retention above spill_after",

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.stage_topics import works
+from agents.kafka.stage_topics import working
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.plan import ANY_MASTER, plan
@@ -31,9 +31,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
     """Write the first states of each stage that has none. `since_ms`: the instant, since the
     epoch. KafkaError where another one does so at once."""
     known = brokers.topics()
-    for stage in topology.stages:
-        if not works(topology, stage):
-            continue
+    for stage in working(topology):
         partitions = {topic: known.get(topic, 0) for topic in topics_of(topology, stage)}
         arrangement = arrange(topology, stage, partitions, ANY_MASTER)
         producer = AIOKafkaProducer(

@@ -1,7 +1,7 @@
 """Which input records a stage still holds, kept so that a checkpoint stays small.
 
 Held events are in the input log already, so a checkpoint does not write them. It notes
-their offsets, in pages of `PAGE` offsets, and rewrites only the pages in which something
+their offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages in which something
 changed: the cost of a checkpoint grows with what moved since the last one, not with
 what waits. Book is kept a batch at a time: what came and went within one batch was never noted, and
 so is not looked at. A restore reads the input again from the oldest noted offset and takes just
@@ -28,7 +28,6 @@ from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
-PAGE: Final = 1 << PAGE_BITS
 STAMPED_FROM: Final = FIRST_PLACE << 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
@@ -74,6 +73,8 @@ class Spilled(msgspec.Struct, array_like=True):
 _stamped = attrgetter(*Note.__struct_fields__)
 _late = attrgetter(*Note.__struct_fields__[:5])
 _plain = attrgetter(*Note.__struct_fields__[:4])
+NOTED: Final = Note.__struct_fields__[1:]
+NOTED_PLAINLY: Final = Note.__struct_fields__[1:5]
 _of_record = attrgetter(*Spilled.__struct_fields__)
 
 
@@ -95,16 +96,8 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 def apply_note(event: Event, note: Note) -> None:
     """Put a freshly read event back where and as it was."""
-    event.held_by = note.held_by
-    event.arrival_ns = note.arrival_ns
-    event.at_ns = note.at_ns
-    event.late = note.late
-    if is_stamped(note):
-        event.epoch = note.epoch
-        event.seq = note.seq
-        event.ref_time_ns = note.ref_time_ns
-        event.error_ns = note.error_ns
-        event.segment = note.segment
+    for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
+        setattr(event, name, getattr(note, name))
 
 
 class HeldPages:

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 S_NS: Final = 1_000_000_000
+OTHERS_RESTORED: Final = "waits while others are restored"
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -154,9 +155,7 @@ class Watchdog:
         watched.waits = ""
         watched.reported_ns = self._elapsed_ns
 
-    def waits(
-        self, now_ns: int, place: Place, why: str = "waits while others are restored"
-    ) -> None:
+    def waits(self, now_ns: int, place: Place, why: str = OTHERS_RESTORED) -> None:
         """It waits for others: not ready, and the time since its last report does not count. A
         partition that is not assigned is passed over."""
         self._pass_time(now_ns)

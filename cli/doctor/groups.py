@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from agents.kafka.stage_topics import group_of, inputs_of, works
+from agents.kafka.stage_topics import group_of, inputs_of, working
 from cli.doctor.finding import Finding, error, warning
 from cli.doctor.open_transactions import Place, offsets
 from topology.config import Topology
@@ -59,9 +59,9 @@ def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) 
 
 def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Iterator[Finding]:
     """By name."""
-    for stage in topology.stages:
+    for stage in working(topology):
         name = group_of(topology, stage)
-        if (seen := groups.get(name)) is None or not works(topology, stage):
+        if (seen := groups.get(name)) is None:
             continue
         inputs = set(inputs_of(topology, stage))
         for member, topics in sorted(seen.reads.items()):

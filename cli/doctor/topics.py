@@ -119,11 +119,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     asked = [str(min(known.brokers))] if known.brokers else []
     broker_configs = asked_configs(admin, asked, ResourceType.BROKER)
     groups = admin.describe_consumer_groups(
-        [
-            stage_topics.group_of(topology, stage)
-            for stage in topology.stages
-            if stage_topics.works(topology, stage)
-        ],
+        [stage_topics.group_of(topology, stage) for stage in stage_topics.working(topology)],
         include_authorized_operations=True,
         request_timeout=TIMEOUT_S,
     )
@@ -215,7 +211,7 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     inputs = set(stage_topics.upstream_inputs(topology))
-    working = [stage for stage in topology.stages if stage_topics.works(topology, stage)]
+    working = stage_topics.working(topology)
     read = {name for stage in working for name in stage_topics.inputs_of(topology, stage)}
     specs = declared(topology)
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:

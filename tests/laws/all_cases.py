@@ -1,9 +1,13 @@
-"""All cases of all operators: who adds a list adds it here, and every law takes it."""
+"""All cases of all operators: the lists `CASES` of the modules `cases*.py`, for every law."""
 
 from __future__ import annotations
 
-from tests.laws.cases import CASES
-from tests.laws.cases_by_time import BY_TIME
-from tests.laws.cases_detector import DETECTING
+from importlib import import_module
+from pathlib import Path
 
-ALL = (*CASES, *BY_TIME, *DETECTING)
+from tests.laws.cases import Case
+
+_MODULES = sorted(file.stem for file in Path(__file__).parent.glob("cases*.py"))
+ALL: tuple[Case, ...] = tuple(
+    case for name in _MODULES for case in import_module(f"tests.laws.{name}").CASES
+)

@@ -112,7 +112,7 @@ def _stage(
     return Stage(_topology(reorder, experimental, more), operators, streams=streams.split())
 
 
-BY_TIME = [
+CASES = [
     _sources_case("tail", miss_target="20%"),
     _sources_case("tail, strict", late="side", max_ahead_ns=5 * MS),
     _sources_case("fixed", policy=fixed(20), late="drop"),

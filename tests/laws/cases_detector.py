@@ -175,7 +175,7 @@ def _case(
     )
 
 
-DETECTING = [
+CASES = [
     _case("final", is_ahead=False),
     _case("early", is_ahead=False),
     _case("final", is_ahead=True),

@@ -2,9 +2,8 @@
 
 A stage reads one topic, runs its operators one after the other without a topic
 between, and writes one topic. A valid cut, read from left to right, names the
-operators of the chain `reorder, merge, window, pattern, join, detector` in this order, each at
-most once, `reorder` and `merge` always; a cut may lie between any two. Stages behind `merge`
-that only look at events may be in any order. `+` joins
+operators of `CHAIN` in this order, each at most once, and the needed ones always; a cut may
+lie between any two. Stages behind `merge` that only look at events may be in any order. `+` joins
 operators into one stage, and this spelling is the stage's name. An operator that lets
 events pass, as `reorder` and `merge` do, shares a stage with the nearest of these two:
 no other stage writes events.

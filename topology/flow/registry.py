@@ -31,27 +31,26 @@ FIRST_PLACE: Final = 2
 
 
 class OperatorRow(NamedTuple):
-    """`module`: where `FIGURES` is, which says what its figures mean; imported when asked for.
-    `build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
-    joined with it; None: there it has no work. `shape`: the version of the keys of its state and
-    of what no `Shape` declares; a state of another is refused. `topology.model.kept` has a table of
-    which version to raise."""
+    """An operator. The module `operator` in the folder of its name has `FIGURES`, which explain its
+    figures. `build` makes the operator of a stream, or, if it `takes_several`, of all streams
+    that are joined with it; None: there it has no work. `shape`: the version of the keys of its
+    state and of what no `Shape` declares; a state of another is refused. `topology.model.kept` has
+    a table of which version to raise."""
 
     name: str
-    module: str
     build: Callable[[Site], Operator | None]
     takes_several: bool = False
     shape: int = 1
 
 
 ROWS: tuple[OperatorRow, ...] = (
-    OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=3),
-    OperatorRow(CLOCK, "topology.clock.operator", build.clock, shape=2),
-    OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=3),
-    OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=3),
-    OperatorRow(PATTERN, "topology.pattern.operator", build.pattern, shape=2),
-    OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True, shape=2),
-    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors, shape=3),
+    OperatorRow(REORDER, build.reorder, shape=3),
+    OperatorRow(CLOCK, build.clock, shape=2),
+    OperatorRow(MERGE, build.merge, shape=3),
+    OperatorRow(WINDOW, build.windows, shape=3),
+    OperatorRow(PATTERN, build.pattern, shape=2),
+    OperatorRow(JOIN, build.joins, takes_several=True, shape=2),
+    OperatorRow(DETECTOR, build.detectors, shape=3),
 )
 
 
@@ -60,7 +59,7 @@ def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
     return {
         f"{row.name}_{name}": figure
         for row in _rows_of(operators)
-        for name, figure in import_module(row.module).FIGURES.items()
+        for name, figure in import_module(f"topology.{row.name}.operator").FIGURES.items()
     }
 
 

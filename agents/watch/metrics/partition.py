@@ -110,15 +110,8 @@ class PartitionMetrics:
         self.decisions.passed(events)
         self.unhealthy.came_late((event.stream, event.source) for event in events)
 
-    def set_current(
-        self,
-        streams: Mapping[str, StreamFigures],
-        lag: int,
-        shell: ShellTotals,
-        lag_ns: int | None = None,
-    ) -> None:
-        """Set the gauges of the partition: of its streams, how many records are not read, and how
-        long the next of them has waited (None: not known)."""
+    def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
+        """Set the gauges of the partition's streams, and count how far its totals have grown."""
         places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, current in streams.items():
             place = self._place(stream)
@@ -130,7 +123,6 @@ class PartitionMetrics:
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
             place.set_current(held, together(part.figures for part in parts), oldest_ns)
-        self.metrics.lags(self.source, lag, lag_ns)
         self.metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self.metrics.waived_partitions.labels(*self._labels).inc(
             shell.waivers - self._shell.waivers
@@ -168,14 +160,6 @@ class PartitionMetrics:
     def restored(self, seconds: float) -> None:
         self.latest["restore_s"] = seconds
         self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
-
-    def lost(self, records: int) -> None:
-        """Input records that retention took before they were read."""
-        self.metrics.store_error("input_retention", records)
-
-    def held_missing(self, records: int) -> None:
-        """Held records that retention took before they were read again."""
-        self.metrics.store_error("held_record_gone", records)
 
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""

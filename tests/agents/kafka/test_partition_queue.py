@@ -7,7 +7,7 @@ import time
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import PartitionQueue, PolledBatch
+from agents.kafka.partition_queue import End, PartitionQueue, PolledBatch
 
 SOURCE = TopicPartition("raw", 0)
 
@@ -20,7 +20,7 @@ async def closed(*, is_waiting: bool) -> tuple[bool, float]:
         await asyncio.sleep(60.0 if is_waiting else 0.3)
 
     queue = PartitionQueue(SOURCE, work, lambda: None, lambda queue, exc: None)
-    queue.put(PolledBatch(SOURCE, [], 1, 1, None))
+    queue.put(PolledBatch(SOURCE, [], End(1, 1)))
     await asyncio.sleep(0.01)
     began_s = time.monotonic()
     return await queue.close(10.0), time.monotonic() - began_s

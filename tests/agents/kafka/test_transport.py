@@ -72,21 +72,21 @@ async def test_batches_are_whole_and_in_order_and_at_the_end_there_are_ticks(
     for partition in range(PARTITIONS):
         assert handler.values(partition) == numbers(0, each)
     of_empty = [batch for batch in handler.batches if batch.partition.topic == empty]
-    assert {batch.next_offset for batch in of_empty} == {0}
+    assert {batch.end.position for batch in of_empty} == {0}
     assert len({batch.partition for batch in of_empty}) == PARTITIONS
     last: dict[TopicPartition, int] = {}
     for batch in handler.batches:
         assert len(batch.records) <= MAX_POLL_RECORDS
         if batch.records:
-            assert batch.next_offset == batch.records[-1].offset + 1
-        if batch.caught_up_at_ns is not None:
-            assert batch.next_offset == batch.high_watermark
-            assert started_ns < batch.caught_up_at_ns < now_ns
-            assert batch.caught_up_at_ns >= last.get(batch.partition, 0)
-            last[batch.partition] = batch.caught_up_at_ns
+            assert batch.end.position == batch.records[-1].offset + 1
+        if batch.end.caught_up_at_ns is not None:
+            assert batch.end.position == batch.end.high_watermark
+            assert started_ns < batch.end.caught_up_at_ns < now_ns
+            assert batch.end.caught_up_at_ns >= last.get(batch.partition, 0)
+            last[batch.partition] = batch.end.caught_up_at_ns
         else:
             assert batch.records
-            assert batch.next_offset < batch.high_watermark
+            assert batch.end.position < batch.end.high_watermark
 
 
 async def test_a_slow_partition_holds_up_itself_only(

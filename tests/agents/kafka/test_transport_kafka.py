@@ -56,16 +56,16 @@ async def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
             await producer.begin_transaction()
             await producer.send_and_wait(name, b"aborted")
             await producer.abort_transaction()
-            await handler.until(lambda: handler.ticks(0)[-1].next_offset == 2)  # + marker
+            await handler.until(lambda: handler.ticks(0)[-1].end.position == 2)  # + marker
             await producer.begin_transaction()
             await producer.send_and_wait(name, b"committed")
             open_at_ns = time.time_ns()
             await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
             assert not [
-                tick for tick in handler.ticks(0) if (tick.caught_up_at_ns or 0) > open_at_ns
+                tick for tick in handler.ticks(0) if (tick.end.caught_up_at_ns or 0) > open_at_ns
             ]
             await producer.commit_transaction()
-            await handler.until(lambda: handler.ticks(0)[-1].next_offset == 4)
+            await handler.until(lambda: handler.ticks(0)[-1].end.position == 4)
         assert handler.values(0) == [b"committed"]
     finally:
         await producer.stop()
@@ -88,7 +88,7 @@ async def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
     async with application(kafka.bootstrap, [name], handler, name):
         await handler.until(lambda: handler.read() == 40)
     assert handler.batches[0].skipped == 50
-    assert handler.batches[0].next_offset == 60
+    assert handler.batches[0].end.position == 60
     assert handler.values(0) == numbers(60, 100)
 
     beyond = Recorder(start_at={0: 500})

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import End, PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
@@ -182,7 +182,7 @@ class Place(Delivery):
         log = self.chain.logs[self.source]
         while (at := partition.state.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
-            await partition.take(PolledBatch(self.source, taken, at + len(taken), len(log), None))
+            await partition.take(PolledBatch(self.source, taken, End(at + len(taken), len(log))))
             await partition.checkpoints.arrived()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
@@ -210,5 +210,5 @@ class Place(Delivery):
         since_ms = max(partition.state.clock.now_ns // MS, self.chain.begin_ms)
         for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
             at = partition.state.next_offset or 0
-            await partition.take(PolledBatch(self.source, [], at, at, ms * MS + lag_ns))
+            await partition.take(PolledBatch(self.source, [], End(at, at, ms * MS + lag_ns)))
             await partition.checkpoints.arrived()

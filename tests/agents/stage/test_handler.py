@@ -13,7 +13,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import End, PolledBatch
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
@@ -131,10 +131,10 @@ async def test_a_record_wakes_it() -> None:
     beating = asyncio.create_task(resting.beat())
     await asyncio.sleep(0)
     source = TopicPartition("events.raw", 0)
-    await resting.on_batch(PolledBatch(source, [], 1, 1, None))
+    await resting.on_batch(PolledBatch(source, [], End(1, 1)))
     await asyncio.sleep(0)
     assert not beating.done()  # a tick is no record
-    await resting.on_batch(PolledBatch(source, [object()], 1, 1, None))
+    await resting.on_batch(PolledBatch(source, [object()], End(1, 1)))
     async with asyncio.timeout(0.5):  # below REST_S
         await beating
 

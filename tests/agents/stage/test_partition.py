@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import End, PolledBatch
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.cutting import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
@@ -64,7 +64,7 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
 
 
 def batch(offset: int) -> PolledBatch:
-    return PolledBatch(SOURCE, [FakeRecord(offset)], offset + 1, offset + 1, None)
+    return PolledBatch(SOURCE, [FakeRecord(offset)], End(offset + 1, offset + 1))
 
 
 def failing(*_: Any) -> Any:
@@ -139,7 +139,7 @@ async def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
         source = f"s{min(offset, 30)}".encode()  # the first thirty send once
         named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
         record = FakeRecord(offset, headers=named, timestamp=6 + offset)
-        await partition.take(PolledBatch(SOURCE, [record], offset + 1, offset + 1, None))
+        await partition.take(PolledBatch(SOURCE, [record], End(offset + 1, offset + 1)))
         await partition.settle()
     state = delivery.state(0)
     since = changelog.read_progress(state[changelog.PROGRESS], "", "").since
@@ -163,7 +163,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
 
     async def scenario() -> None:
         partition = partition_of(Delivery())
-        await partition.take(PolledBatch(SOURCE, [FakeRecord(0)], 1, 1, None))
+        await partition.take(PolledBatch(SOURCE, [FakeRecord(0)], End(1, 1)))
         partition.observe()
         await partition.checkpoints.arrived()
         assert len(partition.state.held)
@@ -202,7 +202,7 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
 
         asking = asyncio.create_task(asks())
         records = [FakeRecord(offset) for offset in range(5)]
-        await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
+        await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
         asking.cancel()
         assert answers >= 3
         await close(partition)
@@ -221,7 +221,7 @@ async def test_large_records_are_committed_a_few_at_a_time() -> None:
         FakeRecord(offset, (("sourceId", b"s1"), ("seqNum", b"%d" % offset), ("ts", b"5")), half)
         for offset in range(9)
     ]
-    await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
+    await partition.take(PolledBatch(SOURCE, records, End(9, 9)))
     await close(partition)
     offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
     taken = [after - before for before, after in pairwise(offsets)]

@@ -115,7 +115,8 @@ def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
 
         stage, held = arrangement().operators(SOURCE), pages()
         logs = SimpleNamespace(read_again=read_again)
-        services: Any = SimpleNamespace(logs=logs, schemas=SchemaFeed())
+        metrics = SimpleNamespace(store_error=lambda _, count: missing.append(count))
+        services: Any = SimpleNamespace(logs=logs, schemas=SchemaFeed(), metrics=metrics)
         into: Any = SimpleNamespace(
             source=SOURCE,
             stage=stage,
@@ -127,7 +128,7 @@ def test_held_events_come_back_and_the_loop_has_its_turns(gone: int) -> None:
         )
         inlet = arrangement().inlet(SOURCE)
 
-        rebuilding = Rebuilding(services, arrangement(), into, inlet, missing.append)
+        rebuilding = Rebuilding(services, arrangement(), into, inlet)
         began_s = time.thread_time()
         await rebuilding.rebuild(state)
         whole_s = time.thread_time() - began_s
@@ -176,7 +177,7 @@ def refused(said: Any) -> str:
         note_restored=lambda *_: None,
     )
     inlet = arranged.inlet(SOURCE)
-    rebuilding = Rebuilding(services, arranged, into, inlet, print)
+    rebuilding = Rebuilding(services, arranged, into, inlet)
     with pytest.raises(StateRefused) as found:
         asyncio.run(rebuilding.rebuild(state))
     return str(found.value)

@@ -15,7 +15,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.partition_queue import End, PolledBatch
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import arrange, input_reader, topics_of
 from agents.stage.arrival import ArrivalClock
@@ -217,7 +217,7 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
         await first.through(None, Random(1), monkeypatch)
         partition = await merge.opened(None, monkeypatch)
         log = live.logs[merge.source]
-        await partition.take(PolledBatch(merge.source, log, len(log), len(log), None))
+        await partition.take(PolledBatch(merge.source, log, End(len(log), len(log))))
         around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
         no_log: Any = None
         found = StageHandler(merge.arrangement, around, Watchdog(), no_log)

@@ -70,6 +70,20 @@ def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
         begin_ns = told["begin"]
         assert sample["t3"] - sample["t4"] <= truth_ns(begin_ns, sample["t4"]) + CLOCKS_NS
         assert truth_ns(begin_ns, sample["t1"]) - CLOCKS_NS <= sample["t2"] - sample["t1"]
+    assert told["error"] <= widest_error_ns(told, samples[: told["rounds"]])
+
+
+def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> int:
+    """Return half of what the rounds leave open at the stamp, however slow the machine was: the
+    source knew at least those that the server had acknowledged."""
+    stamp_ns, skew_ppb, step_ns = (int(told[name]) for name in ("stamp", "skew_ppb", "step"))
+
+    def drift_ns(since_ns: int) -> int:
+        return -(-(stamp_ns - since_ns) * skew_ppb // 10**9)
+
+    above_ns = min(one["t2"] - one["t1"] + drift_ns(one["t1"]) for one in known)
+    below_ns = max(one["t3"] - one["t4"] - drift_ns(one["t4"]) for one in known)
+    return (above_ns - below_ns + 1) // 2 + step_ns
 
 
 @pytest.mark.parametrize(
@@ -93,7 +107,6 @@ def test_through_a_relay(forward: Path, backward: Path) -> None:
     )
     assert bool(relay.counts["lost"]) is (forward.lost > 0)
     assert bool(relay.counts["doubled"]) is (forward.doubled > 0)
-    assert told["error"] <= 10**9 * (forward.least_s + backward.least_s + 0.05)
 
 
 @dataclass
@@ -160,8 +173,8 @@ def add_netem(namespaces: Namespaces, *what: str) -> None:
             pytest.skip(f"the kernel has no netem (CONFIG_NET_SCH_NETEM): {refused}")
 
 
-def between(namespaces: Namespaces, folder: File) -> dict[str, Any]:
-    """The shipped server here, the source there; what the source tells, when checked."""
+def between(namespaces: Namespaces, folder: File) -> None:
+    """Check what the source tells: the shipped server is here, the source there."""
     server = Process(
         "sync-server",
         [
@@ -182,12 +195,10 @@ def between(namespaces: Namespaces, folder: File) -> dict[str, Any]:
     assert code == 0, server.tail()
     lines = [line for line in server.log.read_text().splitlines() if line.startswith("{")]
     check(told, [json.loads(line) for line in lines])
-    return told
 
 
 def test_between_two_network_namespaces(namespaces: Namespaces, tmp_path: File) -> None:
-    told = between(namespaces, tmp_path)
-    assert told["error"] < 50_000_000
+    between(namespaces, tmp_path)
 
 
 @pytest.mark.parametrize(

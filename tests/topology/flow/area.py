@@ -78,7 +78,7 @@ def with_area() -> tuple[tuple[Link, ...], tuple[OperatorRow, ...]]:
     behind = [link.name for link in CHAIN].index(MERGE) + 1
     return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (
         *ROWS,
-        OperatorRow(AREA, __name__, build),
+        OperatorRow(AREA, build),
     )
 
 

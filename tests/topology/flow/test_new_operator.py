@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from tests.laws import test_laws as laws
 from tests.laws.cases import Case
 from tests.laws.streams import raw
 from tests.seeds import seeds_of_today
+from tests.topology.flow import area
 from tests.topology.flow.area import AREA, OUTSIDE, Area, AreaConfig, payload, with_area
 from topology.config import TopologyError, parse, stages
 from topology.flow import registry
@@ -31,6 +33,7 @@ COUNTED = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     chain, rows = with_area()
+    monkeypatch.setitem(sys.modules, "topology.area.operator", area)
     monkeypatch.setattr(stages, "CHAIN", chain)
     monkeypatch.setattr(registry, "ROWS", rows)
 

@@ -71,7 +71,7 @@ def told() -> Told:
 
 
 def set_current(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> None:
-    partition.set_current({"pitch": StreamFigures(held, figures)}, 0, ShellTotals(0, 0))
+    partition.set_current({"pitch": StreamFigures(held, figures)}, ShellTotals(0, 0))
 
 
 def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
@@ -84,7 +84,7 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
     assert figures_of_all().keys() == figures.keys(), "name it in FIGURES of its operator"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
-    partition.set_current({"default": StreamFigures(0, figures)}, 0, ShellTotals(0, 0))
+    partition.set_current({"default": StreamFigures(0, figures)}, ShellTotals(0, 0))
     assert told("merge_sources", "default") == 1
     assert told("merge_watermark_seconds", "default") == 5
     assert told("merge_watermark_lag_seconds", "default") == 3
@@ -110,9 +110,7 @@ def test_a_total_of_time_is_told_in_seconds(told: Told) -> None:
 
 
 def test_how_long_the_first_has_waited(told: Told) -> None:
-    told.partition("pitch").set_current(
-        {"pitch": StreamFigures(2, {}, 2 * S)}, 0, ShellTotals(0, 0)
-    )
+    told.partition("pitch").set_current({"pitch": StreamFigures(2, {}, 2 * S)}, ShellTotals(0, 0))
     assert told("records_held_oldest_seconds") == 2
 
 
@@ -140,7 +138,7 @@ def test_streams_beyond_the_bound_are_told_together(told: Told) -> None:
     figures = {"merge_queued": 2, "merge_overflows": 1, "merge_watermark_ns": 5 * S}
     current = dict.fromkeys(streams, StreamFigures(2, figures))
     for _ in range(2):
-        partition.set_current(current, 0, ShellTotals(0, 0))
+        partition.set_current(current, ShellTotals(0, 0))
     assert (told("merge_queued", "s0"), told("merge_watermark_seconds", "s0")) == (2, 5)
     assert (told("merge_queued", OTHER), told("records_held", OTHER)) == (6, 6)
     assert told("merge_watermark_seconds", OTHER) is None

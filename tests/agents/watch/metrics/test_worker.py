@@ -145,7 +145,8 @@ def test_gauges_go_with_the_partition_and_counters_stay(
     parts = {n: PartitionMetrics(metrics, TopicPartition("raw", n), ["pitch"]) for n in (3, 4, 5)}
     for number in (3, 4):
         parts[number].received([event(0)] * 5, [])
-        parts[number].set_current({"pitch": StreamFigures(7, {})}, 9, ShellTotals(0, 0))
+        parts[number].set_current({"pitch": StreamFigures(7, {})}, ShellTotals(0, 0))
+        metrics.lags(parts[number].source, 9, None)
     parts[3].forget()
     parts[5].forget()  # it has none
     lag = {"stage": "reorder", "partition": "3"}
@@ -164,7 +165,8 @@ def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: 
     for stream, source in sources.items():
         part = parts[stream] = PartitionMetrics(metrics, source, [stream])
         lag_ns = 3_000_000_000 if stream == "a" else None
-        part.set_current({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0), lag_ns)
+        part.set_current({stream: StreamFigures(7, {})}, ShellTotals(0, 0))
+        metrics.lags(source, 4, lag_ns)
     lag = {"stage": "reorder", "partition": "0"}
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
     assert registry.get_sample_value("inorder_input_lag_seconds", lag) == 3

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from inorder.trial import MAX_PROBLEMS, tried
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
-from topology.detector.trial import MAX_PROBLEMS, tried
 
 EVENTS = [Seen("A", time_ns, {"n": time_ns}, "s", 0, time_ns) for time_ns in range(9)]
 CALLS = count()
