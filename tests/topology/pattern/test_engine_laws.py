@@ -214,7 +214,7 @@ def test_a_checkpoint_looks_at_what_moved_alone() -> None:
         engine.accept(generate.entry("A", at % 5, at, {"id": at}), 0)
     engine.changes()
     engine.accept(generate.entry("B", 6, 50, {"id": 7}), 0)
-    assert len(engine.levels[0].context.changed) == 1
+    assert len(engine.levels[0].changed) == 1
     changes = engine.changes()
     assert len(changes) == 2  # the engine's own, and the unit's
     assert engine.changes().keys() == {ENGINE}

@@ -98,7 +98,7 @@ class Engine:
                 emits_final,
                 max_partitions,
                 max_error_ns,
-                is_plain=is_plain and not types,
+                is_plain=is_plain,
             )
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
@@ -324,8 +324,8 @@ class Engine:
     def changes(self) -> Changes:
         state = {ENGINE: self._own_state(), **self._matches.rows(everything=False)}
         for level in self.levels:
-            state |= level.context.closed
-            level.context.closed.clear()
+            state |= level.closed
+            level.closed.clear()
             for run in _changed_runs(level):
                 state.update(run.state(everything=False))
         return state
@@ -360,7 +360,7 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        self._first.context.closed.update(dict.fromkeys(rest))  # Of queries that are no more.
+        self._first.closed.update(dict.fromkeys(rest))  # Of queries that are no more.
 
     def begin_after(self, newest_ns: int) -> None:
         """Let no query count matches that may rest on events up to that instant; nothing has come
@@ -372,6 +372,6 @@ class Engine:
 def _changed_runs(level: Level) -> list[UnitOwner]:
     """Return those with something new to write. What SKIP has decided moves with time alone."""
     due = level.agenda.barriers.due(level.now.frontier_ns)
-    changed = list(level.context.changed | dict.fromkeys(due))
-    level.context.changed.clear()
+    changed = list(level.changed | dict.fromkeys(due))
+    level.changed.clear()
     return changed

@@ -20,15 +20,13 @@ from typing import Any
 from topology.model.operator import NEVER
 from topology.model.result import result_id
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
-from topology.pattern.run.agenda import Agenda
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.query import RunContext, restore_wirings
 from topology.pattern.run.run import Run
-from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, Now, UnitOwner
+from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.chains import types_read
 
 
@@ -49,7 +47,7 @@ class Dirty:
         self.is_exchanged = False
 
 
-class Level:
+class Level(RunContext):
     """The queries that read the same matches: their clock, frontier, timers and indexes.
 
     Attributes:
@@ -71,30 +69,18 @@ class Level:
         *,
         is_plain: bool,
     ) -> None:
-        self.types = types
-        self.feeds = feeds
-        self.now = Now()
-        heeds_errors = any(query.grading is not None for query in queries)
-        self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
-        self.emitter = emitter
-        self.agenda = Agenda()
-        is_everywhere = any(query.shape.everywhere for query in queries)
-        self._everything = EntryIndex() if is_everywhere else None
-        self.context = RunContext(
-            self.now,
+        super().__init__(
+            queries,
             emitter,
-            self.agenda,
-            self.doubt,
-            self._everything,
             emits_final,
-            is_plain=is_plain,
-            is_alone=len(queries) == 1,
+            max_error_ns,
+            is_plain=is_plain and not types,
             reads_matches=bool(types),
         )
+        self.types = types
+        self.feeds = feeds
         self._admission = admission
-        self.groups = [
-            PartitionGroup(each, self.context, max_partitions) for each in alike(queries)
-        ]
+        self.groups = [PartitionGroup(each, self, max_partitions) for each in alike(queries)]
         self.wirings = [wiring for group in self.groups for wiring in group.wirings]
         self.newest: Key | None = None
         self._dirty: dict[Run, Dirty] = {}
@@ -150,10 +136,10 @@ class Level:
         in_order = self.newest is None or entry.key > self.newest
         if in_order:
             self.newest = entry.key
-        if self._everything is not None:
-            self._everything.add(entry)
+        if self.everything is not None:
+            self.everything.add(entry)
             if entry.event.error_ns:
-                self._everything.note_error(entry)
+                self.everything.note_error(entry)
             entry.places += 1
         return in_order
 
@@ -197,8 +183,8 @@ class Level:
             self._note_around(entry)
         for entry in old:
             self._withdrawn.add(entry)
-            if self._everything is not None:
-                self._everything.remove(entry)
+            if self.everything is not None:
+                self.everything.remove(entry)
             for group in self.groups:
                 group.take_out(entry)
         for entry in new:
@@ -335,14 +321,14 @@ class Level:
     def _purge_ns(self) -> int:
         """The instant from which on there is enough to let go of, when all before it is decided;
         the earliest there is where each purge has to look."""
-        if self._everything is not None:
+        if self.everything is not None:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
     def _purge(self, *, is_whole: bool = False) -> None:
         """Let go of what is beyond all reach: of all of it (`is_whole`), or where there is
         enough."""
-        frontier_ns, everything = self.now.frontier_ns, self._everything
+        frontier_ns, everything = self.now.frontier_ns, self.everything
         for group in self.groups:
             if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
                 self._admission.let_go(group.purge(frontier_ns, is_whole=is_whole))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from topology.model.operator import NEVER
@@ -94,26 +93,42 @@ def restore_wirings(
     return released
 
 
-@dataclass(slots=True)
 class RunContext:
-    """What all runs of an engine share. `everything`: all entries, where a STRICT step looks at
-    those of every partition. `emits_final`: names of queries that emit once more what has become
-    final. `is_plain`: runs take the plain way where they can. `is_alone`: there is one query only.
-    `reads_matches`: some events are matches of other queries. `changed`: the runs with something to
-    be written; `closed`: the keys of the state's rows that are no more. Who writes them empties
-    both."""
+    """What all runs of a level share.
 
-    now: Now
-    emitter: MatchEmitter
-    agenda: Agenda
-    doubt: Doubt
-    everything: EntryIndex | None
-    emits_final: Collection[str]
-    is_plain: bool
-    is_alone: bool
-    reads_matches: bool
-    changed: dict[UnitOwner, None] = field(default_factory=dict)
-    closed: dict[str, None] = field(default_factory=dict)
+    Attributes:
+        everything: The index of all entries, where a STRICT step looks at those of every partition.
+        emits_final: The names of queries that emit once more what has become final.
+        is_plain: Whether runs take the plain way where they can.
+        is_alone: Whether there is one query only.
+        reads_matches: Whether some events are matches of other queries.
+        changed: The runs with something to be written. Who writes it empties this.
+        closed: The keys of rows of the state that are no more. Who writes them empties this.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[Compiled],
+        emitter: MatchEmitter,
+        emits_final: Collection[str],
+        max_error_ns: int | None,
+        *,
+        is_plain: bool,
+        reads_matches: bool,
+    ) -> None:
+        self.now = Now()
+        self.emitter = emitter
+        self.agenda = Agenda()
+        heeds_errors = any(query.grading is not None for query in queries)
+        self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
+        is_everywhere = any(query.shape.everywhere for query in queries)
+        self.everything = EntryIndex() if is_everywhere else None
+        self.emits_final = emits_final
+        self.is_plain = is_plain
+        self.is_alone = len(queries) == 1
+        self.reads_matches = reads_matches
+        self.changed: dict[UnitOwner, None] = {}
+        self.closed: dict[str, None] = {}
 
 
 class PartitionQuery:

@@ -74,7 +74,7 @@ def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) ->
     standing: dict[str, MatchResult] = {}
     for query in queries:
         engine, reader = Engine([query], max_error_ns=2), Reader()
-        engine.levels[0].context.reads_matches = True
+        engine.levels[0].reads_matches = True
         for one in sorted([*stream, *matches], key=lambda each: each.key):
             new = anew(one)
             new.inner, new.is_sure = one.inner, one.is_sure
