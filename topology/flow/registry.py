@@ -48,7 +48,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(CLOCK, build.clock, shape=2),
     OperatorRow(MERGE, build.merge, shape=3),
     OperatorRow(WINDOW, build.windows, shape=3),
-    OperatorRow(PATTERN, build.pattern, shape=2),
+    OperatorRow(PATTERN, build.pattern, shape=3),
     OperatorRow(JOIN, build.joins, takes_several=True, shape=2),
     OperatorRow(DETECTOR, build.detectors, shape=3),
 )
