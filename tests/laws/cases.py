@@ -57,7 +57,9 @@ class Case:
     """`stamped_from`: the place in the chain from which a held event keeps what was
     found out about it. `retains`: it keeps events that it has let pass. `replays`: the same input
     once more gives nothing new (not so where the table of sources is too small to remember them,
-    nor of an operator that remembers no events)."""
+    nor of an operator that remembers no events). `aligned`: its input are upstream partitions.
+    `reorders`: what it lets pass is in another order than its input. `several_operators`: it is a
+    chain. A filter behind MERGE takes the stream `merged`, and neither replays nor reorders."""
 
     name: str
     make: Callable[[], Operator]

@@ -1,6 +1,6 @@
 """Which of several intervals agree, and what can be said if most of them are true.
 
-Of n closed intervals the point that most of them cover is the lower end of one (K. Marzullo,
+The point that most of n closed intervals cover is the lower end of one of them (K. Marzullo,
 Maintaining the Time in a Distributed System, 1984).
 
 An interval that is true contains the truth. If at least `quorum` of them are true, then

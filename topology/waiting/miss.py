@@ -64,7 +64,7 @@ class Joint:
         delays, above = self.delays, self.above
         if self._sums is None:
             parts = [(above[at] - above[at + 1]) * d for at, d in enumerate(delays)]
-            # Of the d from the i-th smallest on.
+            # Each is the sum from the i-th smallest d on.
             self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
         whole = 0
         for top, count in zip(self._tops, self._counts, strict=True):

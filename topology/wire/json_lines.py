@@ -53,14 +53,16 @@ FIELDS: Final[Mapping[type[Gap | Finding], tuple[str, Sequence[str]]]] = {
 CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
 """The keys of fields that do not have their name, less its `_ns`."""
 
-FORMS: Final = {
-    shown: (
-        kind,
-        [CALLED.get(name, name.removesuffix("_ns")) for name in names],
-        attrgetter(*names),
-    )
-    for shown, (kind, names) in FIELDS.items()
-}
+
+def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
+    names = [CALLED.get(name, name.removesuffix("_ns")) for name in fields]
+    return {"kind": kind, **dict.fromkeys(names)}, names, attrgetter(*fields)
+
+
+FORMS: Final = {shown: _form(*said) for shown, said in FIELDS.items()}
+"""An empty line, the keys, and what reads their values. To fill a copy is twice as fast as to build
+a line from pairs."""
+
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
 """The names of the fields of a `Member` and of a `Partner` in a line."""
@@ -71,8 +73,8 @@ def _settled(epoch: int | None) -> int | None:
 
 
 def _line(shown: Gap | Finding) -> JsonObject:
-    kind, names, values_of = FORMS[type(shown)]
-    line: JsonObject = {"kind": kind}
+    empty, names, values_of = FORMS[type(shown)]
+    line = empty.copy()
     line.update(zip(names, values_of(shown), strict=True))
     return line
 

@@ -9,7 +9,10 @@ a whole), `bounds` are the smallest and the largest value over all choices that 
 Where every choice has a weight, `weighted` is the value of the weighted sums; a function without it
 (`weighs`) uses reference times alone. A function is `additive` if each event adds its size to the
 value, whatever else is there: for those the choices can be narrowed by what is known about clocks
-(`shifts`), and `within` makes bounds of the smallest and the largest sum."""
+(`shifts`), and `within` makes bounds of the smallest and the largest sum.
+
+A value is what JSON holds: `json_number` of `topology.query.numbers` makes None of a number that is
+too large, and `quotient` divides."""
 
 from __future__ import annotations
 
