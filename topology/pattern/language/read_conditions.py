@@ -8,8 +8,8 @@ an error is never used.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from lark import Token
 from lark.tree import Meta
@@ -17,6 +17,7 @@ from lark.visitors import Transformer_NonRecursive, v_args
 
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
+    UNBOUNDED,
     AggregateCall,
     And,
     Arithmetic,
@@ -25,6 +26,7 @@ from topology.pattern.tree.syntax import (
     Call,
     Compare,
     Constant,
+    CountedNode,
     Duration,
     Each,
     Expr,
@@ -44,32 +46,15 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
-Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
-Sign = Literal["+", "-", "*", "/", "%"]
-
 MAX_BACK: Final = 1_000
 """PREV looks no further back."""
 
 MAX_DIGITS: Final = 100
 """A number has no more."""
 
-_COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-_SIGNS: Final[Mapping[str, Sign]] = {
-    "PLUS": "+",
-    "MINUS": "-",
-    "STAR": "*",
-    "SLASH": "/",
-    "PERCENT": "%",
-}
+_OTHERWISE: Final = {"==": "=", "<>": "!="}
+"""Two comparisons in their other spelling."""
+
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
 
@@ -77,6 +62,22 @@ class Name(NamedTuple):
     text: str
     quoted: bool
     span: Span
+
+
+class Quant(NamedTuple):
+    """How often. `reluctant`: fewer are preferred, which a count that leaves no choice never is."""
+
+    minimum: int = 1
+    maximum: int = 1
+    reluctant: bool = False
+
+    @classmethod
+    def of(cls, node: CountedNode) -> Quant:
+        return cls(node.minimum, node.maximum, node.reluctant)
+
+
+ONCE: Final = Quant()
+_COUNTS: Final = {"+": Quant(1, UNBOUNDED), "*": Quant(0, UNBOUNDED), "?": Quant(0, 1)}
 
 
 class Group(NamedTuple):
@@ -124,7 +125,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def compare(self, meta: Meta, children: list[Any]) -> Expr:
         left, operator, right = children
-        return Compare(_COMPARISONS[operator], left, right, span_of(meta))
+        sign: Any = _OTHERWISE.get(operator, str(operator))
+        return Compare(sign, left, right, span_of(meta))
 
     def is_in(self, meta: Meta, children: list[Any]) -> Expr:
         return In(children[0], children[1], span=span_of(meta))
@@ -153,7 +155,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def arithmetic(self, meta: Meta, children: list[Any]) -> Expr:
         left, operator, right = children
-        return Arithmetic(_SIGNS[operator.type], left, right, span_of(meta))
+        sign: Any = str(operator)
+        return Arithmetic(sign, left, right, span_of(meta))
 
     def negative(self, meta: Meta, children: list[Any]) -> Expr:
         return Negative(children[-1], span_of(meta))
@@ -275,6 +278,22 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         token = children[0]
         quoted = token.type == "QUOTED"
         return Name(token[1:-1] if quoted else str(token), quoted, span_of(meta))
+
+    def quant(self, _: Meta, children: list[Any]) -> Quant:
+        count: Quant = children[0]
+        return count._replace(reluctant=len(children) > 1 and count.minimum != count.maximum)
+
+    def reluctant(self, _: Meta, __: list[Any]) -> bool:
+        return True
+
+    def count(self, _: Meta, children: list[Token]) -> Quant:
+        if children[0] in _COUNTS:
+            return _COUNTS[children[0]]
+        low, high = children[1], children[-2]  # with braces around them; one token in `{n}`
+        return Quant(
+            self.int_of(low) if low.type == "INT" else 0,
+            self.int_of(high) if high.type == "INT" else UNBOUNDED,
+        )
 
     def int_of(self, token: Token) -> int:
         if len(token) > MAX_DIGITS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from topology.pattern.tree.defaults import default_emit, default_matches, default_uncertain
+from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.syntax import (
     LIMIT,
     UNBOUNDED,
@@ -101,9 +101,10 @@ def unparse(query: Query) -> str:
 
 def _options(query: Query) -> list[str]:
     options = []
+    usual = with_defaults({"strategy": query.strategy, "sets": query.sets}, query.node)
     if query.strategy != "next":
         options.append(f"USING {_STRATEGY[query.strategy]}")
-    if query.matches != default_matches(query.strategy) or query.limit != LIMIT or query.sets:
+    if query.matches != usual["matches"] or query.limit != LIMIT or query.sets:
         sets = " AS SETS" if query.sets else ""
         limit = f" LIMIT {query.limit}" if query.limit != LIMIT else ""
         options.append(f"MATCHES {query.matches.upper()}{sets}{limit}")
@@ -111,12 +112,12 @@ def _options(query: Query) -> list[str]:
         names = [query.skip_to, *query.skip_also]
         to = f" {'|'.join(map(quoted, names))}" if query.skip_to else ""
         options.append(f"SKIP {_SKIP[query.skip]}{to}")
-    if query.emit != default_emit(query.node) or query.slack_ns is not None:
+    if query.emit != usual["emit"] or query.slack_ns is not None:
         slack = f" {duration_text(query.slack_ns)}" if query.slack_ns is not None else ""
         options.append(f"EMIT {query.emit.upper()}{slack}")
     if query.ties == "key":
         options.append("TIES BY KEY")
-    if query.uncertain != default_uncertain(sets=query.sets):
+    if query.uncertain != usual["uncertain"]:
         options.append(f"UNCERTAIN {query.uncertain.upper()}")
     return options
 
