@@ -89,10 +89,6 @@ class Group(NamedTuple):
     span: Span
 
 
-class Before(NamedTuple):
-    offset: int
-
-
 def span_of(meta: Meta) -> Span:
     return Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
 
@@ -235,18 +231,13 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         return Constant(None, span)
 
     def group(self, meta: Meta, children: list[Any]) -> Group:
-        path: tuple[str, ...] = ()
-        before: int | None = None
-        for child in children[1:]:
-            if isinstance(child, Before):
-                before = child.offset
-            else:
-                path = child
-        return Group(children[0].text, path, before, span_of(meta))
+        name, *rest = children
+        before = rest.pop(0) if rest and isinstance(rest[0], int) else None
+        return Group(name.text, rest[0] if rest else (), before, span_of(meta))
 
-    def before(self, meta: Meta, children: list[Any]) -> Before:
+    def before(self, _: Meta, children: list[Any]) -> int:
         self._only_i(children[0])
-        return Before(self.int_of(children[-1]) if len(children) > 1 else 0)
+        return self.int_of(children[-1]) if len(children) > 1 else 0
 
     def ref(self, meta: Meta, children: list[Any]) -> Expr:
         name, *index, path = children

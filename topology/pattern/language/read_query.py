@@ -64,11 +64,6 @@ class WhereClause(NamedTuple):
     expr: Expr | None
 
 
-class Returns(NamedTuple):
-    columns: tuple[Column, ...] | None
-    into: str
-
-
 @v_args(meta=True)
 class QueryReader(ConditionReader):
     """Reads one query, since components without an alias are counted."""
@@ -92,8 +87,8 @@ class QueryReader(ConditionReader):
                     fields["within_ns"] = self._window(child)
                 case Option():
                     options.append(child)
-                case Returns():
-                    fields |= child._asdict()
+                case dict():
+                    fields |= child
                 case Negation():
                     self.findings.add(
                         "E_NOT_ALONE",
@@ -307,10 +302,10 @@ class QueryReader(ConditionReader):
         self.findings.add("E_WINDOW", span, message, hint)
         return Duration(1, span)
 
-    def returns(self, _: Meta, children: list[Any]) -> Returns:
+    def returns(self, _: Meta, children: list[Any]) -> dict[str, Any]:
         columns = tuple(child for child in children if isinstance(child, Column))
         into = next((child.text for child in children if isinstance(child, Name)), "")
-        return Returns(columns or None, into)
+        return {"columns": columns or None, "into": into}
 
     def column(self, _: Meta, children: list[Any]) -> Column:
         expr = children[0]

@@ -110,15 +110,12 @@ class ValueTypes:
     def of(self, expr: Expr) -> ValueType | None:
         """The type of a value, None if it can be any."""
         match expr:
-            case And() | Or() | Not():
+            case And() | Or() | Not() | Running():
                 for each in expr.children:
                     self.condition(each)
                 return "flag"
             case Compare() | In() | Between() | IsNull() | Like():
                 self._test(expr)
-                return "flag"
-            case Running(test=test):
-                self.condition(test)
                 return "flag"
             case Same(paths):
                 for alias in self._types_of:

@@ -263,18 +263,13 @@ def _is_before_the_row(ref: RowRef) -> bool:
 def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
     """Is it of the chosen row, and of nothing else? `by_previous`: with rows before it, be they of
     the match or not."""
-    parts = list(walk(expr))
-    refs = [part for part in parts if isinstance(part, RowRef)]
-    has_aggregate = any(isinstance(part, RowAggregate) for part in parts)
-    return (
-        bool(refs)
-        and not has_aggregate
-        and all(
-            not ref.aliases
-            and not ref.is_label
-            and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
-            for ref in refs
-        )
+    rows = [part for part in walk(expr) if isinstance(part, RowRef | RowAggregate)]
+    return bool(rows) and all(
+        isinstance(ref, RowRef)
+        and not ref.aliases
+        and not ref.is_label
+        and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
+        for ref in rows
     )
 
 
