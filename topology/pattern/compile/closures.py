@@ -30,10 +30,7 @@ Value = Callable[[Binding, Frame], Any]
 
 _CAPITAL: Final = re.compile("([A-Z])")
 CONSTANTS: Final = syntax.Constant | syntax.Duration | syntax.Param
-PREDICATES: Final = (
-    syntax.Compare | syntax.In | syntax.Between | syntax.IsNull | syntax.Like | syntax.Same
-    | syntax.Not | syntax.And | syntax.Or | syntax.Running
-)  # fmt: skip
+PREDICATES: Final = syntax.Test | syntax.Same | syntax.Not | syntax.And | syntax.Or | syntax.Running
 """Nodes whose value is a flag or NULL."""
 
 

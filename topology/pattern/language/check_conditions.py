@@ -12,20 +12,16 @@ from topology.pattern.tree.mentions import aliases, counted_through, looks_back,
 from topology.pattern.tree.syntax import (
     AggregateCall,
     At,
-    Between,
     Call,
-    Compare,
     EventNode,
     Expr,
-    In,
-    IsNull,
-    Like,
     Negation,
     Param,
     Previous,
     Query,
     Ref,
     Span,
+    Test,
 )
 from topology.pattern.tree.turns import MAX_ASKED, asked_times, counted_groups
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
@@ -63,11 +59,12 @@ class ConditionChecks:
             Previous: self._previous,
             Call: self._call,
             Param: self._param,
-            **dict.fromkeys((Compare, In, Between, IsNull, Like), self._one_variable),
         }
         for expr in expressions(self._query):
             for part in walk(expr):
-                if type(part) in checks:
+                if isinstance(part, Test):
+                    self._one_variable(part)
+                elif type(part) in checks:
                     checks[type(part)](part)
         for conjunct in conjuncts(self._query.where):
             self._value_types.condition(conjunct)

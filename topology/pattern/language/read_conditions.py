@@ -15,34 +15,8 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive, v_args
 
+from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.syntax import (
-    UNBOUNDED,
-    AggregateCall,
-    And,
-    Arithmetic,
-    At,
-    Between,
-    Call,
-    Compare,
-    Constant,
-    CountedNode,
-    Duration,
-    Each,
-    Expr,
-    In,
-    Index,
-    IsNull,
-    Like,
-    Negative,
-    Not,
-    Or,
-    Param,
-    Previous,
-    Ref,
-    Same,
-    Span,
-)
 from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
@@ -61,7 +35,7 @@ _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 class Name(NamedTuple):
     text: str
     quoted: bool
-    span: Span
+    span: syntax.Span
 
 
 class Quant(NamedTuple):
@@ -72,12 +46,16 @@ class Quant(NamedTuple):
     reluctant: bool = False
 
     @classmethod
-    def of(cls, node: CountedNode) -> Quant:
+    def of(cls, node: syntax.CountedNode) -> Quant:
         return cls(node.minimum, node.maximum, node.reluctant)
 
 
 ONCE: Final = Quant()
-_COUNTS: Final = {"+": Quant(1, UNBOUNDED), "*": Quant(0, UNBOUNDED), "?": Quant(0, 1)}
+_COUNTS: Final = {
+    "+": Quant(1, syntax.UNBOUNDED),
+    "*": Quant(0, syntax.UNBOUNDED),
+    "?": Quant(0, 1),
+}
 
 
 class Group(NamedTuple):
@@ -86,15 +64,15 @@ class Group(NamedTuple):
     alias: str
     path: tuple[str, ...]
     before: int | None
-    span: Span
+    span: syntax.Span
 
 
-def span_of(meta: Meta) -> Span:
-    return Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
+def span_of(meta: Meta) -> syntax.Span:
+    return syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
 
 
-def place_of(token: Token) -> Span:
-    return Span(token.line or 0, token.column or 0, len(token))
+def place_of(token: Token) -> syntax.Span:
+    return syntax.Span(token.line or 0, token.column or 0, len(token))
 
 
 def tokens_in(children: Sequence[Any]) -> list[str]:
@@ -107,86 +85,88 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         super().__init__()
         self.findings = findings
 
-    def disjunction(self, meta: Meta, children: list[Expr]) -> Expr:
-        return flat(Or, children, span_of(meta))
+    def disjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.Or, children, span_of(meta))
 
-    def conjunction(self, meta: Meta, children: list[Expr]) -> Expr:
-        return flat(And, children, span_of(meta))
+    def conjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.And, children, span_of(meta))
 
-    def negated(self, meta: Meta, children: list[Expr]) -> Expr:
-        return Not(children[0], span_of(meta))
+    def negated(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return syntax.Not(children[0], span_of(meta))
 
-    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> Expr:
-        return Same(tuple(children), span_of(meta))
+    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> syntax.Expr:
+        return syntax.Same(tuple(children), span_of(meta))
 
-    def compare(self, meta: Meta, children: list[Any]) -> Expr:
+    def compare(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
         sign: Any = _OTHERWISE.get(operator, str(operator))
-        return Compare(sign, left, right, span_of(meta))
+        return syntax.Compare(sign, left, right, span_of(meta))
 
-    def is_in(self, meta: Meta, children: list[Any]) -> Expr:
-        return In(children[0], children[1], span=span_of(meta))
+    def is_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], span=span_of(meta))
 
-    def not_in(self, meta: Meta, children: list[Any]) -> Expr:
-        return In(children[0], children[1], negated=True, span=span_of(meta))
+    def not_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], negated=True, span=span_of(meta))
 
-    def values(self, _: Meta, children: list[Constant | Duration]) -> tuple[Constant, ...]:
+    def values(
+        self, _: Meta, children: list[syntax.Constant | syntax.Duration]
+    ) -> tuple[syntax.Constant, ...]:
         return tuple(
-            Constant(child.ns, child.span) if isinstance(child, Duration) else child
+            syntax.Constant(child.ns, child.span) if isinstance(child, syntax.Duration) else child
             for child in children
         )
 
-    def between(self, meta: Meta, children: list[Expr]) -> Expr:
+    def between(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
         operand, low, high = children
-        return Between(operand, low, high, span_of(meta))
+        return syntax.Between(operand, low, high, span_of(meta))
 
-    def is_null(self, meta: Meta, children: list[Any]) -> Expr:
-        return IsNull(children[0], span=span_of(meta))
+    def is_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], span=span_of(meta))
 
-    def is_not_null(self, meta: Meta, children: list[Any]) -> Expr:
-        return IsNull(children[0], negated=True, span=span_of(meta))
+    def is_not_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], negated=True, span=span_of(meta))
 
-    def like(self, meta: Meta, children: list[Any]) -> Expr:
-        return Like(children[0], _unquoted(children[1]), span_of(meta))
+    def like(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.Like(children[0], _unquoted(children[1]), span_of(meta))
 
-    def arithmetic(self, meta: Meta, children: list[Any]) -> Expr:
+    def arithmetic(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
         sign: Any = str(operator)
-        return Arithmetic(sign, left, right, span_of(meta))
+        return syntax.Arithmetic(sign, left, right, span_of(meta))
 
-    def negative(self, meta: Meta, children: list[Any]) -> Expr:
-        return Negative(children[-1], span_of(meta))
+    def negative(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.Negative(children[-1], span_of(meta))
 
-    def minus_measure(self, meta: Meta, children: list[Any]) -> Expr:
+    def minus_measure(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         measure = children[-1]
-        if isinstance(measure, Duration):
-            return Duration(-measure.ns, span_of(meta))
-        return Constant(-measure.value, span_of(meta))
+        if isinstance(measure, syntax.Duration):
+            return syntax.Duration(-measure.ns, span_of(meta))
+        return syntax.Constant(-measure.value, span_of(meta))
 
-    def literal(self, meta: Meta, children: list[Token]) -> Expr:
+    def literal(self, meta: Meta, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "STRING":
-            return Constant(_unquoted(token), span_of(meta))
+            return syntax.Constant(_unquoted(token), span_of(meta))
         value = {"TRUE": True, "FALSE": False}.get(token.type)
-        return Constant(value, span_of(meta))
+        return syntax.Constant(value, span_of(meta))
 
-    def measure(self, meta: Meta, children: list[Token]) -> Expr:
+    def measure(self, meta: Meta, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "DURATION":
-            return Duration(self.duration_ns(token), span_of(meta))
+            return syntax.Duration(self.duration_ns(token), span_of(meta))
         if token.type == "INT":
-            return Constant(self.int_of(token), span_of(meta))
+            return syntax.Constant(self.int_of(token), span_of(meta))
         value = float(token)
         if value in {float("inf")} or len(token) > MAX_DIGITS:
             self.findings.add("E_LITERAL", span_of(meta), "the number is too long", "shorten it")
-        return Constant(value, span_of(meta))
+        return syntax.Constant(value, span_of(meta))
 
-    def bare(self, meta: Meta, children: list[Name]) -> Expr:
-        return Param(children[0].text, span_of(meta))
+    def bare(self, meta: Meta, children: list[Name]) -> syntax.Expr:
+        return syntax.Param(children[0].text, span_of(meta))
 
     dollar = bare
 
-    def call(self, meta: Meta, children: list[Any]) -> Expr:
+    def call(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         name, *arguments = children
         function = name.text
         if not name.quoted and function.lower() in AGGREGATES | FUNCTIONS.keys():
@@ -203,32 +183,32 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
                 f"`{cut(function)}` is none of the functions over a group",
                 meant(function, AGGREGATES),
             )
-        return Call(function, () if groups else tuple(arguments), span_of(meta))
+        return syntax.Call(function, () if groups else tuple(arguments), span_of(meta))
 
-    def _previous(self, arguments: Sequence[Any], span: Span) -> Expr:
+    def _previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
-            case [Ref(alias, path, None)]:
-                return Previous(alias, path, 1, span)
-            case [Ref(alias, path, None), Constant(back)]:
+            case [syntax.Ref(alias, path, None)]:
+                return syntax.Previous(alias, path, 1, span)
+            case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
                 if type(back) is int and 0 < back <= MAX_BACK:
-                    return Previous(alias, path, back, span)
+                    return syntax.Previous(alias, path, back, span)
         message = f"PREV takes an attribute, and how many events before, 1 to {MAX_BACK}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
-        return Constant(None, span)
+        return syntax.Constant(None, span)
 
-    def _aggregate(self, function: str, arguments: Sequence[Any], span: Span) -> Expr:
+    def _aggregate(self, function: str, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
             case [Group(alias, path, before)]:
-                return AggregateCall(function, alias, path, before, span)
-            case [Ref(alias, path, None)]:
-                return AggregateCall(function, alias, path, None, span)
-            case [Param(alias)]:
-                return AggregateCall(function, alias, (), None, span)
+                return syntax.AggregateCall(function, alias, path, before, span)
+            case [syntax.Ref(alias, path, None)]:
+                return syntax.AggregateCall(function, alias, path, None, span)
+            case [syntax.Param(alias)]:
+                return syntax.AggregateCall(function, alias, (), None, span)
         example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
         self.findings.add(
             "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example
         )
-        return Constant(None, span)
+        return syntax.Constant(None, span)
 
     def group(self, meta: Meta, children: list[Any]) -> Group:
         name, *rest = children
@@ -239,19 +219,19 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         self._only_i(children[0])
         return self.int_of(children[-1]) if len(children) > 1 else 0
 
-    def ref(self, meta: Meta, children: list[Any]) -> Expr:
+    def ref(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         name, *index, path = children
-        return Ref(name.text, path, index[0] if index else None, span_of(meta))
+        return syntax.Ref(name.text, path, index[0] if index else None, span_of(meta))
 
-    def index(self, _: Meta, children: list[Any]) -> Index:
+    def index(self, _: Meta, children: list[Any]) -> syntax.Index:
         sign = -1 if "MINUS" in tokens_in(children) else 1
         if not isinstance(children[0], Name):
-            return At(sign * self.int_of(children[-1]))
+            return syntax.At(sign * self.int_of(children[-1]))
         name = children[0]
         if name.text.lower() in {"first", "last"} and len(children) == 1:
-            return At(1 if name.text.lower() == "first" else -1)
+            return syntax.At(1 if name.text.lower() == "first" else -1)
         self._only_i(name)
-        return Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
+        return syntax.Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
@@ -283,7 +263,7 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         low, high = children[1], children[-2]  # with braces around them; one token in `{n}`
         return Quant(
             self.int_of(low) if low.type == "INT" else 0,
-            self.int_of(high) if high.type == "INT" else UNBOUNDED,
+            self.int_of(high) if high.type == "INT" else syntax.UNBOUNDED,
         )
 
     def int_of(self, token: Token) -> int:
