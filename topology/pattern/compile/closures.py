@@ -118,20 +118,19 @@ class Compiler:
         slot, get, index = self.slot(expr.alias), self.attribute(expr.path), expr.index
         if slot is None:
             return _always(None)
-        if slot not in self.scope.groups:
-            return _of_single(slot, get)
+        if index is None or slot not in self.scope.groups:
+            return self._of_members(slot, get)
         if isinstance(index, syntax.At):
             self.needs_whole |= index.position != 1
             return _of_element(slot, index.position, get)
-        if index is None:
-            at = self.variable(slot)
-            return lambda _, frame: get(frame[at])
         return _of_each(slot, self.counter(slot, index.offset), index.offset, get)
 
     def _previous(self, expr: syntax.Previous) -> Value:
         slot, get = self.slot(expr.alias), self.before(expr)
-        if slot is None:
-            return _always(None)
+        return _always(None) if slot is None else self._of_members(slot, get)
+
+    def _of_members(self, slot: int, get: Get) -> Value:
+        """A single's, or that of each element of a group."""
         if slot not in self.scope.groups:
             return _of_single(slot, get)
         at = self.variable(slot)

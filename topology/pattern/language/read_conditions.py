@@ -72,7 +72,7 @@ def span_of(meta: Meta) -> syntax.Span:
 
 
 def place_of(token: Token) -> syntax.Span:
-    return syntax.Span(token.line or 0, token.column or 0, len(token))
+    return syntax.Span(token.line or 0, token.column or 0, max(1, len(token)))
 
 
 def tokens_in(children: Sequence[Any]) -> list[str]:

@@ -289,17 +289,11 @@ class RecognizeReader(ConditionReader):
         return rewritten(children[0], change)
 
     def count_rows(self, meta: Meta, children: list[Any]) -> Expr:
-        return self._count(children[0], (), span_of(meta))
-
-    def count_of(self, meta: Meta, children: list[Any]) -> Expr:
-        name, of = children[:2]
-        return self._count(name, (of.text,), span_of(meta))
-
-    def _count(self, name: Name, aliases: tuple[str, ...], span: Span) -> Expr:
+        name, *of, _ = children
         if name.text.lower() != "count":
             message = f"only COUNT takes rows, `{cut(name.text)}` takes a column"
-            self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
-        return RowAggregate("count", aliases, None, span)
+            self.findings.add("E_FUNCTION", span_of(meta), message, "name a column in place of *")
+        return RowAggregate("count", tuple(each.text for each in of), None, span_of(meta))
 
     def call(self, meta: Meta, children: list[Any]) -> Expr:
         name, *arguments = children
