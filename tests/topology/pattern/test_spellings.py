@@ -1,7 +1,10 @@
-"""Examples: a query in both spellings (spellings.yaml) finds the same, in any order of arrival."""
+"""Examples: a query in both spellings (spellings.yaml) finds the same, in any order of arrival.
+
+Law: where the language has the words for a query of SQL, both are one tree."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -13,11 +16,13 @@ from tests.topology.pattern.generate import entry
 from tests.topology.pattern.test_published_cases import standing
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import Query
+from topology.pattern.tree.syntax import Query, RowAggregate, RowRef, Running
+from topology.pattern.tree.walk import expressions, walk, with_events
 
 ORDERS: Final = 10
 OPTIONS: Final = "USING strict MATCHES BEST TIES BY KEY"
@@ -43,7 +48,7 @@ def in_language(case: dict[str, Any]) -> Query:
 @pytest.mark.parametrize("spelling", ["sql", "language"])
 def test_both_find_the_same(rows: list[int], case: dict[str, Any], spelling: str) -> None:
     is_sql = spelling == "sql"
-    query = parse_sql(f"MATCH_RECOGNIZE ({case['sql']})") if is_sql else in_language(case)
+    query = in_sql(case) if is_sql else in_language(case)
     check(query, params={})
     compiled = Compiled(query)
     stream = [entry("T", n * 10**9, n, {"v": v}) for n, v in enumerate(rows, start=1)]
@@ -58,3 +63,24 @@ def test_both_find_the_same(rows: list[int], case: dict[str, Any], spelling: str
         assert members == case["matches"], seed
         if "values" in case:
             assert [dict(each.values) for each in found] == case["values"], seed
+
+
+def in_sql(case: dict[str, Any]) -> Query:
+    return parse_sql(f"MATCH_RECOGNIZE ({case['sql']})")
+
+
+def is_of_the_language(query: Query) -> bool:
+    parts = (part for expr in expressions(query) for part in walk(expr))
+    return not any(isinstance(part, Running | RowRef | RowAggregate) for part in parts)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for group in GROUPS for case in group["cases"] if is_of_the_language(in_sql(case))],
+)
+def test_both_are_one_tree(case: dict[str, Any]) -> None:
+    """But for the variables' names as labels, and a list of no columns, which only SQL has."""
+    query = in_sql(case)
+    node = with_events(query.node, lambda event: replace(event, label=""))
+    said = replace(query, node=node, columns=query.columns or None)
+    assert said == in_language(case) == parse_query(unparse(said))

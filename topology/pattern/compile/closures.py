@@ -7,6 +7,7 @@ field of one event, a comparison with a constant) have closures of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -14,10 +15,12 @@ from typing import Any, Final
 from topology.pattern.compile import rows, values
 from topology.pattern.compile.attributes import ABSENT, Get, attribute
 from topology.pattern.compile.scope import Function, Scope
+from topology.pattern.compile.values import ANYTHING
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import Expr
 from topology.pattern.tree.turns import LIST
+from topology.pattern.tree.words import MIRRORED
 
 Binding = list[Sequence[Entry]]
 """Entries by slot, each slot in the order of keys."""
@@ -25,11 +28,9 @@ Binding = list[Sequence[Entry]]
 Frame = tuple[Any, ...]
 Value = Callable[[Binding, Frame], Any]
 
-MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-PREDICATES: Final = (
-    syntax.Compare | syntax.In | syntax.Between | syntax.IsNull | syntax.Like | syntax.Same
-    | syntax.Not | syntax.And | syntax.Or | syntax.Running
-)  # fmt: skip
+_CAPITAL: Final = re.compile("([A-Z])")
+CONSTANTS: Final = syntax.Constant | syntax.Duration | syntax.Param
+PREDICATES: Final = syntax.Test | syntax.Same | syntax.Not | syntax.And | syntax.Or | syntax.Running
 """Nodes whose value is a flag or NULL."""
 
 
@@ -70,7 +71,11 @@ class Compiler:
     failures: list[int] = field(default_factory=lambda: [0])
 
     def value(self, expr: Expr) -> Value:
-        make: Callable[[Any], Value] = getattr(self, MAKERS[type(expr)])
+        """Compile a node by the method of its name."""
+        if isinstance(expr, CONSTANTS):
+            return _always(self.constant(expr))
+        name = _CAPITAL.sub(r"_\1", type(expr).__name__).lower()
+        make: Callable[[Any], Value] = getattr(self, name)
         return make(expr)
 
     def attribute(self, path: tuple[str, ...]) -> Get:
@@ -82,9 +87,6 @@ class Compiler:
         if isinstance(expr, PREDICATES):
             return compiled
         return lambda binding, frame: values.truth(compiled(binding, frame))
-
-    def negated(self, test: Value) -> Value:
-        return _negated(test)
 
     def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
         return list if function == LIST else values.AGGREGATES[function]
@@ -103,9 +105,6 @@ class Compiler:
             case _:
                 return None
 
-    def _constant(self, expr: Expr) -> Value:
-        return _always(self.constant(expr))
-
     # -- events -------------------------------------------------------------------------------
 
     def slot(self, alias: str) -> int | None:
@@ -119,20 +118,19 @@ class Compiler:
         slot, get, index = self.slot(expr.alias), self.attribute(expr.path), expr.index
         if slot is None:
             return _always(None)
-        if slot not in self.scope.groups:
-            return _of_single(slot, get)
+        if index is None or slot not in self.scope.groups:
+            return self._of_members(slot, get)
         if isinstance(index, syntax.At):
             self.needs_whole |= index.position != 1
             return _of_element(slot, index.position, get)
-        if index is None:
-            at = self.variable(slot)
-            return lambda _, frame: get(frame[at])
         return _of_each(slot, self.counter(slot, index.offset), index.offset, get)
 
     def _previous(self, expr: syntax.Previous) -> Value:
         slot, get = self.slot(expr.alias), self.before(expr)
-        if slot is None:
-            return _always(None)
+        return _always(None) if slot is None else self._of_members(slot, get)
+
+    def _of_members(self, slot: int, get: Get) -> Value:
+        """A single's, or that of each element of a group."""
         if slot not in self.scope.groups:
             return _of_single(slot, get)
         at = self.variable(slot)
@@ -164,40 +162,28 @@ class Compiler:
         self.variables.append(Variable(slot, counts, low, high))
         return len(self.variables) - 1, self.variables[-1]
 
-    def _aggregate(self, expr: syntax.AggregateCall) -> Value:
-        slot, reduce = self.slot(expr.alias), self.reducer(expr.function)
+    def _aggregate_call(self, expr: syntax.AggregateCall) -> Value:
+        reduce, before = self.reducer(expr.function), expr.before
         get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else _itself
-        if expr.others:
-            return self._over_several((expr.alias, *expr.others), get, reduce)
-        if slot is None:
-            return _always(reduce(()))
-        if expr.before is None or slot not in self.scope.groups:
-            self.needs_whole |= slot in self.scope.groups
-            return lambda binding, _: reduce([get(entry) for entry in binding[slot]])
-        before = expr.before
-        self.counter(slot, -before)
-        at = self.counter(slot, 0)
+        named = map(self.slot, (expr.alias, *expr.others))
+        slots = [slot for slot in named if slot is not None]
+        has_group = not self.scope.groups.isdisjoint(slots)
+        if before is None or not has_group:
+            self.needs_whole |= has_group
+            return lambda binding, _: reduce([get(e) for slot in slots for e in binding[slot]])
+        self.counter(slots[0], -before)
+        at = self.counter(slots[0], 0)
         return lambda binding, frame: reduce(
-            [get(entry) for entry in binding[slot][: frame[at] - before]]
+            [get(entry) for entry in binding[slots[0]][: frame[at] - before]]
         )
-
-    def _over_several(
-        self,
-        aliases: Sequence[str],
-        get: Callable[[Any], Any],
-        reduce: Callable[[Sequence[Any]], Any],
-    ) -> Value:
-        slots = [slot for slot in map(self.slot, aliases) if slot is not None]
-        self.needs_whole |= not self.scope.groups.isdisjoint(slots)
-        return lambda binding, _: reduce([get(entry) for slot in slots for entry in binding[slot]])
 
     def _same(self, expr: syntax.Same) -> Value:
         """All that is bound agrees; looked at anew with each event."""
-        gets = [attribute(path) for path in expr.paths]
+        gets = [self.attribute(path) for path in expr.paths]
         self.named.update(self.scope.slots.values())
         self.needs_whole = True
 
-        def test(binding: Binding, _: Frame) -> bool | None:
+        def test(binding: Binding, _: Frame) -> Any:
             members = [entry for entries in binding for entry in entries]
             return values.all_of(
                 values.compare("=", get(members[0]), get(entry))
@@ -320,7 +306,7 @@ class Compiler:
     def _in(self, expr: syntax.In) -> Value:
         equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
         test = self._or(syntax.Or(tuple(equal)))
-        return self.negated(test) if expr.negated else test
+        return _negated(test) if expr.negated else test
 
     def _between(self, expr: syntax.Between) -> Value:
         above = syntax.Compare("<=", expr.low, expr.operand)
@@ -328,46 +314,25 @@ class Compiler:
 
     def _is_null(self, expr: syntax.IsNull) -> Value:
         operand, negated = self.value(expr.operand), expr.negated
-        return lambda binding, frame: (operand(binding, frame) is None) is not negated
+
+        def test(binding: Binding, frame: Frame) -> Any:
+            value = operand(binding, frame)
+            return value if value is ANYTHING else (value is None) is not negated
+
+        return test
 
     def _like(self, expr: syntax.Like) -> Value:
         operand, fits = self.value(expr.operand), values.like(expr.pattern)
         return lambda binding, frame: fits(operand(binding, frame))
 
     def _not(self, expr: syntax.Not) -> Value:
-        return self.negated(self.test(expr.operand))
+        return _negated(self.test(expr.operand))
 
     def _and(self, expr: syntax.And) -> Value:
         return _unless(stop=False, parts=[self.test(part) for part in expr.parts])
 
     def _or(self, expr: syntax.Or) -> Value:
         return _unless(stop=True, parts=[self.test(part) for part in expr.parts])
-
-
-MAKERS: Final[dict[type, str]] = {
-    syntax.Constant: "_constant",
-    syntax.Duration: "_constant",
-    syntax.Param: "_constant",
-    syntax.Ref: "_ref",
-    syntax.Previous: "_previous",
-    syntax.AggregateCall: "_aggregate",
-    syntax.Call: "_call",
-    syntax.Negative: "_negative",
-    syntax.Arithmetic: "_arithmetic",
-    syntax.Compare: "_compare",
-    syntax.In: "_in",
-    syntax.Between: "_between",
-    syntax.IsNull: "_is_null",
-    syntax.Like: "_like",
-    syntax.Same: "_same",
-    syntax.Not: "_not",
-    syntax.And: "_and",
-    syntax.Or: "_or",
-    syntax.RowRef: "_row_ref",
-    syntax.RowAggregate: "_row_aggregate",
-    syntax.Running: "_running",
-}
-"""The methods that compile each kind of node."""
 
 
 def _always(value: Any) -> Value:
@@ -434,25 +399,25 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:
-    """OR (AND): `stop` if one part is, else unknown if one is, else not `stop`."""
+    """OR (AND): `stop` if one part is, else in doubt or unknown if one is, else not `stop`."""
     other = not stop
 
-    def test(binding: Binding, frame: Frame) -> bool | None:
-        result: bool | None = other
+    def test(binding: Binding, frame: Frame) -> Any:
+        result: Any = other
         for part in parts:
-            held: bool | None = part(binding, frame)
+            held = part(binding, frame)
             if held is stop:
                 return stop
-            if held is None:
-                result = None
+            if held is not other and result is not ANYTHING:
+                result = held
         return result
 
     return test
 
 
 def _negated(test: Value) -> Value:
-    def negated(binding: Binding, frame: Frame) -> bool | None:
+    def negated(binding: Binding, frame: Frame) -> Any:
         result = test(binding, frame)
-        return None if result is None else not result
+        return not result if type(result) is bool else result
 
     return negated

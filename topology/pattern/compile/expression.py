@@ -127,8 +127,7 @@ def condition(expr: Expr, scope: Scope) -> Condition:
 def until(expr: Expr, scope: Scope) -> Condition:
     """UNTIL of a group: ask `holds_newest(binding, slot of the group)` with the candidate as the
     group's last element. Where an index does not exist yet it is unknown: it ends nothing."""
-    compiler = Compiler(scope)
-    return Condition(compiler, expr, vacuous=None)
+    return Condition(Compiler(scope), expr, vacuous=None)
 
 
 def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:

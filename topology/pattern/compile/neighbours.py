@@ -46,14 +46,14 @@ class Neighbours:
         everything = self._everything
         if everything is None or not everything.unsure or isinstance(entry, AbsentEntry):
             return True
+        if entry.low_ns != entry.high_ns:
+            return False
         found = self.beside(entry, shift)
         if shift > 0:
             ns = found.high_ns if isinstance(found, Entry) else entry.time_ns + self._within_ns
-            around = everything.meeting(entry.low_ns, ns)
-        else:
-            ns = found.low_ns if isinstance(found, Entry) else entry.time_ns - self._within_ns
-            around = everything.meeting(ns, entry.high_ns)
-        return all(one.low_ns == one.high_ns for one in (entry, *around))
+            return self.are_exact(entry.low_ns, ns)
+        ns = found.low_ns if isinstance(found, Entry) else entry.time_ns - self._within_ns
+        return self.are_exact(ns, entry.high_ns)
 
     def are_exact(self, low_ns: int, high_ns: int) -> bool:
         """Are the times of all events exact that may have happened between the two instants?"""

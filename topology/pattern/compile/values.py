@@ -6,6 +6,9 @@ is NULL or of another type, two types in one comparison, an order of flags, a di
 zero, NaN, and an int beyond `MAX_INT`. Infinity is a number. Everything else a payload may hold
 (lists, objects) is neither equal to nor smaller than anything.
 
+Where times are not exact there is `ValueInterval` too, and `ANYTHING`, of which nothing is known,
+not even that it is not NULL; as a truth it means that it may be so or not.
+
     a / b    an int if two ints divide without remainder, else a float
     a % b    takes the sign of a
     stddev   of the whole population: 0 for one value
@@ -21,10 +24,54 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from topology.pattern.tree.words import COMPARED
+
 MAX_INT: Final = 1 << 1024
 """Beyond what a float can hold; keeps products of products from growing without end."""
 
 Two = Callable[[Any, Any], Any]
+
+
+class ValueInterval:
+    """Low to high, these included; low < high."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low = low
+        self.high = high
+
+    def __repr__(self) -> str:
+        return f"[{self.low}, {self.high}]"
+
+
+class _Anything:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ANYTHING"
+
+
+ANYTHING: Final = _Anything()
+
+
+def in_doubt(value: Any) -> bool:
+    return value is ANYTHING or type(value) is ValueInterval
+
+
+def between(low: Any, high: Any) -> Any:
+    """A number that is known to lie there; NULL at an end means that it is unknown."""
+    if low is None or high is None:
+        return ANYTHING
+    return low if low == high else ValueInterval(low, high)
+
+
+def ends_of(value: Any) -> tuple[Any, Any] | None:
+    """None for what is no number."""
+    if type(value) is ValueInterval:
+        return value.low, value.high
+    return (value, value) if is_number(value) else None
+
 
 NUMBER: Final = "number"
 TEXT: Final = "text"
@@ -33,12 +80,7 @@ VALUE_TYPES: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT, bo
 ORDERED: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT}
 
 COMPARISONS: Final[dict[str, tuple[Two, dict[type, str]]]] = {
-    "=": (operator.eq, VALUE_TYPES),
-    "!=": (operator.ne, VALUE_TYPES),
-    "<": (operator.lt, ORDERED),
-    "<=": (operator.le, ORDERED),
-    ">": (operator.gt, ORDERED),
-    ">=": (operator.ge, ORDERED),
+    sign: (test, VALUE_TYPES if sign in {"=", "!="} else ORDERED) for sign, test in COMPARED.items()
 }
 """Sign to the test, and to the types of values it is for; both operands must be of one."""
 
@@ -52,39 +94,50 @@ def is_number(value: Any) -> bool:
     return type(value) is int or type(value) is float
 
 
-def compare(sign: str, left: Any, right: Any) -> bool | None:
+def compare(sign: str, left: Any, right: Any) -> Any:
     test, types = COMPARISONS[sign]
     value_type = types.get(type(left))
     if value_type is None or value_type is not types.get(type(right)):
-        return None
+        return None if left is None or right is None else _compared_in_doubt(sign, left, right)
     return bool(test(left, right))
 
 
-def all_of(values: Iterable[bool | None]) -> bool | None:
-    """AND: False beats unknown."""
-    result: bool | None = True
+def _compared_in_doubt(sign: str, left: Any, right: Any) -> Any:
+    if left is ANYTHING or right is ANYTHING:
+        return ANYTHING
+    one, other = ends_of(left), ends_of(right)
+    if one is None or other is None:
+        return None
+    if sign in (">", ">="):
+        one, other, sign = other, one, "<" if sign == ">" else "<="
+    if sign == "<":
+        return _decided(one[1] < other[0], one[0] >= other[1])
+    if sign == "<=":
+        return _decided(one[1] <= other[0], one[0] > other[1])
+    apart = one[1] < other[0] or other[1] < one[0]
+    return (sign == "!=") if apart else ANYTHING
+
+
+def _decided(surely: bool, surely_not: bool) -> Any:
+    if surely:
+        return True
+    return False if surely_not else ANYTHING
+
+
+def all_of(values: Iterable[Any]) -> Any:
+    """AND: False beats doubt, which beats unknown."""
+    result: Any = True
     for value in values:
         if value is False:
             return False
-        if value is None:
-            result = None
+        if value is not True and result is not ANYTHING:
+            result = value
     return result
 
 
-def any_of(values: Iterable[bool | None]) -> bool | None:
-    """OR: True beats unknown."""
-    result: bool | None = False
-    for value in values:
-        if value is True:
-            return True
-        if value is None:
-            result = None
-    return result
-
-
-def truth(value: Any) -> bool | None:
+def truth(value: Any) -> Any:
     """A value where a test is due: only a flag is one."""
-    return value if type(value) is bool else None
+    return value if type(value) is bool or value is ANYTHING else None
 
 
 # -- arithmetic -------------------------------------------------------------------------------
@@ -114,11 +167,23 @@ OPERATIONS: Final[dict[str, Two]] = {
 
 def arithmetic(operation: Two, left: Any, right: Any) -> Any:
     if not (is_number(left) and is_number(right)):
-        return None
+        return None if left is None or right is None else _in_doubt(operation, left, right)
     try:
         return _bounded(operation(left, right))
     except (ArithmeticError, ValueError):
         return None
+
+
+def _in_doubt(operation: Two, left: Any, right: Any) -> Any:
+    if left is ANYTHING or right is ANYTHING:
+        return ANYTHING
+    one, other = ends_of(left), ends_of(right)
+    if one is None or other is None:
+        return None
+    if operation is _remainder or (operation is _quotient and other[0] <= 0 <= other[1]):
+        return ANYTHING
+    corners = [arithmetic(operation, a, b) for a in one for b in other]
+    return ANYTHING if None in corners else between(min(corners), max(corners))
 
 
 def _bounded(result: Any) -> Any:
@@ -128,14 +193,23 @@ def _bounded(result: Any) -> Any:
 
 
 def negative(value: Any) -> Any:
-    return -value if is_number(value) else None
+    if is_number(value):
+        return -value
+    if type(value) is ValueInterval:
+        return ValueInterval(-value.high, -value.low)
+    return value if value is ANYTHING else None
 
 
 # -- functions --------------------------------------------------------------------------------
 
 
 def _abs(value: Any) -> Any:
-    return abs(value) if is_number(value) else None
+    if is_number(value):
+        return abs(value)
+    if type(value) is ValueInterval:
+        ends = abs(value.low), abs(value.high)
+        return between(0 if value.low <= 0 <= value.high else min(ends), max(ends))
+    return value if value is ANYTHING else None
 
 
 def _sqrt(value: Any) -> Any:
@@ -174,14 +248,14 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 """They take one argument, but for coalesce."""
 
 
-def like(pattern: str) -> Callable[[Any], bool | None]:
+def like(pattern: str) -> Callable[[Any], Any]:
     """`%` any characters, `_` one; both cases differ. Never more than the product of the two
     lengths: each piece between two `%` is taken where it first fits."""
     pieces = pattern.split("%")
 
-    def test(value: Any) -> bool | None:
+    def test(value: Any) -> Any:
         if type(value) is not str:
-            return None
+            return value if value is ANYTHING else None
         if len(pieces) == 1:
             return len(value) == len(pattern) and _fits(pattern, value, 0)
         head, tail = pieces[0], pieces[-1]

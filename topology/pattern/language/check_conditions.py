@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.language.value_types import Params, Types, ValueTypes
@@ -11,20 +12,16 @@ from topology.pattern.tree.mentions import aliases, counted_through, looks_back,
 from topology.pattern.tree.syntax import (
     AggregateCall,
     At,
-    Between,
     Call,
-    Compare,
     EventNode,
     Expr,
-    In,
-    IsNull,
-    Like,
     Negation,
     Param,
     Previous,
     Query,
     Ref,
     Span,
+    Test,
 )
 from topology.pattern.tree.turns import MAX_ASKED, asked_times, counted_groups
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
@@ -56,9 +53,19 @@ class ConditionChecks:
         self._value_types = ValueTypes(self._known.values(), params, types, findings)
 
     def check(self) -> None:
+        checks: dict[type, Callable[[Any], None]] = {
+            Ref: self._ref,
+            AggregateCall: self._aggregate,
+            Previous: self._previous,
+            Call: self._call,
+            Param: self._param,
+        }
         for expr in expressions(self._query):
             for part in walk(expr):
-                self._part(part)
+                if isinstance(part, Test):
+                    self._one_variable(part)
+                elif type(part) in checks:
+                    checks[type(part)](part)
         for conjunct in conjuncts(self._query.where):
             self._value_types.condition(conjunct)
             self._negated_together(conjunct)
@@ -67,23 +74,6 @@ class ConditionChecks:
             if isinstance(component, EventNode) and component.until is not None:
                 self._value_types.condition(component.until)
         self._columns()
-
-    def _part(self, expr: Expr) -> None:
-        match expr:
-            case Ref():
-                self._ref(expr)
-            case AggregateCall():
-                self._aggregate(expr)
-            case Previous():
-                self._previous(expr)
-            case Call():
-                self._call(expr)
-            case Param():
-                self._param(expr)
-            case Compare() | In() | Between() | IsNull() | Like():
-                self._one_variable(expr)
-            case _:
-                pass
 
     def _component(self, alias: str, span: Span) -> Component | None:
         component = self._known.get(alias)

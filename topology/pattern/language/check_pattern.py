@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from topology.pattern.language.value_types import Types
@@ -46,11 +47,11 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
         if isinstance(node, EventNode | Negation):
             _named(node.alias, node.span, seen, findings)
             _declared(node, types, findings)
-        if isinstance(node, EventNode):
-            _counted(node, query.matches, findings)
-        elif isinstance(node, CountedNode):
+        if isinstance(node, EventNode | CountedNode):
+            for message, hint in islice(_miscounted(node, query.matches), 1):
+                findings.add("E_QUANT", node.span, message, hint)
+        if isinstance(node, CountedNode):
             _named(node.name, node.span, seen, findings)
-            _turns(node, query.matches, findings)
         elif isinstance(node, AllOf):
             _any_order(node, findings)
     if not findings.errors and _matches_something(query, findings):
@@ -89,49 +90,35 @@ def _declared(component: EventNode | Negation, types: Types | None, findings: Fi
             findings.add("E_TYPE_UNKNOWN", component.span, message, meant(name, types or {}))
 
 
-def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
-    low, high = event.minimum, event.maximum
+def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
+    """What is wrong with its count, and what to write; each supposes that nothing is before it."""
+    low, high = node.minimum, node.maximum
     if high == 0:
-        message, hint = "a group of none", "write ! for what must not happen, ? for what may"
-    elif low < 0 or high < UNBOUNDED or (high != UNBOUNDED and high < low):
-        message, hint = f"from {low} to {high} is no range", f"write {{{high},{low}}}"
-    elif max(low, high) > MAX_TIMES:
-        message, hint = f"more than {MAX_TIMES} events", "write a smaller number, or + for any"
-    elif not event.is_group and (event.loop is not None or event.loop_within_ns is not None):
-        message, hint = "LOOP says how a group goes on, and this is none", "write a count, like +"
-    elif event.greedy and (low, high) == (1, 1):
-        message, hint = "a single event cannot be GREEDY", "write a count, like +"
-    elif event.reluctant and event.greedy:
-        message = "a group that prefers fewer events cannot be GREEDY"
+        yield "a group of none", "write ! for what must not happen, ? for what may"
+    if low < 0 or high < UNBOUNDED or UNBOUNDED < high < low:
+        yield f"from {low} to {high} is no range", f"write {{{high},{low}}}"
+    if isinstance(node, CountedNode):
+        more, loops, example = "turns", node.loop is not None, "{2}"
+        if high == UNBOUNDED:
+            hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
+            yield "a group of several events is counted up to a number", hint
+        if high > 1 and matches != "best" and can_be_absent(node.node):
+            message = "a turn of the group could be of nothing, so nobody could count them"
+            yield message, "let one event of a turn have to be there"
+    else:
+        more, loops, example = "events", bool(node.loop) or node.loop_within_ns is not None, "+"
+        if max(low, high) > MAX_TIMES:
+            yield f"more than {MAX_TIMES} events", "write a smaller number, or + for any"
+    if high == 1 and loops:
+        yield "LOOP says how a group goes on, and this is none", f"write a count, like {example}"
+    if isinstance(node, EventNode) and node.greedy and low == high == 1:
+        yield "a single event cannot be GREEDY", "write a count, like +"
+    if isinstance(node, EventNode) and node.greedy and node.reluctant:
         hint = "leave out GREEDY, or the ? behind the count"
-    elif event.reluctant and matches != "best":
-        message = "the ? behind a count prefers fewer events, and only MATCHES BEST prefers"
-        hint = "write MATCHES BEST, or leave the ? out"
-    else:
-        return
-    findings.add("E_QUANT", event.span, message, hint)
-
-
-def _turns(counted: CountedNode, matches: Matches, findings: Findings) -> None:
-    low, high = counted.minimum, counted.maximum
-    if high == UNBOUNDED:
-        message = "a group of several events is counted up to a number"
-        hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
-    elif high == 0:
-        message, hint = "a group of none", "write ! for what must not happen, ? for what may"
-    elif high < low:
-        message, hint = f"from {low} to {high} is no range", f"write {{{high},{low}}}"
-    elif high > 1 and matches != "best" and can_be_absent(counted.node):
-        message = "a turn of the group could be of nothing, so nobody could count them"
-        hint = "let one event of a turn have to be there"
-    elif counted.loop is not None and high == 1:
-        message, hint = "LOOP says how a group goes on, and this is none", "write a count, like {2}"
-    elif counted.reluctant and matches != "best":
-        message = "the ? behind a count prefers fewer turns, and only MATCHES BEST prefers"
-        hint = "write MATCHES BEST, or leave the ? out"
-    else:
-        return
-    findings.add("E_QUANT", counted.span, message, hint)
+        yield "a group that prefers fewer events cannot be GREEDY", hint
+    if node.reluctant and matches != "best":
+        message = f"the ? behind a count prefers fewer {more}, and only MATCHES BEST prefers"
+        yield message, "write MATCHES BEST, or leave the ? out"
 
 
 def _any_order(node: Node | Negation, findings: Findings) -> None:

@@ -25,6 +25,7 @@ from topology.pattern.tree.syntax import (
 )
 from topology.pattern.tree.turns import Turns
 from topology.pattern.tree.walk import components, conjuncts
+from topology.pattern.tree.words import COMPARED, MIRRORED
 
 Bounds = tuple[float, bool, float, bool]
 """Lowest, whether that is excluded, highest, whether that is."""
@@ -115,27 +116,18 @@ def _is_false(expr: Expr) -> bool:
     left, right = _number(expr.left), _number(expr.right)
     if left is None or right is None:
         return False
-    holds = {
-        "=": left == right,
-        "!=": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }
-    return not holds[expr.operator]
+    return not COMPARED[expr.operator](left, right)
 
 
 def _range(expr: Expr) -> tuple[Ref, Bounds] | None:
     """The values of an attribute for which a comparison with a number holds."""
     if not isinstance(expr, Compare):
         return None
-    operator = expr.operator
+    operator: str = expr.operator
     ref, number = expr.left, _number(expr.right)
     if number is None:
         ref, number = expr.right, _number(expr.left)
-        mirrored: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-        operator = mirrored.get(operator, operator)  # type: ignore[assignment]
+        operator = MIRRORED[operator]
     if not isinstance(ref, Ref) or number is None or operator == "!=":
         return None
     low = number if operator in {"=", ">", ">="} else float("-inf")

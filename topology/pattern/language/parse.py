@@ -28,6 +28,7 @@ from topology.pattern.language.lexing import (
     is_reserved,
     tokens,
 )
+from topology.pattern.language.read_conditions import place_of
 from topology.pattern.language.read_query import QueryReader
 from topology.pattern.tree.errors import MAX_ERRORS, Findings, cut
 from topology.pattern.tree.syntax import Query, Span
@@ -90,26 +91,17 @@ def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
             is_first = False
     if chunk or is_first:
         lines = text.split("\n")
-        last = Token("$END", "", line=len(lines), column=len(lines[-1]) + 1)
-        last.start_pos = last.end_pos = len(text)
-        yield [*chunk, _after(chunk[-1]) if chunk else last]
-
-
-def _after(token: Token) -> Token:
-    return Token(
-        "$END",
-        "",
-        start_pos=token.end_pos,
-        line=token.end_line,
-        column=token.end_column,
-        end_pos=token.end_pos,
-    )
+        at, line, column = len(text), len(lines), len(lines[-1]) + 1
+        if chunk:
+            last: Any = chunk[-1]
+            at, line, column = last.end_pos, last.end_line, last.end_column
+        yield [*chunk, Token("$END", "", at, line, column, end_pos=at)]
 
 
 def _read(chunk: Sequence[Token], findings: Findings) -> Query | None:
     deep = _too_deep(chunk)
     if deep is not None:
-        findings.too_deep(_span(deep), MAX_DEPTH)
+        findings.too_deep(place_of(deep), MAX_DEPTH)
         return None
     tree = _recognised(chunk, findings)
     if tree is None:
@@ -171,7 +163,7 @@ def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
 def _reserved(token: Token, findings: Findings) -> None:
     message = f"`{cut(token)}` is a reserved word"
     hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
-    findings.add("E_RESERVED", _span(token), message, hint)
+    findings.add("E_RESERVED", place_of(token), message, hint)
 
 
 def _strange(token: Token, findings: Findings) -> None:
@@ -180,8 +172,7 @@ def _strange(token: Token, findings: Findings) -> None:
         message, hint = f"the {what} is not closed", f"close it with {quote}"
     else:
         message, hint = f"`{cut(token)}` means nothing here", "leave it out"
-    span = Span(token.line or 0, token.column or 0, len(token))
-    findings.add("E_SYNTAX", span, message, hint)
+    findings.add("E_SYNTAX", place_of(token), message, hint)
 
 
 def _unexpected(
@@ -191,8 +182,4 @@ def _unexpected(
     before = chunk[place - 1] if place else None
     found = f"`{cut(token)}`" if str(token) else "the end of the text"
     message = f"{found} where {wanted(accepted)} is expected"
-    findings.add("E_SYNTAX", _span(token), message, remedy(accepted, token, before))
-
-
-def _span(token: Token) -> Span:
-    return Span(token.line or 0, token.column or 0, max(1, len(token)))
+    findings.add("E_SYNTAX", place_of(token), message, remedy(accepted, token, before))

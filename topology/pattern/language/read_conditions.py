@@ -8,44 +8,17 @@ an error is never used.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from lark import Token
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive, v_args
 
+from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.syntax import (
-    AggregateCall,
-    And,
-    Arithmetic,
-    At,
-    Between,
-    Call,
-    Compare,
-    Constant,
-    Duration,
-    Each,
-    Expr,
-    In,
-    Index,
-    IsNull,
-    Like,
-    Negative,
-    Not,
-    Or,
-    Param,
-    Previous,
-    Ref,
-    Same,
-    Span,
-)
 from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
-
-Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
-Sign = Literal["+", "-", "*", "/", "%"]
 
 MAX_BACK: Final = 1_000
 """PREV looks no further back."""
@@ -53,30 +26,36 @@ MAX_BACK: Final = 1_000
 MAX_DIGITS: Final = 100
 """A number has no more."""
 
-_COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-_SIGNS: Final[Mapping[str, Sign]] = {
-    "PLUS": "+",
-    "MINUS": "-",
-    "STAR": "*",
-    "SLASH": "/",
-    "PERCENT": "%",
-}
+_OTHERWISE: Final = {"==": "=", "<>": "!="}
+"""Two comparisons in their other spelling."""
+
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
 
 class Name(NamedTuple):
     text: str
     quoted: bool
-    span: Span
+    span: syntax.Span
+
+
+class Quant(NamedTuple):
+    """How often. `reluctant`: fewer are preferred, which a count that leaves no choice never is."""
+
+    minimum: int = 1
+    maximum: int = 1
+    reluctant: bool = False
+
+    @classmethod
+    def of(cls, node: syntax.CountedNode) -> Quant:
+        return cls(node.minimum, node.maximum, node.reluctant)
+
+
+ONCE: Final = Quant()
+_COUNTS: Final = {
+    "+": Quant(1, syntax.UNBOUNDED),
+    "*": Quant(0, syntax.UNBOUNDED),
+    "?": Quant(0, 1),
+}
 
 
 class Group(NamedTuple):
@@ -85,19 +64,15 @@ class Group(NamedTuple):
     alias: str
     path: tuple[str, ...]
     before: int | None
-    span: Span
+    span: syntax.Span
 
 
-class Before(NamedTuple):
-    offset: int
+def span_of(meta: Meta) -> syntax.Span:
+    return syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
 
 
-def span_of(meta: Meta) -> Span:
-    return Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
-
-
-def place_of(token: Token) -> Span:
-    return Span(token.line or 0, token.column or 0, len(token))
+def place_of(token: Token) -> syntax.Span:
+    return syntax.Span(token.line or 0, token.column or 0, max(1, len(token)))
 
 
 def tokens_in(children: Sequence[Any]) -> list[str]:
@@ -110,84 +85,88 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         super().__init__()
         self.findings = findings
 
-    def disjunction(self, meta: Meta, children: list[Expr]) -> Expr:
-        return flat(Or, children, span_of(meta))
+    def disjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.Or, children, span_of(meta))
 
-    def conjunction(self, meta: Meta, children: list[Expr]) -> Expr:
-        return flat(And, children, span_of(meta))
+    def conjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.And, children, span_of(meta))
 
-    def negated(self, meta: Meta, children: list[Expr]) -> Expr:
-        return Not(children[0], span_of(meta))
+    def negated(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
+        return syntax.Not(children[0], span_of(meta))
 
-    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> Expr:
-        return Same(tuple(children), span_of(meta))
+    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> syntax.Expr:
+        return syntax.Same(tuple(children), span_of(meta))
 
-    def compare(self, meta: Meta, children: list[Any]) -> Expr:
+    def compare(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
-        return Compare(_COMPARISONS[operator], left, right, span_of(meta))
+        sign: Any = _OTHERWISE.get(operator, str(operator))
+        return syntax.Compare(sign, left, right, span_of(meta))
 
-    def is_in(self, meta: Meta, children: list[Any]) -> Expr:
-        return In(children[0], children[1], span=span_of(meta))
+    def is_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], span=span_of(meta))
 
-    def not_in(self, meta: Meta, children: list[Any]) -> Expr:
-        return In(children[0], children[1], negated=True, span=span_of(meta))
+    def not_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], negated=True, span=span_of(meta))
 
-    def values(self, _: Meta, children: list[Constant | Duration]) -> tuple[Constant, ...]:
+    def values(
+        self, _: Meta, children: list[syntax.Constant | syntax.Duration]
+    ) -> tuple[syntax.Constant, ...]:
         return tuple(
-            Constant(child.ns, child.span) if isinstance(child, Duration) else child
+            syntax.Constant(child.ns, child.span) if isinstance(child, syntax.Duration) else child
             for child in children
         )
 
-    def between(self, meta: Meta, children: list[Expr]) -> Expr:
+    def between(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
         operand, low, high = children
-        return Between(operand, low, high, span_of(meta))
+        return syntax.Between(operand, low, high, span_of(meta))
 
-    def is_null(self, meta: Meta, children: list[Any]) -> Expr:
-        return IsNull(children[0], span=span_of(meta))
+    def is_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], span=span_of(meta))
 
-    def is_not_null(self, meta: Meta, children: list[Any]) -> Expr:
-        return IsNull(children[0], negated=True, span=span_of(meta))
+    def is_not_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], negated=True, span=span_of(meta))
 
-    def like(self, meta: Meta, children: list[Any]) -> Expr:
-        return Like(children[0], _unquoted(children[1]), span_of(meta))
+    def like(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.Like(children[0], _unquoted(children[1]), span_of(meta))
 
-    def arithmetic(self, meta: Meta, children: list[Any]) -> Expr:
+    def arithmetic(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
-        return Arithmetic(_SIGNS[operator.type], left, right, span_of(meta))
+        sign: Any = str(operator)
+        return syntax.Arithmetic(sign, left, right, span_of(meta))
 
-    def negative(self, meta: Meta, children: list[Any]) -> Expr:
-        return Negative(children[-1], span_of(meta))
+    def negative(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+        return syntax.Negative(children[-1], span_of(meta))
 
-    def minus_measure(self, meta: Meta, children: list[Any]) -> Expr:
+    def minus_measure(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         measure = children[-1]
-        if isinstance(measure, Duration):
-            return Duration(-measure.ns, span_of(meta))
-        return Constant(-measure.value, span_of(meta))
+        if isinstance(measure, syntax.Duration):
+            return syntax.Duration(-measure.ns, span_of(meta))
+        return syntax.Constant(-measure.value, span_of(meta))
 
-    def literal(self, meta: Meta, children: list[Token]) -> Expr:
+    def literal(self, meta: Meta, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "STRING":
-            return Constant(_unquoted(token), span_of(meta))
+            return syntax.Constant(_unquoted(token), span_of(meta))
         value = {"TRUE": True, "FALSE": False}.get(token.type)
-        return Constant(value, span_of(meta))
+        return syntax.Constant(value, span_of(meta))
 
-    def measure(self, meta: Meta, children: list[Token]) -> Expr:
+    def measure(self, meta: Meta, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "DURATION":
-            return Duration(self.duration_ns(token), span_of(meta))
+            return syntax.Duration(self.duration_ns(token), span_of(meta))
         if token.type == "INT":
-            return Constant(self.int_of(token), span_of(meta))
+            return syntax.Constant(self.int_of(token), span_of(meta))
         value = float(token)
         if value in {float("inf")} or len(token) > MAX_DIGITS:
             self.findings.add("E_LITERAL", span_of(meta), "the number is too long", "shorten it")
-        return Constant(value, span_of(meta))
+        return syntax.Constant(value, span_of(meta))
 
-    def bare(self, meta: Meta, children: list[Name]) -> Expr:
-        return Param(children[0].text, span_of(meta))
+    def bare(self, meta: Meta, children: list[Name]) -> syntax.Expr:
+        return syntax.Param(children[0].text, span_of(meta))
 
     dollar = bare
 
-    def call(self, meta: Meta, children: list[Any]) -> Expr:
+    def call(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         name, *arguments = children
         function = name.text
         if not name.quoted and function.lower() in AGGREGATES | FUNCTIONS.keys():
@@ -204,60 +183,55 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
                 f"`{cut(function)}` is none of the functions over a group",
                 meant(function, AGGREGATES),
             )
-        return Call(function, () if groups else tuple(arguments), span_of(meta))
+        return syntax.Call(function, () if groups else tuple(arguments), span_of(meta))
 
-    def _previous(self, arguments: Sequence[Any], span: Span) -> Expr:
+    def _previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
-            case [Ref(alias, path, None)]:
-                return Previous(alias, path, 1, span)
-            case [Ref(alias, path, None), Constant(back)]:
+            case [syntax.Ref(alias, path, None)]:
+                return syntax.Previous(alias, path, 1, span)
+            case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
                 if type(back) is int and 0 < back <= MAX_BACK:
-                    return Previous(alias, path, back, span)
+                    return syntax.Previous(alias, path, back, span)
         message = f"PREV takes an attribute, and how many events before, 1 to {MAX_BACK}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
-        return Constant(None, span)
+        return syntax.Constant(None, span)
 
-    def _aggregate(self, function: str, arguments: Sequence[Any], span: Span) -> Expr:
+    def _aggregate(self, function: str, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
             case [Group(alias, path, before)]:
-                return AggregateCall(function, alias, path, before, span)
-            case [Ref(alias, path, None)]:
-                return AggregateCall(function, alias, path, None, span)
-            case [Param(alias)]:
-                return AggregateCall(function, alias, (), None, span)
+                return syntax.AggregateCall(function, alias, path, before, span)
+            case [syntax.Ref(alias, path, None)]:
+                return syntax.AggregateCall(function, alias, path, None, span)
+            case [syntax.Param(alias)]:
+                return syntax.AggregateCall(function, alias, (), None, span)
         example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
         self.findings.add(
             "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example
         )
-        return Constant(None, span)
+        return syntax.Constant(None, span)
 
     def group(self, meta: Meta, children: list[Any]) -> Group:
-        path: tuple[str, ...] = ()
-        before: int | None = None
-        for child in children[1:]:
-            if isinstance(child, Before):
-                before = child.offset
-            else:
-                path = child
-        return Group(children[0].text, path, before, span_of(meta))
+        name, *rest = children
+        before = rest.pop(0) if rest and isinstance(rest[0], int) else None
+        return Group(name.text, rest[0] if rest else (), before, span_of(meta))
 
-    def before(self, meta: Meta, children: list[Any]) -> Before:
+    def before(self, _: Meta, children: list[Any]) -> int:
         self._only_i(children[0])
-        return Before(self.int_of(children[-1]) if len(children) > 1 else 0)
+        return self.int_of(children[-1]) if len(children) > 1 else 0
 
-    def ref(self, meta: Meta, children: list[Any]) -> Expr:
+    def ref(self, meta: Meta, children: list[Any]) -> syntax.Expr:
         name, *index, path = children
-        return Ref(name.text, path, index[0] if index else None, span_of(meta))
+        return syntax.Ref(name.text, path, index[0] if index else None, span_of(meta))
 
-    def index(self, _: Meta, children: list[Any]) -> Index:
+    def index(self, _: Meta, children: list[Any]) -> syntax.Index:
         sign = -1 if "MINUS" in tokens_in(children) else 1
         if not isinstance(children[0], Name):
-            return At(sign * self.int_of(children[-1]))
+            return syntax.At(sign * self.int_of(children[-1]))
         name = children[0]
         if name.text.lower() in {"first", "last"} and len(children) == 1:
-            return At(1 if name.text.lower() == "first" else -1)
+            return syntax.At(1 if name.text.lower() == "first" else -1)
         self._only_i(name)
-        return Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
+        return syntax.Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
@@ -275,6 +249,22 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
         token = children[0]
         quoted = token.type == "QUOTED"
         return Name(token[1:-1] if quoted else str(token), quoted, span_of(meta))
+
+    def quant(self, _: Meta, children: list[Any]) -> Quant:
+        count: Quant = children[0]
+        return count._replace(reluctant=len(children) > 1 and count.minimum != count.maximum)
+
+    def reluctant(self, _: Meta, __: list[Any]) -> bool:
+        return True
+
+    def count(self, _: Meta, children: list[Token]) -> Quant:
+        if children[0] in _COUNTS:
+            return _COUNTS[children[0]]
+        low, high = children[1], children[-2]  # with braces around them; one token in `{n}`
+        return Quant(
+            self.int_of(low) if low.type == "INT" else 0,
+            self.int_of(high) if high.type == "INT" else syntax.UNBOUNDED,
+        )
 
     def int_of(self, token: Token) -> int:
         if len(token) > MAX_DIGITS:

@@ -16,17 +16,17 @@ from lark.tree import Meta
 from lark.visitors import v_args
 
 from topology.pattern.language.expected import unit_meant
-from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
+from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, span_of
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
-    UNBOUNDED,
     AllOf,
     And,
     AnyOf,
     Column,
     CountedNode,
+    Duration,
     Edge,
     EventNode,
     Expr,
@@ -41,38 +41,15 @@ from topology.pattern.tree.walk import components, flat, too_deep_in
 from topology.pattern.tree.words import STRATEGIES
 
 _GREEDY: Final = "greedy"
-_SETS: Final = "sets"
 _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
 
 
-class Quant(NamedTuple):
-    minimum: int
-    maximum: int
-    reluctant: bool = False
-
-
-class StepLimit(NamedTuple):
-    """How long it may take."""
-
-    ns: int
-
-
 class Loop(NamedTuple):
-    edge: Edge | None
-    greedy: bool
-    within_ns: int | None = None
+    """The fields of an EventNode that say how its group goes on."""
 
-
-_NO_LOOP: Final = Loop(edge=None, greedy=False)
-
-
-class UntilClause(NamedTuple):
-    expr: Expr
-
-
-class ReadDuration(NamedTuple):
-    ns: int
-    span: Span
+    loop: Edge | None = None
+    greedy: bool = False
+    loop_within_ns: int | None = None
 
 
 class Option(NamedTuple):
@@ -87,11 +64,6 @@ class WhereClause(NamedTuple):
     expr: Expr | None
 
 
-class Returns(NamedTuple):
-    columns: tuple[Column, ...] | None
-    into: str
-
-
 @v_args(meta=True)
 class QueryReader(ConditionReader):
     """Reads one query, since components without an alias are counted."""
@@ -101,22 +73,22 @@ class QueryReader(ConditionReader):
         self._components = 0
 
     def query(self, meta: Meta, children: list[Any]) -> Query:
-        span = span_of(meta)
-        name, into = "", ""
-        where, columns = WhereClause(None, (), None), None
-        options = [child for child in children if isinstance(child, Option)]
-        node: Node | None = None
-        within_ns = 1
+        fields: dict[str, Any] = {"node": EventNode((), "_1")}
+        options: list[Option] = []
         for child in children:
             match child:
                 case Name():
-                    name = child.text
-                case WhereClause():
-                    where = child
-                case ReadDuration():
-                    within_ns = self._window(child)
-                case Returns():
-                    columns, into = child.columns, child.into
+                    fields["name"] = child.text
+                case WhereClause(strategy, members, expr):
+                    options += [strategy] if strategy else []
+                    self._members(members, fields["node"])
+                    fields["where"] = expr
+                case Duration():
+                    fields["within_ns"] = self._window(child)
+                case Option():
+                    options.append(child)
+                case dict():
+                    fields |= child
                 case Negation():
                     self.findings.add(
                         "E_NOT_ALONE",
@@ -124,26 +96,12 @@ class QueryReader(ConditionReader):
                         "a negation alone is no pattern",
                         "put it into a SEQ, beside an event that must happen",
                     )
-                case EventNode() | Seq() | AllOf() | AnyOf() | CountedNode():
-                    node = child
                 case _:
-                    pass
-        if where.strategy is not None:
-            options.insert(0, where.strategy)
-        node = node or EventNode((), "_1")
-        self._members(where.members, node)
-        return Query(
-            node=node,
-            within_ns=within_ns,
-            name=name,
-            where=where.expr,
-            columns=columns,
-            into=into,
-            span=span,
-            **with_defaults(self._merged(options), node),
-        )
+                    fields["node"] = child
+        fields |= with_defaults(self._merged(options), fields["node"])
+        return Query(span=span_of(meta), **fields)
 
-    def _window(self, length: ReadDuration) -> int:
+    def _window(self, length: Duration) -> int:
         if length.ns <= 0:
             self.findings.add(
                 "E_WINDOW", length.span, "the window is empty", "write more than 0, like 10 s"
@@ -176,7 +134,7 @@ class QueryReader(ConditionReader):
         return Seq(tuple(children), span_of(meta))
 
     def item(self, meta: Meta, children: list[Any]) -> Item:
-        step = children.pop() if isinstance(children[-1], StepLimit) else None
+        step = children.pop() if isinstance(children[-1], Duration) else None
         *edge, node = children
         if step and not isinstance(node, EventNode):
             message = "WITHIN on a step is of one event"
@@ -188,8 +146,9 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", span_of(meta), message, hint)
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 
-    def step(self, _: Meta, children: list[ReadDuration]) -> StepLimit:
-        return StepLimit(self._window(children[0]))
+    def step(self, _: Meta, children: list[Duration]) -> Duration:
+        self._window(children[0])
+        return children[0]
 
     def all_of(self, meta: Meta, children: list[Any]) -> AllOf:
         return AllOf(tuple(children), span_of(meta))
@@ -210,15 +169,13 @@ class QueryReader(ConditionReader):
     def quantified(self, meta: Meta, children: list[Any]) -> Node:
         node, count, *rest = children
         name = next((each.text for each in rest if isinstance(each, Name)), "")
-        loop = next((each for each in rest if isinstance(each, Loop)), _NO_LOOP)
+        loop = next((each for each in rest if isinstance(each, Loop)), Loop())
         span = span_of(meta)
-        if loop.greedy or loop.within_ns is not None:
+        if loop.greedy or loop.loop_within_ns is not None:
             message = "LOOP of a whole group takes STRICT, NEXT or ANY"
             hint = "put GREEDY and WITHIN at the events inside"
             self.findings.add("E_QUANT", span, message, hint)
-        return CountedNode(
-            node, count.minimum, count.maximum, name, loop.edge, count.reluctant, span
-        )
+        return CountedNode(node, **count._asdict(), name=name, loop=loop.loop, span=span)
 
     def negation(self, meta: Meta, children: list[Any]) -> Negation:
         node, *lasting = children
@@ -229,36 +186,18 @@ class QueryReader(ConditionReader):
         self.findings.add("E_NOT_PLACE", span, message, "write it like !B b, once for each type")
         return Negation((), "", None, span)
 
-    def lasting(self, _: Meta, children: list[ReadDuration]) -> ReadDuration:
-        return children[0]
-
     def event(self, meta: Meta, children: list[Any]) -> EventNode:
         self._components += 1
-        alias = f"_{self._components}"
-        quant, loop = Quant(1, 1), _NO_LOOP
-        until: Expr | None = None
+        fields: dict[str, Any] = {"alias": f"_{self._components}"}
         for child in children[1:]:
             match child:
-                case Quant():
-                    quant = child
                 case Name():
-                    alias = child.text
-                case Loop():
-                    loop = child
-                case UntilClause():
-                    until = child.expr
-        return EventNode(
-            children[0],
-            alias,
-            quant.minimum,
-            quant.maximum,
-            loop.edge,
-            loop.greedy,
-            until,
-            quant.reluctant,
-            span_of(meta),
-            loop_within_ns=loop.within_ns,
-        )
+                    fields["alias"] = child.text
+                case Quant() | Loop():
+                    fields |= child._asdict()
+                case _:
+                    fields["until"] = child
+        return EventNode(children[0], **fields, span=span_of(meta))
 
     def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
         every = [name for name in children if name.text == "_" and not name.quoted]
@@ -269,42 +208,16 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
         return tuple(name.text for name in children)
 
-    def quant(self, _: Meta, children: list[Quant]) -> Quant:
-        """A count that leaves no choice prefers nothing."""
-        count, *reluctant = children
-        return count._replace(reluctant=bool(reluctant) and count.minimum != count.maximum)
-
-    def reluctant(self, _: Meta, __: list[Any]) -> bool:
-        return True
-
-    def count(self, _: Meta, children: list[Token]) -> Quant:
-        match [str(child) for child in children]:
-            case ["+"]:
-                return Quant(1, UNBOUNDED)
-            case ["*"]:
-                return Quant(0, UNBOUNDED)
-            case ["?"]:
-                return Quant(0, 1)
-        counts = [self.int_of(child) for child in children if child.type == "INT"]
-        if len(counts) == 1:
-            counts.append(UNBOUNDED if len(children) == 4 else counts[0])
-        return Quant(counts[0], counts[1])
-
     def edge(self, _: Meta, children: list[Token]) -> Edge:
         return _EDGES[children[0].type]
 
     def loop(self, _: Meta, children: list[Any]) -> Loop:
-        steps = [child.ns for child in children if isinstance(child, StepLimit)]
-        edges = [
-            child for child in children if child != _GREEDY and not isinstance(child, StepLimit)
-        ]
-        return Loop(edges[0] if edges else None, _GREEDY in children, steps[0] if steps else None)
+        edge = next((child for child in children if child in _EDGES.values()), None)
+        within_ns = next((child.ns for child in children if isinstance(child, Duration)), None)
+        return Loop(edge, _GREEDY in children, within_ns)
 
     def greedy(self, _: Meta, __: list[Any]) -> str:
         return _GREEDY
-
-    def until(self, _: Meta, children: list[Expr]) -> UntilClause:
-        return UntilClause(children[0])
 
     def where(self, _: Meta, children: list[Any]) -> WhereClause:
         where = children[0]
@@ -337,11 +250,8 @@ class QueryReader(ConditionReader):
     def matches(self, meta: Meta, children: list[Any]) -> Option:
         values: dict[str, Any] = {"matches": children[0].lower()}
         for child in children[1:]:
-            values |= {"sets": True} if child == _SETS else {"limit": child}
+            values |= {"sets": True} if isinstance(child, Token) else {"limit": child}
         return Option("MATCHES", values, span_of(meta))
-
-    def sets(self, _: Meta, __: list[Any]) -> str:
-        return _SETS
 
     def limit(self, meta: Meta, children: list[Token]) -> int:
         limit = self.int_of(children[0])
@@ -359,32 +269,29 @@ class QueryReader(ConditionReader):
         return {"skip": "past_last" if kind == "last" else kind}
 
     def emit(self, meta: Meta, children: list[Any]) -> Option:
-        return Option("EMIT", self._kind("emit", children, "slack_ns"), span_of(meta))
+        kind, *slack = children
+        values: dict[str, Any] = {"emit": kind.lower()}
+        for length in slack:
+            values["slack_ns"] = length.ns
+            if length.ns < 0:
+                self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
+        return Option("EMIT", values, span_of(meta))
 
     def ties(self, meta: Meta, children: list[Token]) -> Option:
-        return Option("TIES", self._kind("ties", children), span_of(meta))
+        return Option("TIES", {"ties": children[0].lower()}, span_of(meta))
 
     def late(self, meta: Meta, _: list[Token]) -> Option:
         return Option("LATE", {}, span_of(meta))
 
     def uncertain(self, meta: Meta, children: list[Token]) -> Option:
-        return Option("UNCERTAIN", self._kind("uncertain", children), span_of(meta))
+        return Option("UNCERTAIN", {"uncertain": children[0].lower()}, span_of(meta))
 
-    def _kind(self, option: str, children: list[Any], length_name: str = "") -> dict[str, Any]:
-        values: dict[str, Any] = {option: children[0].lower()}
-        if len(children) > 1:
-            length: ReadDuration = children[1]
-            if length.ns < 0:
-                self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
-            values[length_name] = length.ns
-        return values
-
-    def length(self, meta: Meta, children: list[Any]) -> ReadDuration:
+    def length(self, meta: Meta, children: list[Any]) -> Duration:
         span = span_of(meta)
         sign = -1 if children[0] == "-" else 1
         token = children[1] if sign < 0 else children[0]
         if token.type == "DURATION":
-            return ReadDuration(sign * self.duration_ns(token), span)
+            return Duration(sign * self.duration_ns(token), span)
         unit = children[-1]
         if isinstance(unit, Name):
             message = f"`{cut(unit.text)}` is no unit of time"
@@ -393,12 +300,12 @@ class QueryReader(ConditionReader):
             message = "the length of time has no unit"
             hint = f"write it with one, like {cut(token)} s"
         self.findings.add("E_WINDOW", span, message, hint)
-        return ReadDuration(1, span)
+        return Duration(1, span)
 
-    def returns(self, _: Meta, children: list[Any]) -> Returns:
+    def returns(self, _: Meta, children: list[Any]) -> dict[str, Any]:
         columns = tuple(child for child in children if isinstance(child, Column))
         into = next((child.text for child in children if isinstance(child, Name)), "")
-        return Returns(columns or None, into)
+        return {"columns": columns or None, "into": into}
 
     def column(self, _: Meta, children: list[Any]) -> Column:
         expr = children[0]

@@ -12,34 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
 from topology.pattern.language.unparse import expression_text
+from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings, meant
-from topology.pattern.tree.syntax import (
-    RESERVED,
-    AggregateCall,
-    And,
-    Arithmetic,
-    Between,
-    Call,
-    Compare,
-    Constant,
-    Duration,
-    EventNode,
-    Expr,
-    In,
-    IsNull,
-    Like,
-    Negation,
-    Negative,
-    Not,
-    Or,
-    Param,
-    Previous,
-    Ref,
-    RowAggregate,
-    RowRef,
-    Running,
-    Same,
-)
 
 ValueType = Literal["number", "text", "flag", "null"]
 Declared = Literal["number", "text", "flag", "any"]
@@ -89,7 +63,7 @@ class ValueTypes:
 
     def __init__(
         self,
-        components: Iterable[EventNode | Negation],
+        components: Iterable[syntax.EventNode | syntax.Negation],
         params: Params | None,
         types: Types | None,
         findings: Findings,
@@ -99,89 +73,88 @@ class ValueTypes:
         self._types = types
         self._findings = findings
 
-    def condition(self, expr: Expr) -> None:
+    def condition(self, expr: syntax.Expr) -> None:
         """An expression where TRUE or FALSE is due."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
             self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
-        elif isinstance(expr, Constant) and not expr.value:
+        elif isinstance(expr, syntax.Constant) and not expr.value:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
-    def of(self, expr: Expr) -> ValueType | None:
+    def of(self, expr: syntax.Expr) -> ValueType | None:
         """The type of a value, None if it can be any."""
         match expr:
-            case And() | Or() | Not():
+            case syntax.And() | syntax.Or() | syntax.Not() | syntax.Running():
                 for each in expr.children:
                     self.condition(each)
                 return "flag"
-            case Compare() | In() | Between() | IsNull() | Like():
+            case syntax.Test():
                 self._test(expr)
                 return "flag"
-            case Running(test=test):
-                self.condition(test)
-                return "flag"
-            case Same(paths):
+            case syntax.Same(paths):
                 for alias in self._types_of:
                     for path in paths:
-                        self._attribute(Ref(alias, path, None, expr.span))
+                        self._attribute(syntax.Ref(alias, path, None, expr.span))
                 return "flag"
-            case Negative() | Arithmetic():
+            case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
                     self._expect(each, "number", "only numbers can be counted with")
                 return "number"
-            case AggregateCall():
+            case syntax.AggregateCall():
                 return self._aggregate(expr)
-            case Call():
+            case syntax.Call():
                 return self._call(expr)
             case _:
                 return self._atom(expr)
 
-    def _atom(self, expr: Expr) -> ValueType | None:
+    def _atom(self, expr: syntax.Expr) -> ValueType | None:
         match expr:
-            case Constant(value):
+            case syntax.Constant(value):
                 self._bounded(expr)
                 return value_type_of(value)
-            case Duration():
+            case syntax.Duration():
                 return "number"
-            case Param(name) if name in self._params:
+            case syntax.Param(name) if name in self._params:
                 return value_type_of(self._params[name])
-            case Ref():
+            case syntax.Ref():
                 return self._attribute(expr)
-            case Previous(path=(first,)):
+            case syntax.Previous(path=(first,)):
                 return _RESERVED_TYPES.get(first)
-            case RowRef(path=path):
+            case syntax.RowRef(path=path):
                 return _RESERVED_TYPES.get(path[0])
-            case RowAggregate(function=function):
+            case syntax.RowAggregate(function=function):
                 return None if function in {"min", "max"} else "number"
             case _:
                 return None
 
-    def _bounded(self, constant: Constant) -> None:
+    def _bounded(self, constant: syntax.Constant) -> None:
         value = constant.value
         if isinstance(value, float) and not math.isfinite(value):
             self._never(constant, f"{value} is no number of the language", "use IS NULL")
         elif isinstance(value, int) and abs(value) >= 10**MAX_INT_DIGITS:
             self._never(constant, "the number is too long", "shorten it")
 
-    def _test(self, expr: Compare | In | Between | IsNull | Like) -> None:
+    def _test(self, expr: syntax.Test) -> None:
         match expr:
-            case Compare(operator, left, right):
+            case syntax.Compare(operator, left, right):
                 self._compared(expr, left, right, is_order=operator not in {"=", "!="})
-            case In(operand, values):
+            case syntax.In(operand, values):
                 value_type = self.of(operand)
                 among = {value_type_of(value.value) for value in values} - {"null"}
                 if value_type is not None and among and value_type not in among:
                     shown = f"`{expression_text(operand)}`, {_A[value_type]}, is none of these"
                     self._never(expr, shown, "compare values of one type")
-            case Between(operand, low, high):
+            case syntax.Between(operand, low, high):
                 self._compared(expr, operand, low, is_order=True)
                 self._compared(expr, operand, high, is_order=True)
-            case IsNull(operand):
+            case syntax.IsNull(operand):
                 self.of(operand)
-            case Like(operand):
+            case syntax.Like(operand):
                 self._expect(operand, "text", "LIKE compares text")
 
-    def _compared(self, whole: Expr, left: Expr, right: Expr, *, is_order: bool) -> None:
+    def _compared(
+        self, whole: syntax.Expr, left: syntax.Expr, right: syntax.Expr, *, is_order: bool
+    ) -> None:
         both = (self.of(left), self.of(right))
         one, other = both
         if "null" in both:
@@ -194,21 +167,23 @@ class ValueTypes:
             shown = f"{left_shown}, `{expression_text(right)}` is {_A[other]}"
             self._never(whole, shown, "compare values of one type")
 
-    def _expect(self, expr: Expr, value_type: ValueType, why: str) -> None:
+    def _expect(self, expr: syntax.Expr, value_type: ValueType, why: str) -> None:
         found = self.of(expr)
         if found is not None and found not in {value_type, "null"}:
             self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
 
-    def _aggregate(self, expr: AggregateCall) -> ValueType | None:
+    def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
         value_type = (
-            self._attribute(Ref(expr.alias, expr.path, None, expr.span)) if expr.path else None
+            self._attribute(syntax.Ref(expr.alias, expr.path, None, expr.span))
+            if expr.path
+            else None
         )
         if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
             message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
             self._never(expr, message, "use count, min or max")
         return None if expr.function in {"min", "max"} else "number"
 
-    def _call(self, expr: Call) -> ValueType | None:
+    def _call(self, expr: syntax.Call) -> ValueType | None:
         takes, gives = _TAKES_AND_GIVES.get(expr.function, (None, None))
         for argument in expr.arguments:
             if takes is None:
@@ -217,7 +192,7 @@ class ValueTypes:
                 self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
         return gives
 
-    def _attribute(self, ref: Ref) -> ValueType | None:
+    def _attribute(self, ref: syntax.Ref) -> ValueType | None:
         first, *rest = ref.path
         if first in _RESERVED_TYPES:
             if rest:
@@ -230,7 +205,7 @@ class ValueTypes:
             return None
         return self._declared(ref, ".".join(path))
 
-    def _declared(self, ref: Ref, path: str) -> ValueType | None:
+    def _declared(self, ref: syntax.Ref, path: str) -> ValueType | None:
         types = self._types or {}
         named = self._types_of[ref.alias] or tuple(types)
         known = [types[each] for each in named if each in types]
@@ -243,12 +218,12 @@ class ValueTypes:
             )
             every = {attribute for attributes in known for attribute in attributes}
             self._findings.add(
-                "E_ATTRIBUTE_UNKNOWN", ref.span, message, meant(path, every | RESERVED)
+                "E_ATTRIBUTE_UNKNOWN", ref.span, message, meant(path, every | syntax.RESERVED)
             )
         value_type = found.pop() if len(found) == 1 else "any"
         return next((each for each in get_args(ValueType) if each == value_type), None)
 
-    def _never(self, expr: Expr, message: str, hint: str) -> None:
+    def _never(self, expr: syntax.Expr, message: str, hint: str) -> None:
         self._findings.add("E_LITERAL", expr.span, message, hint)
 
 

@@ -17,19 +17,21 @@ from functools import partial
 from typing import Final
 
 from topology.pattern.sql.read_clause import ColumnName, NamedValue, QuotedName
-from topology.pattern.sql.row_pattern import RowPattern, fewest_beside, shortest, variables
+from topology.pattern.sql.row_pattern import fewest_beside, shortest
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
     RESERVED,
     Constant,
     Expr,
+    Node,
     Previous,
     Ref,
     RowAggregate,
     RowRef,
     Running,
+    Span,
 )
-from topology.pattern.tree.walk import conjuncts, rewritten, walk
+from topology.pattern.tree.walk import components, conjuncts, rewritten, walk
 
 OWN: Final[Mapping[str, str]] = {
     "ref_time": "time",
@@ -49,11 +51,12 @@ class RowNames:
     """What the names of a clause mean. `unions`: the variables of each SUBSET by its key; `tables`:
     the keys that stand for the rows themselves."""
 
-    def __init__(self, pattern: RowPattern, tables: Sequence[str]) -> None:
+    def __init__(self, pattern: Node, tables: Sequence[str], findings: Findings) -> None:
+        self._findings = findings
         self.variables: dict[str, str] = {}
         self.unions: dict[str, tuple[str, ...]] = {}
-        for each in variables(pattern):
-            self.variables.setdefault(key_of(each.name), str(each.name))
+        for each in components(pattern):
+            self.variables.setdefault(key_of(each.alias), str(each.alias))
         self._tables = frozenset(map(key_of, tables))
 
     def of(self, name: str) -> tuple[str, ...] | None:
@@ -62,6 +65,18 @@ class RowNames:
         if key in self.variables:
             return (self.variables[key],)
         return self.unions.get(key)
+
+    def named(self, name: str, span: Span) -> tuple[str, ...]:
+        """Return the same; none, and an error, if it names none."""
+        found = self.of(name)
+        if found is None:
+            self.unknown(name, span)
+        return found or ()
+
+    def unknown(self, name: str, span: Span, otherwise: str = "") -> None:
+        hint = meant(name, self.variables.values(), otherwise)
+        message = f"PATTERN has no variable `{cut(name)}`"
+        self._findings.add("E_ALIAS_UNKNOWN", span, message, hint)
 
     def is_known(self, name: str) -> bool:
         return self.of(name) is not None or key_of(name) in self._tables
@@ -95,7 +110,7 @@ class RowConditions:
     def __init__(
         self,
         names: RowNames,
-        pattern: RowPattern,
+        pattern: Node,
         copies: Mapping[str, list[str]],
         findings: Findings,
         *,
@@ -149,13 +164,8 @@ class RowConditions:
 
     def _aggregate(self, expr: RowAggregate) -> RowAggregate:
         if expr.operand is None:
-            named = self._names.of(expr.aliases[0]) if expr.aliases else ()
-            if named is None:
-                known = self._names.variables.values()
-                message = f"PATTERN has no variable `{cut(expr.aliases[0])}`"
-                hint = meant(expr.aliases[0], known)
-                self._findings.add("E_ALIAS_UNKNOWN", expr.span, message, hint)
-            return replace(expr, aliases=named or ())
+            named = [self._names.named(alias, expr.span) for alias in expr.aliases]
+            return replace(expr, aliases=sum(named, ()))
         refs = [part for part in walk(expr.operand) if isinstance(part, RowRef)]
         of = {self._split(ref)[0] for ref in refs}
         if (
@@ -177,26 +187,13 @@ class RowConditions:
         return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
 
     def _split(self, ref: RowRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if ref.is_label:
-            return self._labelled(ref), ("type",)
         first, *rest = ref.path
+        if ref.is_label:
+            return () if first == "*" else self._names.named(first, ref.span), ("type",)
         if rest and not self._names.is_known(first) and first != "payload":
-            message = f"PATTERN has no variable `{cut(first)}`"
-            known = self._names.variables.values()
             inside = f"a field of a field is written behind a variable, like A.{'.'.join(ref.path)}"
-            self._findings.add("E_ALIAS_UNKNOWN", ref.span, message, meant(first, known, inside))
+            self._names.unknown(first, ref.span, inside)
         return self._names.split(ref.path)
-
-    def _labelled(self, ref: RowRef) -> tuple[str, ...]:
-        """The variables of CLASSIFIER."""
-        if ref.path == ("*",):
-            return ()
-        named = self._names.of(ref.path[0])
-        if named is None:
-            message = f"PATTERN has no variable `{cut(ref.path[0])}`"
-            hint = meant(ref.path[0], self._names.variables.values())
-            self._findings.add("E_ALIAS_UNKNOWN", ref.span, message, hint)
-        return named or ()
 
     def _placed(self, ref: RowRef, name: str) -> RowRef:
         """With where PREV and NEXT look for the row: in DEFINE among those of the match."""
@@ -266,18 +263,13 @@ def _is_before_the_row(ref: RowRef) -> bool:
 def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
     """Is it of the chosen row, and of nothing else? `by_previous`: with rows before it, be they of
     the match or not."""
-    parts = list(walk(expr))
-    refs = [part for part in parts if isinstance(part, RowRef)]
-    has_aggregate = any(isinstance(part, RowAggregate) for part in parts)
-    return (
-        bool(refs)
-        and not has_aggregate
-        and all(
-            not ref.aliases
-            and not ref.is_label
-            and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
-            for ref in refs
-        )
+    rows = [part for part in walk(expr) if isinstance(part, RowRef | RowAggregate)]
+    return bool(rows) and all(
+        isinstance(ref, RowRef)
+        and not ref.aliases
+        and not ref.is_label
+        and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
+        for ref in rows
     )
 
 
@@ -292,7 +284,7 @@ def _plain(alias: str, part: Expr) -> Expr:
 def named_once(named: Sequence[NamedValue], findings: Findings) -> None:
     seen: set[str] = set()
     for each in named:
-        key = each.name.text if each.name.quoted else each.name.text.upper()
+        key = key_of(each.name.text)
         if key in seen:
             message = f"`{cut(each.name.text)}` is there twice"
             findings.add("E_ALIAS_TWICE", each.name.span, message, "rename one of them")

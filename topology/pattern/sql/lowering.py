@@ -9,21 +9,13 @@ Bound: MAX_PLACES components, before the language's own bounds are asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from math import factorial
-from typing import Final
+from typing import Any, Final
 
-from topology.pattern.sql.row_pattern import (
-    ONCE,
-    CountedRows,
-    EitherRows,
-    PermutedRows,
-    Quantifier,
-    RowPattern,
-    RowSequence,
-    RowVariable,
-    times,
-)
+from topology.pattern.language.read_conditions import Quant
+from topology.pattern.sql.row_pattern import times
 from topology.pattern.tree.errors import Findings
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
@@ -53,7 +45,7 @@ class RowLowering:
         self._taken = set(names)
         self._count = 0
 
-    def node(self, row: RowPattern, span: Span) -> Node:
+    def node(self, row: Node, span: Span) -> Node:
         try:
             return self._node(row)
         except TooManyPlaces:
@@ -61,72 +53,52 @@ class RowLowering:
             self._findings.add("E_TOO_LARGE", span, message, "shorten it")
             return EventNode((), "")
 
-    def _node(self, row: RowPattern) -> Node:
+    def _node(self, row: Any) -> Node:
+        if isinstance(row, CountedNode):
+            row = _flat(row)
         match row:
-            case RowVariable():
-                return self._component(row, ONCE)
-            case RowSequence(rows):
-                return self._in_a_row(rows)
-            case EitherRows(rows):
-                return AnyOf(tuple(map(self._node, rows)))
-            case PermutedRows(rows):
+            case EventNode():
+                return self._component(row)
+            case AllOf(rows):
                 return self._permuted(rows)
-            case CountedRows(inner, count, span):
-                single, count = _flat(inner, count)
-                if isinstance(single, RowVariable):
-                    return self._component(single, count)
-                return self._counted(single, count, span)
+            case CountedNode(maximum=maximum) if maximum == UNBOUNDED:
+                message = "a group of several rows without an upper bound"
+                self._findings.add("E_QUANT", row.span, message, "give it one, like (A B){1,4}")
+        lowered: Node = row.rebuilt([self._node(each) for each in row.children])
+        return lowered
 
-    def _in_a_row(self, rows: Sequence[RowPattern]) -> Node:
-        items = [Item(self._node(row)) for row in rows]
-        return Seq(tuple(items)) if len(items) > 1 else items[0].node  # type: ignore[return-value]
-
-    def _counted(self, row: RowPattern, count: Quantifier, span: Span) -> Node:
-        if count.maximum == UNBOUNDED:
-            message = "a group of several rows without an upper bound"
-            self._findings.add("E_QUANT", span, message, "give it one, like (A B){1,4}")
-        node = self._node(row)
-        if count == ONCE:
-            return node
-        reluctant = count.reluctant
-        return CountedNode(node, count.minimum, count.maximum, reluctant=reluctant, span=span)
-
-    def _permuted(self, rows: Sequence[RowPattern]) -> Node:
-        if all(isinstance(each, RowVariable) for each in rows) and len(rows) > 1:
+    def _permuted(self, rows: Sequence[Any]) -> Node:
+        if len(rows) == 1:
+            return self._node(rows[0])
+        if all(isinstance(each, EventNode) for each in rows):
             return AllOf(tuple(map(self._node, rows)))
         if factorial(len(rows)) > MAX_PLACES:
             raise TooManyPlaces
-        found = tuple(map(self._in_a_row, permutations(rows)))
-        return AnyOf(found) if len(found) > 1 else found[0]
+        orders = [Seq(tuple(map(Item, order))) for order in permutations(rows)]
+        return AnyOf(tuple(map(self._node, orders)))
 
-    def _component(self, variable: RowVariable, count: Quantifier) -> EventNode:
+    def _component(self, variable: EventNode) -> EventNode:
         self._count += 1
         if self._count > MAX_PLACES:
             raise TooManyPlaces
-        name = variable.name
+        name = variable.alias
         copies = self.copies[name]
         alias, number = name, len(copies) + 1
         while copies and alias in self._taken:
             alias, number = f"{name}#{number}", number + 1
         self._taken.add(alias)
         copies.append(alias)
-        return EventNode(
-            (),
-            str(alias),
-            count.minimum,
-            count.maximum,
-            reluctant=count.reluctant,
-            span=variable.span,
-            label=str(name),
-            hidden=variable.hidden,
-        )
+        return replace(variable, alias=alias, label=name)
 
 
-def _flat(row: RowPattern, count: Quantifier) -> tuple[RowPattern, Quantifier]:
+def _flat(counted: CountedNode) -> EventNode | CountedNode:
     """`(A+)?` is `A*`."""
-    while isinstance(row, CountedRows):
-        both = times(count, row.count)
+    row, count = counted.node, Quant.of(counted)
+    while isinstance(row, CountedNode):
+        both = times(count, Quant.of(row))
         if both is None:
             break
-        row, count = row.row, both
-    return row, count
+        row, count = row.node, both
+    if isinstance(row, EventNode):
+        return replace(row, **count._asdict())
+    return replace(counted, node=row, **count._asdict())

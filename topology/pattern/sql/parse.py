@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -24,28 +24,24 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from topology.pattern.language.parse import MAX_TEXT
 from topology.pattern.sql.conditions import RowConditions, RowNames, column_path, key_of, named_once
 from topology.pattern.sql.lowering import RowLowering
-from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader, spelled
-from topology.pattern.sql.row_pattern import (
-    RowPattern,
-    can_follow_another,
-    renamed,
-    shortest,
-    variables,
-)
-from topology.pattern.tree.defaults import default_emit
+from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader
+from topology.pattern.sql.row_pattern import can_follow_another, shortest
+from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant, nearest
 from topology.pattern.tree.syntax import (
     EVERY_FIELD,
     And,
     Column,
+    EventNode,
     Expr,
+    Node,
     Query,
     RowRef,
     Same,
     Skip,
     Span,
 )
-from topology.pattern.tree.walk import MAX_DEPTH, flat
+from topology.pattern.tree.walk import MAX_DEPTH, flat, with_events
 
 _BEGINS: Final = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:SELECT|MATCH_RECOGNIZE)\b", re.IGNORECASE | re.DOTALL
@@ -114,25 +110,20 @@ def _read(text: str, findings: Findings) -> RecognizeClause | None:
     try:
         tree: Tree[Token] = _grammar().parse(text)
     except UnexpectedToken as error:
-        token = error.token
-        found = f"`{cut(token)}`" if str(token) else "the end of the text"
-        span = Span(token.line or 1, token.column or 1, max(1, len(token)))
-        if not str(token):
-            lines = text.split("\n")
-            span = Span(len(lines), len(lines[-1]) + 1, 1)
-        _unexpected(found, str(token), span, error.expected, findings)
+        lines = text.split("\n")
+        word, span = str(error.token), Span(len(lines), len(lines[-1]) + 1, 1)
+        if word:
+            span = Span(error.line, error.column, len(word))
+        _unexpected(word, span, error.expected, findings)
         return None
     except UnexpectedCharacters as error:
-        sign = error.char
-        span = Span(error.line, error.column, 1)
-        _unexpected(f"`{cut(sign)}`", sign, span, error.allowed, findings)
+        _unexpected(error.char, Span(error.line, error.column, 1), error.allowed, findings)
         return None
     return cast(RecognizeClause, RecognizeReader(findings).transform(tree))
 
 
-def _unexpected(
-    found: str, word: str, span: Span, accepted: Iterable[str], findings: Findings
-) -> None:
+def _unexpected(word: str, span: Span, accepted: Iterable[str], findings: Findings) -> None:
+    found = f"`{cut(word)}`" if word else "the end of the text"
     signs = {each.name: each.pattern.value for each in _grammar().terminals}
     names = sorted(each for each in accepted if each not in {"QUOTED", "$END"})
     words = [_WORDS.get(each) or f"`{signs[each]}`" for each in names if each in signs]
@@ -145,11 +136,13 @@ def _unexpected(
 
 
 def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Findings) -> Query:
-    names = RowNames(clause.pattern, clause.tables)
+    names = RowNames(clause.pattern, clause.tables, findings)
     _unions(clause, names, findings)
-    written = [each.name for each in variables(clause.pattern)]
-    canonical = {each: names.variables[key_of(each)] for each in written}
-    pattern = renamed(clause.pattern, canonical)
+
+    def canonical(row: EventNode) -> EventNode:
+        return replace(row, alias=names.variables[key_of(row.alias)])
+
+    pattern: Node = with_events(clause.pattern, canonical)
     if shortest(pattern) == 0:
         message = "the pattern matches no rows at all too, and an empty match has no place in time"
         hint = "let one row have to be there, with + for *"
@@ -162,13 +155,11 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
     if clause.partition:
         keys = tuple(column_path(each.parts) for each in clause.partition)
         where.append(Same(keys, clause.partition[0].span))
-    named_once(clause.defined, findings)
-    for each in clause.defined:
-        variable = names.variables.get(key_of(spelled(each.name)))
+    named_once(clause.define, findings)
+    for each in clause.define:
+        variable = names.variables.get(key_of(each.name.text))
         if variable is None:
-            message = f"PATTERN has no variable `{cut(each.name.text)}`"
-            hint = meant(each.name.text, names.variables.values())
-            findings.add("E_ALIAS_UNKNOWN", each.name.span, message, hint)
+            names.unknown(each.name.text, each.name.span)
         else:
             where += conditions.of(variable, each.expr)
     for path in clause.order:
@@ -176,39 +167,30 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
             message = "events are in the order of their time, whatever the order of arrival"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
     skip, to = _skip(clause, names, pattern, findings)
+    options: dict[str, Any] = {"matches": "best", "ties": "key", "skip": skip}
+    options["strategy"] = "partition" if clause.partition else "strict"
     return Query(
         node=node,
         within_ns=_within_ns(clause, default_within_ns, findings),
         where=flat(And, where, clause.span) if where else None,
-        strategy="partition" if clause.partition else "strict",
-        matches="best",
-        skip=skip,
         skip_to=to[0] if to else "",
         skip_also=to[1:],
-        emit=default_emit(node),
-        ties="key",
         columns=_columns(clause, conditions, findings),
         all_rows=has_lines,
         span=clause.span,
         stream=clause.stream,
+        **with_defaults(options, node),
     )
 
 
 def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> None:
-    for name, members in clause.unions:
-        found: list[str] = []
-        for member in members:
-            of = names.of(spelled(member))
-            if of is None:
-                message = f"PATTERN has no variable `{cut(member.text)}`"
-                hint = meant(member.text, names.variables.values())
-                findings.add("E_ALIAS_UNKNOWN", member.span, message, hint)
-            found += of or ()
-        if names.of(spelled(name)) is not None:
+    for name, *members in clause.subset:
+        found = [each for member in members for each in names.named(member.text, member.span)]
+        if names.of(name.text) is not None:
             message = f"`{cut(name.text)}` is a variable already"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
         else:
-            names.unions[key_of(spelled(name))] = tuple(dict.fromkeys(found))
+            names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
 
 
 def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
@@ -226,7 +208,7 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 
 
 def _skip(
-    clause: RecognizeClause, names: RowNames, pattern: RowPattern, findings: Findings
+    clause: RecognizeClause, names: RowNames, pattern: Node, findings: Findings
 ) -> tuple[Skip, tuple[str, ...]]:
     """The kind, and the variables to which it goes. TO NEXT ROW is no skip at all, where a start
     has one match."""
@@ -234,17 +216,15 @@ def _skip(
         return "past_last", ()
     kind, to, span = clause.skip.kind, clause.skip.to, clause.skip.span
     if to is None:
-        return cast(Skip, kind), ()
-    found = names.of(spelled(to))
+        return kind, ()
+    found = names.of(to.text)
     if not found:
-        message = f"PATTERN has no variable `{cut(to.text)}`"
-        hint = meant(to.text, names.variables.values())
-        findings.add("E_ALIAS_UNKNOWN", span, message, hint)
+        names.unknown(to.text, span)
         return "none", ()
     if not any(can_follow_another(pattern, variable) for variable in found):
         message = f"`{to.text}` is the first row, so the match would be found again for ever"
         findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
-    return cast(Skip, kind), found
+    return kind, found
 
 
 def _columns(
@@ -255,7 +235,7 @@ def _columns(
     measures = clause.measures or ()
     named_once(measures, findings)
     found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]
-    found += [Column(conditions.measure(each.expr), each.name.text) for each in measures]
+    found += [Column(conditions.measure(each.expr), str(each.name.text)) for each in measures]
     if clause.chosen is None and clause.all_rows:
         fields = RowRef((), ("payload",), span=clause.span)
         return (Column(fields, EVERY_FIELD), *found)

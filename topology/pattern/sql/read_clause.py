@@ -15,35 +15,31 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import v_args
 
-from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
-from topology.pattern.sql.row_pattern import (
-    ONCE,
-    CountedRows,
-    EitherRows,
-    PermutedRows,
-    Quantifier,
-    RowPattern,
-    RowSequence,
-    RowVariable,
-    hidden,
-)
+from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, span_of
 from topology.pattern.tree.errors import Findings, cut
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
+    AllOf,
+    AnyOf,
     Between,
     Call,
     Compare,
     Constant,
+    CountedNode,
     Duration,
+    EventNode,
     Expr,
-    Like,
+    Item,
+    Node,
     Not,
     Or,
     RowAggregate,
     RowRef,
+    Seq,
+    Skip,
     Span,
 )
-from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk
+from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk, with_events
 from topology.pattern.tree.words import AGGREGATES, DAY, HOUR, MINUTE, SECOND
 
 UNITS: Final = {"SECOND": SECOND, "MINUTE": MINUTE, "HOUR": HOUR, "DAY": DAY}
@@ -56,10 +52,6 @@ class QuotedName(str):
     """A part of a name that was in quotes, so that its case counts."""
 
     __slots__ = ()
-
-
-def spelled(name: Name) -> str:
-    return QuotedName(name.text) if name.quoted else name.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +75,25 @@ class ColumnName:
 class SkipClause:
     """`kind`: as in syntax.Query; `to`: the variable of TO FIRST and TO LAST."""
 
-    kind: str
+    kind: Skip
     to: Name | None
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class RecognizeClause:
-    """`chosen`: the names behind SELECT, None for `*`. `tables`: what FROM and AS call the rows."""
+    """`chosen`: the names behind SELECT, None for `*`. `tables`: what FROM and AS call the rows.
+    `subset`: of each union its name and its members."""
 
-    pattern: RowPattern
+    pattern: Node
     span: Span
     partition: tuple[ColumnName, ...] = ()
     order: tuple[ColumnName, ...] = ()
     measures: tuple[NamedValue, ...] | None = None
     skip: SkipClause | None = None
     within: Duration | None = None
-    unions: tuple[tuple[Name, tuple[Name, ...]], ...] = ()
-    defined: tuple[NamedValue, ...] = ()
+    subset: tuple[tuple[Name, ...], ...] = ()
+    define: tuple[NamedValue, ...] = ()
     chosen: tuple[ColumnName, ...] | None = None
     all_rows: bool = False
     stream: str = ""
@@ -117,8 +110,11 @@ class RecognizeReader(ConditionReader):
         self._moved: set[tuple[str, int, int]] = set()
         self._finals: list[Span] = []
 
-    def start(self, _: Meta, children: list[RecognizeClause]) -> RecognizeClause:
-        return children[0]
+    def __default__(
+        self, data: Token, children: list[Any], meta: Meta
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Read a part of the clause, which lists things."""
+        return str(data), tuple(children)
 
     def select(self, _: Meta, children: list[Any]) -> RecognizeClause:
         chosen, source, *rest = children
@@ -128,22 +124,14 @@ class RecognizeReader(ConditionReader):
         return replace(clause, chosen=chosen, stream=str(stream), tables=(stream, *names))
 
     def clause(self, meta: Meta, children: list[Any]) -> RecognizeClause:
-        parts = dict(each for each in children if each is not None)
-        return RecognizeClause(span=span_of(meta), **parts)
+        return RecognizeClause(span=span_of(meta), **dict(children))
 
     def selected(self, _: Meta, children: list[Any]) -> tuple[ColumnName, ...] | None:
         return None if isinstance(children[0], Token) else tuple(children)
 
     def chosen(self, _: Meta, children: list[Any]) -> ColumnName:
         path: ColumnName = children[0]
-        called = children[1:]
-        return replace(path, called=called[0].text if called else "")
-
-    def partition(self, _: Meta, children: list[ColumnName]) -> tuple[str, tuple[ColumnName, ...]]:
-        return "partition", tuple(children)
-
-    def order(self, _: Meta, children: list[ColumnName]) -> tuple[str, tuple[ColumnName, ...]]:
-        return "order", tuple(children)
+        return replace(path, called=str(children[1].text) if len(children) > 1 else "")
 
     def ordered(self, meta: Meta, children: list[Any]) -> ColumnName:
         if len(children) > 1 and children[1].upper() == "DESC":
@@ -167,36 +155,28 @@ class RecognizeReader(ConditionReader):
             self._refuse(span_of(meta), message, hint)
         return "all_rows", words[0] == "ALL"
 
-    def after(self, _: Meta, children: list[SkipClause]) -> tuple[str, SkipClause]:
-        return "skip", children[0]
-
-    def skip(self, meta: Meta, children: list[Any]) -> SkipClause:
+    def skip(self, meta: Meta, children: list[Any]) -> tuple[str, SkipClause]:
         words = [str(each).upper() for each in children if isinstance(each, Token)]
         name = next((each for each in children if isinstance(each, Name)), None)
-        span = span_of(meta)
-        if words[0] == "PAST":
-            return SkipClause("past_last", None, span)
-        if name is None:
-            return SkipClause("none", None, span)
-        return SkipClause("first" if "FIRST" in words else "last", name, span)
+        kind: Skip = "past_last" if words[0] == "PAST" else "none"
+        if name is not None:
+            kind = "first" if "FIRST" in words else "last"
+        return "skip", SkipClause(kind, name, span_of(meta))
 
-    def pattern(self, _: Meta, children: list[RowPattern]) -> tuple[str, RowPattern]:
+    def pattern(self, _: Meta, children: list[Node]) -> tuple[str, Node]:
         return "pattern", children[0]
 
     def within(self, _: Meta, children: list[Duration]) -> tuple[str, Duration]:
         return "within", children[0]
 
-    def subset(self, _: Meta, children: list[Any]) -> tuple[str, Any]:
-        return "unions", tuple(children)
-
-    def union(self, _: Meta, children: list[Name]) -> tuple[Name, tuple[Name, ...]]:
-        return children[0], tuple(children[1:])
+    def union(self, _: Meta, children: list[Name]) -> tuple[Name, ...]:
+        return tuple(children)
 
     def define(self, _: Meta, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
         for span in self._finals:
             message = "FINAL is of the whole match, which is not known while its rows are chosen"
             self._refuse(span, message, "leave FINAL out")
-        return "defined", tuple(children)
+        return "define", tuple(children)
 
     def defined(self, _: Meta, children: list[Any]) -> NamedValue:
         return self._named(*children)
@@ -210,69 +190,44 @@ class RecognizeReader(ConditionReader):
 
     # -- the row pattern ----------------------------------------------------------------------
 
-    def either(self, _: Meta, children: list[RowPattern]) -> RowPattern:
-        return EitherRows(tuple(children)) if len(children) > 1 else children[0]
+    def either(self, _: Meta, children: list[Node]) -> Node:
+        return AnyOf(tuple(children))
 
-    def row_sequence(self, _: Meta, children: list[RowPattern]) -> RowPattern:
-        return RowSequence(tuple(children)) if len(children) > 1 else children[0]
+    def row_sequence(self, _: Meta, children: list[Node]) -> Node:
+        return Seq(tuple(map(Item, children)))
 
-    def quantified(self, meta: Meta, children: list[Any]) -> RowPattern:
-        row, *count = children
-        return CountedRows(row, count[0], span_of(meta)) if count and count[0] != ONCE else row
+    def quantified(self, meta: Meta, children: list[Any]) -> Node:
+        row, count = children
+        return row if count == ONCE else CountedNode(row, **count._asdict(), span=span_of(meta))
 
-    def quant(self, meta: Meta, children: list[Any]) -> Quantifier:
-        count, *reluctant = children
-        low, high = count
-        span = span_of(meta)
+    def quant(self, meta: Meta, children: list[Any]) -> Quant:
+        low, high, _ = count = super().quant(meta, children)
         if high != UNBOUNDED and (high < low or high == 0):
             hint = f"write {{{high},{low}}}" if high else "leave the variable out"
-            self.findings.add("E_QUANT", span, f"from {low} to {high} is no range", hint)
+            self.findings.add("E_QUANT", span_of(meta), f"from {low} to {high} is no range", hint)
             return ONCE
-        return Quantifier(low, high, bool(reluctant) and low != high)
+        return count
 
-    def count(self, _: Meta, children: list[Token]) -> tuple[int, int]:
-        match [str(each) for each in children]:
-            case ["+"]:
-                return 1, UNBOUNDED
-            case ["*"]:
-                return 0, UNBOUNDED
-            case ["?"]:
-                return 0, 1
-            case [_, number, _] if number != ",":
-                exact = self.int_of(children[1])
-                return exact, exact
-        texts = [str(each) for each in children]
-        at = texts.index(",")
-        low = self.int_of(children[at - 1]) if at > 1 else 0
-        high = self.int_of(children[at + 1]) if len(texts) > at + 2 else UNBOUNDED
-        return low, high
+    def variable(self, meta: Meta, children: list[Name]) -> Node:
+        return EventNode((), children[0].text, span=span_of(meta))
 
-    def reluctant(self, _: Meta, __: list[Any]) -> bool:
-        return True
+    def excluded(self, _: Meta, children: list[Node]) -> Node:
+        row: Node = with_events(children[0], lambda event: replace(event, hidden=True))
+        return row
 
-    def variable(self, meta: Meta, children: list[Name]) -> RowVariable:
-        name = children[0]
-        return RowVariable(spelled(name), span_of(meta))
+    def permuted(self, _: Meta, children: list[Node]) -> Node:
+        return AllOf(tuple(children))
 
-    def row_group(self, _: Meta, children: list[RowPattern]) -> RowPattern:
-        return children[0]
-
-    def excluded(self, _: Meta, children: list[RowPattern]) -> RowPattern:
-        return hidden(children[0])
-
-    def permuted(self, meta: Meta, children: list[RowPattern]) -> RowPattern:
-        return PermutedRows(tuple(children), span_of(meta))
-
-    def nothing(self, meta: Meta, _: list[Any]) -> RowPattern:
+    def nothing(self, meta: Meta, _: list[Any]) -> Node:
         message = "an empty match has no event, so it has no place in a stream"
         self._refuse(span_of(meta), message, "leave () out, or write ? behind what may be absent")
-        return RowVariable("")
+        return EventNode((), "")
 
-    def anchor(self, meta: Meta, _: list[Any]) -> RowPattern:
+    def anchor(self, meta: Meta, _: list[Any]) -> Node:
         message = "a stream has no first and no last row for ^ and $ to stand for"
         hint = "leave it out; a beginning is an event of its own, which a variable can match"
         self._refuse(span_of(meta), message, hint)
-        return RowVariable("")
+        return EventNode((), "")
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -296,16 +251,13 @@ class RecognizeReader(ConditionReader):
         return Not(Between(operand, low, high, span_of(meta)), span_of(meta))
 
     def not_like(self, meta: Meta, children: list[Any]) -> Expr:
-        like = self.like(meta, children)
-        assert isinstance(like, Like)
-        return Not(like, span_of(meta))
+        return Not(self.like(meta, children), span_of(meta))
 
     def column(self, meta: Meta, children: list[ColumnName]) -> Expr:
         return RowRef((), children[0].parts, span=span_of(meta))
 
     def column_name(self, meta: Meta, children: list[Any]) -> ColumnName:
-        parts = tuple(map(spelled, children))
-        return ColumnName(parts, span_of(meta))
+        return ColumnName(tuple(name.text for name in children), span_of(meta))
 
     def interval(self, meta: Meta, children: list[Any]) -> Duration:
         text, unit = children
@@ -326,9 +278,6 @@ class RecognizeReader(ConditionReader):
             return Duration(ns, span)
         return Duration(1, span)
 
-    def running(self, _: Meta, children: list[Expr]) -> Expr:
-        return children[0]
-
     def final(self, meta: Meta, children: list[Expr]) -> Expr:
         self._finals.append(span_of(meta))
 
@@ -340,17 +289,11 @@ class RecognizeReader(ConditionReader):
         return rewritten(children[0], change)
 
     def count_rows(self, meta: Meta, children: list[Any]) -> Expr:
-        return self._count(children[0], (), span_of(meta))
-
-    def count_of(self, meta: Meta, children: list[Any]) -> Expr:
-        name, of = children[:2]
-        return self._count(name, (spelled(of),), span_of(meta))
-
-    def _count(self, name: Name, aliases: tuple[str, ...], span: Span) -> Expr:
+        name, *of, _ = children
         if name.text.lower() != "count":
             message = f"only COUNT takes rows, `{cut(name.text)}` takes a column"
-            self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
-        return RowAggregate("count", aliases, None, span)
+            self.findings.add("E_FUNCTION", span_of(meta), message, "name a column in place of *")
+        return RowAggregate("count", tuple(each.text for each in of), None, span_of(meta))
 
     def call(self, meta: Meta, children: list[Any]) -> Expr:
         name, *arguments = children
@@ -421,7 +364,8 @@ class RecognizeReader(ConditionReader):
         token = children[0]
         if token.type != "QUOTED":
             return Name(str(token), quoted=False, span=span_of(meta))
-        return Name(token[1:-1].replace('""', '"'), quoted=True, span=span_of(meta))
+        text = QuotedName(token[1:-1].replace('""', '"'))
+        return Name(text, quoted=True, span=span_of(meta))
 
     def _refuse(self, span: Span, message: str, hint: str) -> None:
         self.findings.add("E_SQL", span, message, hint)

@@ -14,27 +14,11 @@ from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
     CountedNode,
-    Emit,
     EventNode,
-    Matches,
     Negation,
     Node,
     Seq,
-    Strategy,
-    Uncertain,
 )
-
-
-def default_matches(strategy: Strategy) -> Matches:
-    return "maximal" if strategy == "any" else "one"
-
-
-def default_uncertain(*, sets: bool) -> Uncertain:
-    return "ignore" if sets else "nominal"
-
-
-def default_emit(node: Node) -> Emit:
-    return "final" if ends_in_negation(node) else "eager"
 
 
 def ends_in_negation(node: Node | Negation) -> bool:
@@ -72,10 +56,9 @@ def can_be_absent(node: Node | Negation) -> bool:
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
     """The options that were said, and those that depend on the rest, as fields of a Query."""
-    strategy: Strategy = said.get("strategy", "next")
     return {
-        "matches": default_matches(strategy),
-        "emit": default_emit(node),
-        "uncertain": default_uncertain(sets=said.get("sets", False)),
+        "matches": "maximal" if said.get("strategy") == "any" else "one",
+        "emit": "final" if ends_in_negation(node) else "eager",
+        "uncertain": "ignore" if said.get("sets") else "nominal",
         **said,
     }

@@ -427,8 +427,7 @@ def timed_apart(form: NormalForm) -> NormalForm:
     """The same, with conditions on the time of one component alone among the predicates. Indexes
     are not kept by these where times are not exact: an event that fails one by its reference time
     may hold it by its true one."""
-    alternatives = tuple(_timed_apart(alternative) for alternative in form.alternatives)
-    return replace(form, alternatives=alternatives)
+    return replace(form, alternatives=tuple(map(_timed_apart, form.alternatives)))
 
 
 def _timed_apart(alternative: Alternative) -> Alternative:

@@ -83,32 +83,28 @@ class Part:
 
     spots: tuple[Spot, ...]
     gaps: tuple[NegatedSpot, ...]
-    first: frozenset[int]
-    last: frozenset[int]
+    first: frozenset[int] = frozenset()
+    last: frozenset[int] = frozenset()
     branches: Branches = ()
     over: Since = BEGIN
 
 
-def size(node: Node) -> tuple[int, int]:
+def size(node: Node | Negation) -> tuple[int, int]:
     """How many alternatives there are, and components in the largest of them."""
     match node:
-        case EventNode():
-            return 1, 1
+        case EventNode() | Negation():
+            return 1, int(isinstance(node, EventNode))
         case AnyOf(nodes=nodes):
-            counts, largest = zip(*map(_size_of_branch, nodes), strict=True)
+            counts, largest = zip(*map(size, nodes), strict=True)
             return sum(counts), max(largest)
         case CountedNode():
             return _size_of_turns(node)
     alternatives, components = 1, 0
     for part in node.children:
-        count, most = _size_of_branch(part)
+        count, most = size(part)
         alternatives *= count
         components += most
     return alternatives, components
-
-
-def _size_of_branch(node: Node | Negation) -> tuple[int, int]:
-    return (1, 0) if isinstance(node, Negation) else size(node)
 
 
 MANY: Final = 10_000
@@ -126,10 +122,12 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
     return max(1, alternatives), most * turns
 
 
-def spread(node: Node) -> list[Part]:
+def spread(node: Node | Negation) -> list[Part]:
     """The alternatives of a tree without counts of groups (`topology.pattern.tree.turns`). Their
-    number is that of `size`."""
+    number is that of `size`. A negation, as a branch of an OR, holds no component."""
     match node:
+        case Negation():
+            return [Part((), (NegatedSpot(node),), over=_later(BEGIN, node.for_ns or 0))]
         case EventNode():
             only = frozenset({0})
             over: Since = ((only, 0), *(() if node.minimum else BEGIN))
@@ -138,7 +136,7 @@ def spread(node: Node) -> list[Part]:
             return [
                 _branched(part, number)
                 for number, branch in enumerate(nodes)
-                for part in _branch(branch)
+                for part in spread(branch)
             ]
         case AllOf(nodes=nodes):
             return [_side_by_side(parts) for parts in product(*map(_parts, nodes))]
@@ -157,14 +155,6 @@ def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
 def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
     """Those of an AND."""
     return [NegatedSpot(node, beside=True)] if isinstance(node, Negation) else spread(node)
-
-
-def _branch(node: Node | Negation) -> list[Part]:
-    """Those of an OR; a negation holds no component."""
-    if isinstance(node, Negation):
-        over = _later(BEGIN, node.for_ns or 0)
-        return [Part((), (NegatedSpot(node),), frozenset(), frozenset(), over=over)]
-    return spread(node)
 
 
 def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
@@ -196,7 +186,7 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
         if isinstance(part, NegatedSpot)
     ]
     lasting = [(frozenset[int](), gap.negation.for_ns) for gap in gaps if gap.negation.for_ns]
-    whole = Part((), tuple(gaps), frozenset(), frozenset(), over=tuple(lasting))
+    whole = Part((), tuple(gaps), over=tuple(lasting))
     for part in positive:
         part = _shifted(part, len(whole.spots))
         if not part.spots:

@@ -201,8 +201,14 @@ class Arithmetic(Expression):
     span: Span = NOWHERE
 
 
+class Test(Expression):
+    """What is TRUE or FALSE of values."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Compare(Expression):
+class Compare(Test):
     BELOW = ("left", "right")
 
     operator: Literal["=", "!=", "<", "<=", ">", ">="]
@@ -212,7 +218,7 @@ class Compare(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class In(Expression):
+class In(Test):
     BELOW = ("operand", "values")
 
     operand: Expr
@@ -222,7 +228,7 @@ class In(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Between(Expression):
+class Between(Test):
     BELOW = ("operand", "low", "high")
 
     operand: Expr
@@ -232,7 +238,7 @@ class Between(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Expression):
+class IsNull(Test):
     BELOW = ("operand",)
 
     operand: Expr
@@ -241,7 +247,7 @@ class IsNull(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Like(Expression):
+class Like(Test):
     """`%` matches any characters, `_` for one."""
 
     BELOW = ("operand",)

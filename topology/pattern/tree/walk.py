@@ -103,10 +103,16 @@ def with_expressions(query: Query, change: Callable[[Expr], Expr]) -> Query:
     if columns is not None:
         columns = tuple(replace(column, expr=change(column.expr)) for column in columns)
     where = None if query.where is None else change(query.where)
-    return replace(query, node=_with_untils(query.node, change), where=where, columns=columns)
+
+    def until_changed(event: EventNode) -> EventNode:
+        return event if event.until is None else replace(event, until=change(event.until))
+
+    node = with_events(query.node, until_changed)
+    return replace(query, node=node, where=where, columns=columns)
 
 
-def _with_untils(node: Any, change: Callable[[Expr], Expr]) -> Any:
-    if isinstance(node, EventNode) and node.until is not None:
-        return replace(node, until=change(node.until))
-    return node.rebuilt([_with_untils(each, change) for each in node.children])
+def with_events(node: Any, change: Callable[[EventNode], EventNode]) -> Any:
+    """The pattern with other events."""
+    if isinstance(node, EventNode):
+        return change(node)
+    return node.rebuilt([with_events(each, change) for each in node.children])

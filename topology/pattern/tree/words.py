@@ -6,9 +6,10 @@ their own places only and stay free as names; so do units and functions.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from topology.pattern.tree.syntax import Strategy
 
@@ -56,6 +57,17 @@ UNITS_NS: Final[Mapping[str, int]] = {
 }
 MAX_NS: Final = 1 << 62
 """No length of time is longer (146 years)."""
+
+COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""With its sides exchanged."""
 
 AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max", "stddev"})
 

@@ -18,7 +18,17 @@ from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.syntax import UNBOUNDED, Call, EventNode, Expr, Ref
+from topology.pattern.tree.syntax import (
+    UNBOUNDED,
+    And,
+    Call,
+    Constant,
+    EventNode,
+    Expr,
+    Not,
+    Or,
+    Ref,
+)
 
 SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
 """A single, a group, an optional single, a negation."""
@@ -440,6 +450,10 @@ def test_aggregates_never_raise_and_know_no_order(group: list[Any], name: str, r
 
 @given(st.lists(st.sampled_from([True, False, None]), max_size=4))
 def test_and_or_are_dual(parts: list[bool | None]) -> None:
-    opposite = [None if part is None else not part for part in parts]
-    both, either = values.all_of(parts), values.any_of(opposite)
-    assert both is (None if either is None else not either)
+    constants = [Constant(part) for part in parts]
+    either = Or(tuple(map(Not, constants)))
+    both, neither = (
+        expression.condition(expr, Scope({})).holds([])
+        for expr in (And(tuple(constants)), Not(either))
+    )
+    assert values.all_of(parts) is both is neither
