@@ -382,7 +382,7 @@ class Shape(Fielded):
         self.title = name
         self.number = number
         self.dropped = frozenset(dropped)
-        both = self.dropped & fields.keys()
+        both = self.dropped.intersection(fields)
         assert not both, f"{name} has fields that it has dropped: {', '.join(sorted(both))}"
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
