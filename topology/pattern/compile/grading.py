@@ -80,7 +80,7 @@ def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
 
 
 class Grader(Compiler):
-    """The compiler, with the operators of `topology.pattern.compile.grading`."""
+    """The compiler where times are intervals; what it does not say is as in the exact one."""
 
     def attribute(self, path: tuple[str, ...]) -> Get:
         return _true_time if path == ("time",) else attribute(path)
