@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.store.entry import Entry, Identity, Key, key_of
 
 Bound = tuple[Sequence[Entry], ...]
 
@@ -67,8 +67,8 @@ class Match:
     ) -> None:
         self.alternative = alternative
         self.bound = bound
-        self.first = first or min((entries[0] for entries in bound if entries), key=_key)
-        self.last = last or max((entries[-1] for entries in bound if entries), key=_key)
+        self.first = first or min((entries[0] for entries in bound if entries), key=key_of)
+        self.last = last or max((entries[-1] for entries in bound if entries), key=key_of)
 
     @property
     def content(self) -> tuple[int, tuple[tuple[Identity, ...], ...]]:
@@ -111,7 +111,3 @@ Place = tuple[Key, Key, int, tuple[tuple[Key, ...], ...]]
 def _place(match: Match) -> Place:
     members = tuple(tuple(entry.key for entry in entries) for entries in match.bound)
     return (match.last.key, match.first.key, match.alternative, members)
-
-
-def _key(entry: Entry) -> Key:
-    return entry.key

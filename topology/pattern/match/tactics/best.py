@@ -26,7 +26,6 @@ from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.preference import Preference
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import STOP, Branch, RunSearch
 from topology.pattern.store.entry import Entry
@@ -41,7 +40,7 @@ class BestSearch(RunSearch):
     def __init__(
         self, rules: RunRules, blockers: Blockers, place: Place, budget: StepBudget, anchor: Entry
     ) -> None:
-        super().__init__(rules, blockers, place, budget, 1, [False] * rules.count)
+        super().__init__(rules, blockers, place, budget, anchor, 1, [False] * rules.count)
         self._reluctant = [part.reluctant for part in rules.layout.components]
         self.met_ns = anchor.time_ns
         self.is_open = False
@@ -92,17 +91,11 @@ class BestFinder:
         self.rules = RunRules(layout)
         self.blockers = Blockers(layout)
         self.preference = Preference(layout)
-        self.waits_for_end = self.blockers.has_end or goes_on(layout.alternative)
+        self.waits_for_end = self.blockers.has_end or layout.goes_on
         self.branch = layout.components[0].branches[:1]
-        minimum = layout.minimum
-        self.starts = [
-            j for j, before in enumerate(layout.before) if all(minimum[i] == 0 for i in before)
-        ]
-        self.ends = {
-            (layout.number, j)
-            for j, after in enumerate(layout.after)
-            if all(minimum[i] == 0 for i in after)
-        } | {(layout.number, gap.slot) for gap in layout.gaps}
+        self.starts = layout.starts
+        slots = [*layout.ends, *(gap.slot for gap in layout.gaps)]
+        self.ends = {(layout.number, slot) for slot in slots}
 
 
 class Best:
@@ -125,7 +118,7 @@ class Best:
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # nor is any that follows preferred
             search = BestSearch(finder.rules, finder.blockers, place, budget, anchor)
-            search.starting_with(anchor)
+            search.go()
             found += search.found
             met_ns = max(met_ns, search.met_ns)
             if search.is_strictly:

@@ -27,7 +27,6 @@ from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
@@ -55,7 +54,7 @@ class Enumeration:
         self._limit = query.limit
         self._by_end = layouts[0].by_end
         waits = not self._by_end or any(finder.blockers.has_end for finder in finders)
-        waits = waits or any(goes_on(layout.alternative) for layout in layouts)
+        waits = waits or any(layout.goes_on for layout in layouts)
         self._reach_ns = layouts[0].span_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
@@ -89,11 +88,8 @@ class Exhaustive:
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         most = budget.most if self._maximal else wanted
-        search = RunSearch(self._rules, self.blockers, place, budget, most, self._chains)
-        if self._rules.layout.by_end:
-            search.ending_in(anchor)
-        else:
-            search.starting_with(anchor)
+        search = RunSearch(self._rules, self.blockers, place, budget, anchor, most, self._chains)
+        search.go()
         found = search.found
         if self._maximal:
             found = maximal(found[:wanted] if budget.is_spent else found)
