@@ -26,11 +26,10 @@ from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.case import Case, fits_beside
 from topology.pattern.match.uncertain.forbidding import blocked, ended, taken_otherwise
 from topology.pattern.match.uncertain.order import (
     at_most,
-    before,
     before_by_key,
     is_settled,
     negated,
@@ -102,24 +101,26 @@ class Grading:
 
 def valid(case: Case, *, is_nominal: bool) -> int:
     """As a match, whatever of MAXIMAL. `is_nominal`: its conditions hold by reference times."""
-    grade = min(case.order(), case.window())
-    if grade > NO:
-        grade = min(grade, case.conditions(is_nominal=is_nominal))
-    for forbids in (ended, taken_otherwise, blocked):
-        if grade > NO:
-            grade = min(grade, negated(forbids(case)))
-    return grade
+    worst = YES
+    for grade in _grades(case, is_nominal=is_nominal):
+        worst = min(worst, grade)
+        if worst == NO:
+            break
+    return worst
 
 
 def is_sure(case: Case) -> bool:
     """Whether `valid` says YES of a match whose conditions hold by reference times. What puts it in
     doubt most often, and costs least, is asked first, and nothing after the first doubt."""
-    return (
-        case.order() == YES
-        and case.window() == YES
-        and case.conditions(is_nominal=True) == YES
-        and all(forbids(case) == NO for forbids in (blocked, ended, taken_otherwise))
-    )
+    return all(grade == YES for grade in _grades(case, is_nominal=True))
+
+
+def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
+    yield case.order()
+    yield case.window()
+    yield case.conditions(is_nominal=is_nominal)
+    for forbids in (blocked, ended, taken_otherwise):
+        yield negated(forbids(case))
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
@@ -144,7 +145,7 @@ def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
     for gap, index in zip(layout.gaps, place.blockers[layout.number], strict=True):
         yield from _since(case, index)
         for each in (index, place.everything) if gap.strict else (index,):
-            if each is not None and all(layout.minimum[j] == 0 for j in gap.left):
+            if each is not None and gap.at_start:
                 found = case.around(each, case.first.time_ns - within_ns, case.first.time_ns)
                 yield from (e for e in found if at_most(case.first, e, within_ns))
     if place.everything is not None:
@@ -219,18 +220,10 @@ def _span_ns(case: Case) -> tuple[int, int]:
 
 def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
-    order = before_by_key if layout.by_key else before
     if not any(before_by_key(entry, one) for one in case.members):
         return False  # it would be the end
-    for i, entries in enumerate(case.bound):
-        for one in entries:
-            if i in layout.before[j] and not order(one, entry):
-                return False
-            if i in layout.after[j] and not order(entry, one):
-                return False
-            apart = at_most(entry, one, layout.within_ns), at_most(one, entry, layout.within_ns)
-            if NO in apart:
-                return False
+    if not fits_beside(layout, case.bound, entry, j):
+        return False
     bound = [*case.bound]
     bound[j] = [entry]
     return not any(
