@@ -166,7 +166,7 @@ class Compiled:
 
     def decided_ns(self, match: Match) -> int:
         """An event after this time cannot change the match, where times are exact."""
-        if self.shape.open_tail or self.query.skip != "none":
+        if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
         if self.shape.looks_on:
             return match.last.time_ns + self.within_ns
@@ -181,11 +181,9 @@ class Compiled:
     @property
     def lag_ns(self) -> int:
         """How long behind its end a match may still change, where times are exact."""
-        limits = any(limits for limits in self._limits)
-        is_decided_at_end = not (
-            self.shape.open_tail or self.query.skip != "none" or self.shape.looks_on or limits
-        )
-        return 0 if is_decided_at_end else self.span_ns
+        shape = self.shape
+        stays = shape.open_tail or shape.skips or shape.looks_on or any(self._limits)
+        return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""

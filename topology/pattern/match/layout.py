@@ -131,7 +131,7 @@ class Layout:
     """`before[j]` and `after[j]`: the components that come before and behind component j. `starts`
     and `ends`: those that can be the first and the last, as all before or behind may be absent.
     `is_strict`: any event at all may matter to a step or a negation. `goes_on`: a match may end
-    with a greedy group, so that what comes later may forbid it."""
+    with a greedy group; so what comes later may forbid it, as may a negation (`looks_ahead`)."""
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment
@@ -162,6 +162,7 @@ class Layout:
         self.gaps = [
             NegationGap(k, each, self, scope) for k, each in enumerate(alternative.blockers)
         ]
+        self.looks_ahead = self.goes_on or any(gap.at_end for gap in self.gaps)
         self.has_strict_step = any("strict" in (part.edge, part.loop) for part in parts)
         self.is_strict = self.has_strict_step or any(gap.strict for gap in self.gaps)
 

@@ -140,13 +140,8 @@ class EntryIndex:
         del self.times[:count]
         del self.entries[:count]
         if self.unsure:
-            self._purge_unsure(before_ns)
+            for bits, alike in list(self.unsure.items()):
+                alike.purge(before_ns)
+                if not alike.times:
+                    del self.unsure[bits]
         return removed
-
-    def _purge_unsure(self, before_ns: int) -> None:
-        for bits, alike in list(self.unsure.items()):
-            count = bisect_left(alike.times, before_ns)
-            del alike.times[:count]
-            del alike.entries[:count]
-            if not alike.times:
-                del self.unsure[bits]

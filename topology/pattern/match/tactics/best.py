@@ -88,12 +88,11 @@ class BestFinder:
     begins with, if it does. `ends`: the slots of what newer events may change a match by."""
 
     def __init__(self, layout: Layout) -> None:
+        self.layout = layout
         self.rules = RunRules(layout)
         self.blockers = Blockers(layout)
         self.preference = Preference(layout)
-        self.waits_for_end = self.blockers.has_end or layout.goes_on
         self.branch = layout.components[0].branches[:1]
-        self.starts = layout.starts
         slots = [*layout.ends, *(gap.slot for gap in layout.gaps)]
         self.ends = {(layout.number, slot) for slot in slots}
 
@@ -113,7 +112,7 @@ class Best:
         waits: set[tuple[int, int]] | None = set()
         met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._span_ns
         for number, finder in enumerate(self._finders):
-            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.starts):
+            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.layout.starts):
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # nor is any that follows preferred
@@ -123,18 +122,14 @@ class Best:
             met_ns = max(met_ns, search.met_ns)
             if search.is_strictly:
                 waits = None
-            elif waits is not None and (search.is_open or finder.waits_for_end):
+            elif waits is not None and (search.is_open or finder.layout.looks_ahead):
                 waits |= finder.ends
-        is_spent = budget.is_spent
+        if len(found) > 1:
+            found = [min(found, key=lambda one: self._finders[one.alternative].preference.of(one))]
         return Evaluation(
-            [] if is_spent else self._least(found),
-            overflow=is_spent,
+            [] if budget.is_spent else found,
+            overflow=budget.is_spent,
             hi_ns=until_ns if waits != set() else min(met_ns, until_ns),
             waits=None if waits is None else frozenset(waits),
             steps=budget.steps,
         )
-
-    def _least(self, found: list[Match]) -> list[Match]:
-        if len(found) < 2:
-            return found
-        return [min(found, key=lambda match: self._finders[match.alternative].preference.of(match))]

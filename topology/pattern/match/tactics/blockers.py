@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from topology.pattern.compile.expression import Binding
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import Layout, NegationGap
-from topology.pattern.store.entry import Entry, key_of
+from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 
@@ -24,7 +24,6 @@ class Blockers:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.gaps = layout.gaps
-        self.has_end = any(gap.at_end for gap in self.gaps)
 
     def blocked(
         self, place: Place, bound: Binding, first: Entry, last: Entry, budget: StepBudget
@@ -108,10 +107,16 @@ def _next_one(
 
 
 def _latest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:
-    lasts = [bound[j][-1] for j in components if bound[j]]
-    return max(lasts, key=key_of, default=None)
+    found: Entry | None = None
+    for j in components:
+        if bound[j] and (found is None or bound[j][-1].key > found.key):
+            found = bound[j][-1]
+    return found
 
 
 def _earliest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:
-    firsts = [bound[j][0] for j in components if bound[j]]
-    return min(firsts, key=key_of, default=None)
+    found: Entry | None = None
+    for j in components:
+        if bound[j] and (found is None or bound[j][0].key < found.key):
+            found = bound[j][0]
+    return found

@@ -18,8 +18,6 @@ first that fits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, key_of
@@ -53,24 +51,17 @@ class Greed:
         rules, index = self._rules, self.indexes[g]
         if len(bound[g]) >= rules.maximum[g]:
             return False
-        low = rules.begin(bound, g, index, self._floor(bound, g) or first)
+        lasts = bound[g][-1:] or [bound[i][-1] for i in rules.before[g] if bound[i]]
+        low = rules.begin(bound, g, index, max(lasts, key=key_of, default=first))
         if successor is None:
             high = index.up_to_time(first.time_ns + rules.layout.within_ns)
         else:
             high = rules.up_to(index, successor)
-        for at in range(low, high):
-            if self._fits(bound, g, index.entries[at]):
-                return True
-        if successor is None:
+        if any(self._fits(bound, g, entry) for entry in index.entries[low:high]):
+            return True
+        if successor is None or index.find(successor) < 0:
             return False
-        return index.find(successor) >= 0 and self._fits(bound, g, successor)
-
-    def _floor(self, bound: list[list[Entry]], g: int) -> Entry | None:
-        """The last entry of the group, or else of what comes before it."""
-        if bound[g]:
-            return bound[g][-1]
-        lasts = [bound[i][-1] for i in self._rules.before[g] if bound[i]]
-        return max(lasts, key=key_of, default=None)
+        return self._fits(bound, g, successor)
 
     def _fits(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
         rules = self._rules
@@ -83,14 +74,11 @@ class Greed:
             return False
         if rules.end_of_group(bound, g, self._place, entry, self._budget) is not None:
             return False
-        if rules.edge(bound, g) == "strict" and not self._is_next(bound, entry):
-            return False
+        if rules.edge(bound, g) == "strict":
+            lasts = [entries[-1] for entries in bound if entries]
+            if lasts and self._place.next_one(max(lasts, key=key_of)) is not entry:
+                return False
         bound[g].append(entry)
         fits = rules.holds(bound, g)
         bound[g].pop()
         return fits
-
-    def _is_next(self, bound: Sequence[Sequence[Entry]], entry: Entry) -> bool:
-        """Directly behind the last entry there is."""
-        last = max((entries[-1] for entries in bound if entries), key=key_of, default=None)
-        return last is None or self._place.next_one(last) is entry

@@ -53,15 +53,11 @@ class RunRules:
         """Clauses that a step into this component may make due."""
         found = []
         for clause in self.layout.clauses:
-            if clause.settled_at >= 0:
-                if clause.settled_at == j:
-                    found.append(clause)
-                continue
             closes = any(
                 a in self.before[j] and (a in clause.whole or self.minimum[a] == 0)
                 for a in clause.aliases
             )
-            if j in clause.aliases or closes:
+            if clause.settled_at in (-1, j) and (j in clause.aliases or closes):
                 found.append(clause)
         return found
 

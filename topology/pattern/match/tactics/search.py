@@ -118,9 +118,7 @@ class RunSearch(Search):
             choices = [j for j in reversed(self._choices()) if j != STOP]
             return [(anchor, j) for j in choices if self._indexes[j].find(anchor) >= 0]
         starts = []
-        for j in reversed(range(self._rules.count)):
-            if not self._rules.is_open(self._bound, j):
-                continue
+        for j in reversed(self.layout.starts):
             index = self._indexes[j]
             low = index.before_time(anchor.time_ns - self.layout.within_ns)
             high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
@@ -233,36 +231,30 @@ class RunSearch(Search):
     def _misses_before(self, j: int, entry: Entry) -> bool:
         """Does one fit in before the group's next entry?"""
         index = self._indexes[j]
-        high = index.position(entry.key)
         if self._branches:
             low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
         else:
             low = index.before_time(self._anchor.time_ns - self.layout.within_ns)
-        group = self._bound[j]
-        for at in range(high - 1, low - 1, -1):
-            self.budget.steps += 1
-            group.append(index.entries[at])
-            fits = self._rules.holds(self._bound, j)
-            group.append(entry)
-            fits = fits and self._rules.holds(self._bound, j)
-            del group[-2:]
-            if fits:
-                return True
-        return False
+        passed = index.entries[low : index.position(entry.key)]
+        return any(self._fits_in(j, one, entry) for one in reversed(passed))
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
         """Could a group that ends have one more entry?"""
         index = self._indexes[j]
+        low, high = index.behind(self._bound[j][-1].key), self._rules.up_to(index, successor)
+        return any(self._fits_in(j, one) for one in index.entries[low:high])
+
+    def _fits_in(self, j: int, *entries: Entry) -> bool:
+        """Whether the group may have these next."""
+        self.budget.steps += 1
         group = self._bound[j]
-        high = self._rules.up_to(index, successor)
-        for at in range(index.behind(group[-1].key), high):
-            self.budget.steps += 1
-            group.append(index.entries[at])
-            fits = self._rules.holds(self._bound, j)
-            group.pop()
-            if fits:
-                return True
-        return False
+        count = len(group)
+        fits = True
+        for entry in entries:
+            group.append(entry)
+            fits = fits and self._rules.holds(self._bound, j)
+        del group[count:]
+        return fits
 
     # -- what comes next ----------------------------------------------------------------------
 
@@ -294,8 +286,4 @@ class RunSearch(Search):
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
         found = -1 if following is None else index.find(following)
-        if branch.low <= found < branch.high:
-            branch.low = found
-            branch.high = found + 1
-        else:
-            branch.high = branch.low
+        branch.low, branch.high = max(branch.low, found), min(branch.high, found + 1)

@@ -26,7 +26,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 
 
 class Route:
@@ -73,7 +73,7 @@ class Walk:
         self._ahead = [0] * route.rules.count  # nothing before this position is eligible
         self.bound = route.rules.empty()
         self.open: list[int] = []
-        self.closed_ns: int | None = None
+        self.closed_ns = BEFORE_ALL_NS
         self.last = start
 
     @property
@@ -89,12 +89,9 @@ class Walk:
         return True
 
     def _begin(self) -> bool:
-        rules = self._rules
-        for j in range(rules.count):
+        for j in self.route.layout.starts:
             self._budget.steps += 1
-            if self._indexes[j].find(self.start) < 0:
-                continue
-            if rules.is_open(self.bound, j) and self._fits(j, self.start):
+            if self._indexes[j].find(self.start) >= 0 and self._fits(j, self.start):
                 self._take(j, self.start)
                 return True
         return False
@@ -122,7 +119,7 @@ class Walk:
         """Take the next entry, or cut; False if there is none."""
         rules = self._rules
         self.open = []
-        self.closed_ns = None
+        self.closed_ns = BEFORE_ALL_NS
         best: Entry | None = None
         best_j = -1
         best_rank = LOOP
@@ -194,12 +191,8 @@ class Walk:
         until = self._until_ns if entry is None else entry
         ender = self._rules.end_of_group(self.bound, j, self._place, until, self._budget)
         if ender is not None:
-            self._close(ender)
+            self.closed_ns = max(self.closed_ns, ender.time_ns)
         return ender is not None
-
-    def _close(self, entry: Entry) -> None:
-        if self.closed_ns is None or entry.time_ns > self.closed_ns:
-            self.closed_ns = entry.time_ns
 
     def _very_next(self, j: int, index: EntryIndex, low: int) -> Entry | None:
         following = self._place.next_one(self.last)
@@ -208,7 +201,7 @@ class Walk:
             if not self._is_ended(j, None):
                 self.open.append(j)
             return None
-        self._close(following)
+        self.closed_ns = max(self.closed_ns, following.time_ns)
         if index.find(following) < low:
             return None
         if following.time_ns > self._until_ns or not self._fits(j, following):
@@ -232,7 +225,7 @@ class Walk:
     @property
     def decided_ns(self) -> int:
         """No event after this instant changes what the walk takes."""
-        if self.closed_ns is not None and not self.open:
+        if self.closed_ns > BEFORE_ALL_NS and not self.open:
             return min(self._reach_ns, max(self.last.time_ns, self.closed_ns))
         return self.last.time_ns if self.is_complete and not self.open else self._reach_ns
 
