@@ -7,6 +7,7 @@ world, what is NO in none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
@@ -22,6 +23,8 @@ from topology.pattern.match.uncertain.order import (
 from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge
+
+T = TypeVar("T")
 
 
 def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
@@ -138,19 +141,24 @@ class Case:
     def edges(self, j: int, entry: Entry) -> set[Edge]:
         """The contiguity of the step into a member, or into one more of the component."""
         part = self.layout.components[j]
+        return self.either(j, entry, part.edge, part.loop)
+
+    def either(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
+        """Which of these it may be, by whether another of the component is before the entry."""
         others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
-        if YES in others:
-            return {part.loop}
-        return {part.edge, part.loop} if MAYBE in others else {part.edge}
+        looped = max(others, default=NO)
+        return {first} if looped == NO else {loop} if looped == YES else {first, loop}
 
     def fits(self, entry: Entry, j: int) -> int:
         """Would a run of the members that are before it find the component open, and the entry
         eligible for it? The entry is in the component's index, and no member of it; with no
         member before it only one that is the match's start for another component may begin."""
         layout = self.layout
-        if any(self._is_behind(entry, k) for k in layout.after[j]):
+        firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
+        if any(before_by_key(one, entry) == YES for one in firsts):
             return NO
-        if self.floor == MAYBE and entry is not self.first and not self._is_surely_behind(entry):
+        is_told_apart = self.floor < MAYBE or entry is self.first
+        if not is_told_apart and all(before_by_key(one, entry) < YES for one in self.members):
             return MAYBE
         sure, open_ = self._before_it(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
@@ -165,14 +173,6 @@ class Case:
         if grade > NO and layout.untils[j] is not None:
             grade = min(grade, negated(self._is_ended(entry, sure, open_, j)))
         return grade
-
-    def _is_surely_behind(self, entry: Entry) -> bool:
-        """Behind some member."""
-        return any(before_by_key(one, entry) == YES for one in self.members)
-
-    def _is_behind(self, entry: Entry, k: int) -> bool:
-        entries = self.bound[k]
-        return bool(entries) and before_by_key(entries[0], entry) == YES
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
         """The members that surely are, and those that may be, before it; the same for each

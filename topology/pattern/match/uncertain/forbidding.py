@@ -267,8 +267,5 @@ def _goes_before(case: Case, j: int, entry: Entry) -> int:
 
 
 def _ranks(case: Case, entry: Entry, j: int) -> set[int]:
-    others = [before_by_key(one, entry) for one in case.bound[j] if one is not entry]
     loop = GREEDY_LOOP if case.layout.components[j].greedy else LOOP
-    if YES in others:
-        return {loop}
-    return {loop, SUCCESSOR} if MAYBE in others else {SUCCESSOR}
+    return case.either(j, entry, SUCCESSOR, loop)

@@ -51,16 +51,7 @@ class Grading:
     def confidence(self, place: Place, match: Match) -> str:
         """The match is one by reference times, or a possible one."""
         case = Case(self.layouts[match.alternative], place, match.bound)
-        if not is_sure(case):
-            return UNCERTAIN
-        grade = YES
-        if case.layout.matches == "maximal":
-            grade = negated(joined(case))
-        if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
-            grade = min(grade, self._is_first_of_all(case))
-        if grade == YES and self._prefers:
-            grade = self._start_is_settled(case)
-        return CONFIRMED if grade == YES else UNCERTAIN
+        return CONFIRMED if is_sure(case) and self._is_chosen(case) == YES else UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
         """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
@@ -69,13 +60,18 @@ class Grading:
         alone = Case(layout, place, match.bound, newcomer)
         if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):
             return False
-        if layout.matches == "maximal" and may_join(alone):
-            return joined(Case(layout, place, match.bound)) == NO
-        if layout.matches == "one" and len(self.layouts) > 1:
-            return self._is_first_of_all(Case(layout, place, match.bound)) == YES
-        if self._prefers:
-            return self._start_is_settled(Case(layout, place, match.bound)) == YES
-        return True
+        if layout.matches == "maximal" and next(_joining(alone), None) is None:
+            return True
+        alone.only = None  # from here on all events are asked
+        return self._is_chosen(alone) == YES
+
+    def _is_chosen(self, case: Case) -> int:
+        """Is it, of all that there are, the match or one of the matches that the query asks for?"""
+        if case.layout.matches == "maximal":
+            return negated(joined(case))
+        if case.layout.matches == "one" and len(self.layouts) > 1:
+            return self._is_first_of_all(case)
+        return self._start_is_settled(case) if self._prefers else YES
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""
@@ -172,19 +168,14 @@ def joined(case: Case) -> int:
     order of all events in question no choice."""
     layout = case.layout
     ordered: set[Entry] = set()
-    for j, part in enumerate(layout.components):
-        if len(case.bound[j]) >= layout.maximum[j]:
-            continue
-        free = (
-            part.until is None
+    for j, entry in _joining(case):
+        if (
+            layout.untils[j] is None
             and layout.minimum[j] <= len(case.bound[j]) + 1
             and all(clause.for_each for clause in layout.clauses if j in clause.aliases)
-        )
-        for entry in case.around(case.component(j), *_span_ns(case)):
-            if entry not in case.slots_of and _may_join(case, entry, j):
-                if free:
-                    return NO if _is_exact_around(case) else MAYBE
-                ordered.add(entry)
+        ):
+            return NO if _is_exact_around(case) else MAYBE
+        ordered.add(entry)
     is_sure = not ordered or _is_as_it_seems(case, ordered) or _is_exact_around(case)
     return NO if is_sure else MAYBE
 
@@ -204,18 +195,14 @@ def _is_exact_around(case: Case) -> bool:
     )
 
 
-def may_join(case: Case) -> bool:
-    """May any event around, whatever of the others?"""
-    return any(
-        entry not in case.slots_of and _may_join(case, entry, j)
-        for j in range(case.layout.count)
-        if len(case.bound[j]) < case.layout.maximum[j]
-        for entry in case.around(case.component(j), *_span_ns(case))
-    )
-
-
-def _span_ns(case: Case) -> tuple[int, int]:
-    return case.last.time_ns - case.layout.within_ns, case.last.time_ns
+def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
+    """The events around that may, each whatever of the others, with their components."""
+    since_ns = case.last.time_ns - case.layout.within_ns
+    for j in range(case.layout.count):
+        if len(case.bound[j]) < case.layout.maximum[j]:
+            for entry in case.around(case.component(j), since_ns, case.last.time_ns):
+                if entry not in case.slots_of and _may_join(case, entry, j):
+                    yield j, entry
 
 
 def _may_join(case: Case, entry: Entry, j: int) -> bool:

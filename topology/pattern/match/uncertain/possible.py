@@ -24,7 +24,8 @@ Cost: exponential in the length of a group that is not free; bounded as all tact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
@@ -40,6 +41,7 @@ from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 Bound = list[tuple[Entry, ...]]
+Known = Mapping[tuple[int, tuple[Sequence[Entry], ...]], bool]
 
 
 class Possible:
@@ -60,20 +62,14 @@ class Possible:
     ) -> Evaluation:
         """What `evaluate` finds, where `known` is all that it found before the newcomer, with the
         same errors. Only where events are asked each by itself (`each_apart`)."""
-        budget = StepBudget(self._limit)
-        verdicts = [(match, not self._rules_out(place, match, newcomer)) for match in known]
-        found = [match for match, is_possible in verdicts if is_possible and self._finds_apart]
-        for plan in self._plans:
-            must_hold = newcomer if self._finds_apart else None
-            search = SetSearch(plan, place, anchor, error_ns, budget, must_hold)
-            search.floor = MAYBE
-            number = plan.layout.number
-            search.known = {
-                match.bound: is_ for match, is_ in verdicts if match.alternative == number
-            }
-            search.go()
-            found += search.found
-        return self._evaluation(found, anchor, error_ns, budget)
+        is_possible = {
+            (match.alternative, match.bound): not self._rules_out(place, match, newcomer)
+            for match in known
+        }
+        if not self._finds_apart:
+            return self._found(place, anchor, error_ns, [], is_possible, None)
+        found = [match for match in known if is_possible[match.alternative, match.bound]]
+        return self._found(place, anchor, error_ns, found, is_possible, newcomer)
 
     def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
         layout = self._plans[match.alternative].layout
@@ -81,22 +77,28 @@ class Possible:
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
+        return self._found(place, anchor, error_ns, [], {}, None)
+
+    def _found(
+        self,
+        place: Place,
+        anchor: Entry,
+        error_ns: int,
+        found: list[Match],
+        known: Known,
+        newcomer: Entry | None,
+    ) -> Evaluation:
+        """What there is beside what is found already. `known`, `newcomer`: see `SetSearch`."""
         budget = StepBudget(self._limit)
-        found: list[Match] = []
         sure: list[Match] = []
         for plan in self._plans:
-            search = SetSearch(plan, place, anchor, error_ns, budget)
+            search = SetSearch(plan, place, anchor, error_ns, budget, known, newcomer)
             search.floor = MAYBE if self.each_apart else NO
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
-        return self._evaluation(found, anchor, error_ns, budget)
-
-    def _evaluation(
-        self, found: Sequence[Match], anchor: Entry, error_ns: int, budget: StepBudget
-    ) -> Evaluation:
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
@@ -164,8 +166,8 @@ class Plan:
 class SetSearch(Search):
     """`sure`: those of the found that are a match in every world, whatever of MAXIMAL; none where
     `floor` is MAYBE, so that only what is ruled out in every world is told apart. `known`: whether
-    a set is possible. `newcomer`: an event other than the anchor that each set must hold, if any
-    must."""
+    a set of an alternative is possible. `newcomer`: an event other than the anchor that each set
+    must hold, if any must."""
 
     def __init__(
         self,
@@ -174,31 +176,28 @@ class SetSearch(Search):
         anchor: Entry,
         error_ns: int,
         budget: StepBudget,
-        newcomer: Entry | None = None,
+        known: Known,
+        newcomer: Entry | None,
     ) -> None:
         most = budget.most if plan.takes_largest else plan.layout.query.limit
         super().__init__(plan.layout, place, budget, most + 1)
         self._plan = plan
         self._anchor = anchor
         self._error_ns = error_ns
+        self._known = known
         self._newcomer = newcomer
         self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
         self.floor = NO
-        self.known: dict[tuple[Sequence[Entry], ...], bool] = {}
         self.sure: list[Match] = []
 
     def go(self) -> None:
-        owners = range(self.layout.count)
-        indexes = self.place.components[self.layout.number]
-        for owner in owners:
-            if indexes[owner].find(self._anchor) < 0:
-                continue
-            if self._newcomer is None:
-                self._choose(0, owner)
-                continue
-            for self._is_for in owners:
-                if indexes[self._is_for].find(self._newcomer) >= 0:
+        indexes, newcomer, places = self.place.components[self.layout.number], self._newcomer, [-1]
+        if newcomer is not None:
+            places = [j for j, index in enumerate(indexes) if index.find(newcomer) >= 0]
+        for owner, index in enumerate(indexes):
+            if index.find(self._anchor) >= 0:
+                for self._is_for in places:
                     self._choose(0, owner)
 
     # -- one component after the other ----------------------------------------------------------
@@ -238,9 +237,8 @@ class SetSearch(Search):
     ) -> Iterator[tuple[Entry, ...]]:
         """All subsets, in the order of keys, that go on to be possible."""
         layout = self.layout
-        later_ns = [entry.low_ns for entry in candidates]
-        for at in reversed(range(len(candidates) - 1)):
-            later_ns[at] = min(later_ns[at : at + 2])
+        lows_ns = [entry.low_ns for entry in reversed(candidates)]
+        later_ns = list(accumulate(lows_ns, min))[::-1]
         waiting: list[tuple[tuple[Entry, ...], int]] = [((), 0)]
         while waiting and not self.is_over:
             group, since = waiting.pop()
@@ -279,7 +277,7 @@ class SetSearch(Search):
             return [entry for entry in cut if entry is self._newcomer]
         if self._newcomer is not None and j != self._is_for:
             cut = [entry for entry in cut if entry is not self._newcomer]
-        return [entry for entry in cut if j == owner or entry is not anchor]
+        return cut
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
         """What the step into the last of these surely passes over though it must be taken. What
@@ -334,8 +332,6 @@ class SetSearch(Search):
         nodes: list[tuple[int, Entry]] = []
         for j in plan.free:
             nodes += [(j, e) for e in self._candidates(j, owner) if self._suits(e, j)]
-        if plan.layout.count == len(plan.free) and not nodes:
-            return
         layout = self.layout
         together = [[goes_with(layout, e, i, o, j) for j, o in nodes] for i, e in nodes]
         for clique in cliques(together, self.budget):
@@ -360,7 +356,7 @@ class SetSearch(Search):
         if not any(self._bound):
             return
         self.budget.steps += 1
-        is_possible = self.known.get(tuple(self._bound)) if self.known else None
+        is_possible = self._known.get((layout.number, tuple(self._bound)))
         if is_possible is not None:
             if is_possible:
                 self.found.append(Match(layout.number, tuple(self._bound)))
