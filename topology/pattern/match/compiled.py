@@ -7,7 +7,7 @@ filter share one index, in all queries that partition alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,12 +19,11 @@ from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
-from topology.pattern.match.layout import layouts_of
+from topology.pattern.match.layout import Layout, ends_of, layouts_of
 from topology.pattern.match.match import Match
 from topology.pattern.match.sets import Sets
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.followed import steps_of
-from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
@@ -32,7 +31,6 @@ from topology.pattern.tree.fingerprint import with_functions
 from topology.pattern.tree.mentions import aliases, called, looks_back, looks_on
 from topology.pattern.tree.normal_form import (
     Alternative,
-    Blocker,
     NormalForm,
     has_choice,
     normalise,
@@ -118,7 +116,7 @@ class Compiled:
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns
         self.span_ns = self.form.span_ns
-        self.shape = shape_of(self.form)
+        self.shape = shape_of(self.form, layouts)
         is_by_start = (
             not self.shape.by_end and query.matches == "all" and not self.shape.looks_ahead
         )
@@ -132,9 +130,9 @@ class Compiled:
         self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
             self._note_filters(alternative)
-        self.anchors = (end_slots if self.shape.by_end else start_slots)(self.form)
-        if self.possible is not None:  # by reference times any event may be the last, or first
-            self.anchors = all_slots(self.form)
+        self.anchors = frozenset(
+            (layout.number, j) for layout in layouts for j in self._anchors_of(layout)
+        )
         self.aliases = [
             [component.label or component.alias for component in alternative.components]
             for alternative in self.form.alternatives
@@ -142,23 +140,17 @@ class Compiled:
         self.ids = Anchors(self.form)
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
-        self._ends = [
-            [
-                (at.union(*(a.components[j].before for j in at)), after_ns + b.for_ns)
-                for b in a.blockers
-                if b.for_ns and b.left
-                for at, after_ns in ((b.left, 0), *b.after)
-            ]
-            for a in self.form.alternatives
-        ]
-        self._limits = [
-            [b.limit for b in a.blockers if b.limit and not b.for_ns]
-            for a in self.form.alternatives
-        ]
+        self._ends = [[over for gap in each.gaps for over in gap.over] for each in layouts]
+        self._limits = [[gap.limit for gap in each.gaps if gap.limit] for each in layouts]
         self._columns = _columns(self.form, environment, self._slots)
         self._hidden = {
             (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
         }
+
+    def _anchors_of(self, layout: Layout) -> Iterable[int]:
+        if self.possible is not None:  # by reference times any event may be the last, or first
+            return range(layout.count)
+        return layout.ends if self.shape.by_end else layout.starts
 
     def _note_filters(self, alternative: Alternative) -> None:
         number = alternative.number
@@ -174,7 +166,7 @@ class Compiled:
 
     def decided_ns(self, match: Match) -> int:
         """An event after this time cannot change the match, where times are exact."""
-        if self.shape.open_tail or self.query.skip != "none":
+        if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
         if self.shape.looks_on:
             return match.last.time_ns + self.within_ns
@@ -189,11 +181,9 @@ class Compiled:
     @property
     def lag_ns(self) -> int:
         """How long behind its end a match may still change, where times are exact."""
-        limits = any(limits for limits in self._limits)
-        is_decided_at_end = not (
-            self.shape.open_tail or self.query.skip != "none" or self.shape.looks_on or limits
-        )
-        return 0 if is_decided_at_end else self.span_ns
+        shape = self.shape
+        stays = shape.open_tail or shape.skips or shape.looks_on or any(self._limits)
+        return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
@@ -247,79 +237,39 @@ class Compiled:
         return values
 
 
-def shape_of(form: NormalForm) -> PatternShape:
+def shape_of(form: NormalForm, layouts: Sequence[Layout]) -> PatternShape:
     query = form.query
-    starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
-    at_end = [(a, b) for a in form.alternatives for b in a.blockers if _can_end(a, b)]
-    ends = bool(at_end)
-    stays = any(b.for_ns is None and b.limit is None for _, b in at_end) or (
-        ends
+    gaps = [gap for layout in layouts for gap in layout.gaps]
+    at_end = [gap for gap in gaps if gap.at_end]
+    stays = any(gap.for_ns is None and gap.limit is None for gap in at_end) or (
+        bool(at_end)
         and query.matches != "all"
-        and not (len(form.alternatives) == 1 and form.alternatives[0].is_linear)
+        and not (len(layouts) == 1 and form.alternatives[0].is_linear)
     )
-    lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
+    lasts = [layout.components[j] for layout in layouts for j in layout.ends]
     grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
     prefers = query.matches == "best" and has_choice(form.alternatives)
-    goes = query.matches != "one" and any(map(goes_on, form.alternatives))
-    strict = any(
-        component.edge == "strict" or component.loop == "strict"
-        for alternative in form.alternatives
-        for component in alternative.components
-    ) or any(b.strict for a in form.alternatives for b in a.blockers)
+    goes = query.matches != "one" and any(layout.goes_on for layout in layouts)
     back = any(looks_back(expr) for expr in expressions(query))
     on = any(looks_on(expr) for expr in expressions(query))
+    strict = back or on or any(layout.is_strict for layout in layouts)
     return PatternShape(
         by_end=query.strategy == "any",
-        has_start_negation=starts,
-        has_end_negation=ends,
-        looks_ahead=ends or goes,
+        has_start_negation=any(gap.at_start for gap in gaps),
+        has_end_negation=bool(at_end),
+        looks_ahead=bool(at_end) or goes,
         open_tail=stays or goes or grows or prefers,
-        strict=strict or back or on,
-        everywhere=(strict or back or on) and not form.by_partition and bool(form.same),
+        strict=strict,
+        everywhere=strict and not form.by_partition and bool(form.same),
         skips=query.skip != "none",
         looks_back=back,
         looks_on=on,
     )
 
 
-def _can_start(alternative: Alternative, blocker: Blocker) -> bool:
-    """Whether it may be before the first event: all on its left may be absent."""
-    components = alternative.components
-    left = blocker.left.union(*(components[index].before for index in blocker.left))
-    return all(components[index].is_optional for index in left)
-
-
-def _can_end(alternative: Alternative, blocker: Blocker) -> bool:
-    """Whether it may be behind the last event."""
-    return all(
-        component.is_optional
-        for component in alternative.components
-        if component.index in blocker.right or component.before & blocker.right
-    )
-
-
 def end_slots(form: NormalForm) -> frozenset[Slot]:
-    """The components that can be the last of a match: all behind them may be absent."""
-    return frozenset(
-        (a.number, c.index)
-        for a in form.alternatives
-        for c in a.components
-        if all(other.is_optional for other in a.components if c.index in other.before)
-    )
-
-
-def all_slots(form: NormalForm) -> frozenset[Slot]:
-    return frozenset((a.number, c.index) for a in form.alternatives for c in a.components)
-
-
-def start_slots(form: NormalForm) -> frozenset[Slot]:
-    """The components that can be the first."""
-    return frozenset(
-        (a.number, c.index)
-        for a in form.alternatives
-        for c in a.components
-        if all(a.components[index].is_optional for index in c.before)
-    )
+    """The slots of the components that can be the last of a match."""
+    return frozenset((a.number, j) for a in form.alternatives for j in ends_of(a))
 
 
 def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFilter:

@@ -21,7 +21,7 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import UNBOUNDED
 
 MAX_BACK: Final = 64
@@ -46,20 +46,13 @@ class EarliestStart:
         for number, steps in enumerate(self._steps):
             reached_ns = entry.time_ns
             for j, is_strict in steps:
-                index = place.components[number][j]
-                if is_strict and place.everything is not None:
-                    index = place.everything
-                reached_ns = _one_back(index, reached_ns)
+                index = place.all_entries() if is_strict else place.components[number][j]
+                at = index.before_time(reached_ns)  # the last entry before is one back
+                reached_ns = index.times[at - 1] if at else BEFORE_ALL_NS
                 if reached_ns <= since_ns:
                     return since_ns
             earliest_ns = min(earliest_ns, reached_ns)
         return earliest_ns
-
-
-def _one_back(index: EntryIndex, time_ns: int) -> int:
-    """The time of the last entry before that instant."""
-    at = index.before_time(time_ns)
-    return index.times[at - 1] if at else BEFORE_ALL_NS
 
 
 def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:

@@ -51,11 +51,15 @@ class Place:
     def next_one(self, last: Entry) -> Entry | None:
         """The very next of all entries behind that one, which alone a STRICT step may take; None
         where there is none yet."""
-        everything = self.everything
-        if everything is None:
-            raise ValueError("a strict step needs the index of everything")
+        everything = self.all_entries()
         at = everything.behind(last.key)
         return everything.entries[at] if at < len(everything) else None
+
+    def all_entries(self) -> EntryIndex:
+        """Return `everything`, which is there wherever something is strict."""
+        if self.everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        return self.everything
 
     def enders_of(self, alternative: int, j: int) -> EntryIndex:
         """What may end the group of this component, which has an UNTIL."""

@@ -88,8 +88,10 @@ class Tie:
 
 
 class NegationGap:
-    """A negation. `left` and `right`: all components on either side, not the nearest alone.
+    """A negation. `left` and `right`: all components on either side, not the nearest alone; where
+    all of these may be absent it may be `at_start` or `at_end` of a match.
     `after`: all components before each FOR that is before it, and how long after the last.
+    `over`: the same for its own FOR, if something is before it: when that is over.
     `ties` are the conditions that tie it to the match, `own` those on it alone; one that names an
     alias the alternative lacks is none, unless it asks for NULL. `looks_at_time`: its index is
     kept by a condition on its own time."""
@@ -107,6 +109,12 @@ class NegationGap:
         right = blocker.right.union(*(layout.after[j] for j in blocker.right))
         self.left = tuple(sorted(left))
         self.right = tuple(sorted(right))
+        self.at_start = layout.alternative.may_lack(left)
+        self.at_end = layout.alternative.may_lack(right)
+        self.limit = None if blocker.for_ns else blocker.limit
+        self.over: list[tuple[tuple[int, ...], int]] = []
+        if blocker.for_ns and left:
+            self.over = [(at, ns + blocker.for_ns) for at, ns in ((self.left, 0), *self.after)]
         ties = [
             Tie(expr, blocker, scope)
             for expr in blocker.predicates
@@ -120,7 +128,10 @@ class NegationGap:
 
 
 class Layout:
-    """`before[j]` and `after[j]`: the components that come before and behind component j."""
+    """`before[j]` and `after[j]`: the components that come before and behind component j. `starts`
+    and `ends`: those that can be the first and the last, as all before or behind may be absent.
+    `is_strict`: any event at all may matter to a step or a negation. `goes_on`: a match may end
+    with a greedy group; so what comes later may forbid it, as may a negation (`looks_ahead`)."""
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment
@@ -143,11 +154,17 @@ class Layout:
         self.maximum = [NO_MAXIMUM if p.maximum == UNBOUNDED else p.maximum for p in parts]
         self.before = [tuple(sorted(part.before)) for part in parts]
         self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
+        self.starts = [p.index for p in parts if alternative.may_lack(p.before)]
+        self.ends = ends_of(alternative)
+        self.goes_on = any(parts[j].greedy for j in self.ends)
         self.clauses = [Clause(each, alternative, scope) for each in alternative.predicates]
         self.untils = [None if p.until is None else GroupEnd(p, p.until, scope) for p in parts]
         self.gaps = [
             NegationGap(k, each, self, scope) for k, each in enumerate(alternative.blockers)
         ]
+        self.looks_ahead = self.goes_on or any(gap.at_end for gap in self.gaps)
+        self.has_strict_step = any("strict" in (part.edge, part.loop) for part in parts)
+        self.is_strict = self.has_strict_step or any(gap.strict for gap in self.gaps)
 
     @property
     def by_end(self) -> bool:
@@ -161,6 +178,12 @@ class Layout:
         if clause.skips_absent and not all(bound[j] for j in clause.aliases):
             return YES
         return clause.graded(self.binding(bound))
+
+
+def ends_of(alternative: Alternative) -> list[int]:
+    """The components that can be the last of a match: all behind them may be absent."""
+    parts = alternative.components
+    return [j for j in range(len(parts)) if all(p.is_optional for p in parts if j in p.before)]
 
 
 def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:

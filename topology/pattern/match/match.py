@@ -10,9 +10,10 @@ over one frozen copy: 1 M matches with groups of 167 take 0.3 GB, where copies a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.store.entry import Entry, Identity, key_of
 
 Bound = tuple[Sequence[Entry], ...]
 
@@ -33,12 +34,7 @@ class Stretch(Sequence[Entry]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return self.whole[self.low : self.high][at]
-        count = self.high - self.low
-        if at < 0:
-            at += count
-        if not 0 <= at < count:
-            raise IndexError(at)
-        return self.whole[self.low + at]
+        return self.whole[range(self.low, self.high)[at]]
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.whole[self.low : self.high])
@@ -67,8 +63,8 @@ class Match:
     ) -> None:
         self.alternative = alternative
         self.bound = bound
-        self.first = first or min((entries[0] for entries in bound if entries), key=_key)
-        self.last = last or max((entries[-1] for entries in bound if entries), key=_key)
+        self.first = first or min((entries[0] for entries in bound if entries), key=key_of)
+        self.last = last or max((entries[-1] for entries in bound if entries), key=key_of)
 
     @property
     def content(self) -> tuple[int, tuple[tuple[Identity, ...], ...]]:
@@ -90,13 +86,10 @@ def same_content(one: Match, other: Match) -> bool:
     """Without building it: an event has one entry, so this compares references mostly."""
     if one.alternative != other.alternative:
         return False
-    for mine, theirs in zip(one.bound, other.bound, strict=True):
-        if len(mine) != len(theirs):
-            return False
-        for entry, twin in zip(mine, theirs, strict=True):
-            if entry is not twin and entry.identity != twin.identity:
-                return False
-    return True
+    if [*map(len, one.bound)] != [*map(len, other.bound)]:
+        return False
+    pairs = zip(chain(*one.bound), chain(*other.bound), strict=True)
+    return all(entry is twin or entry.identity == twin.identity for entry, twin in pairs)
 
 
 def in_order(matches: Sequence[Match]) -> list[Match]:
@@ -105,13 +98,6 @@ def in_order(matches: Sequence[Match]) -> list[Match]:
     return sorted(matches, key=_place)
 
 
-Place = tuple[Key, Key, int, tuple[tuple[Key, ...], ...]]
-
-
-def _place(match: Match) -> Place:
+def _place(match: Match) -> tuple[Any, ...]:
     members = tuple(tuple(entry.key for entry in entries) for entries in match.bound)
     return (match.last.key, match.first.key, match.alternative, members)
-
-
-def _key(entry: Entry) -> Key:
-    return entry.key

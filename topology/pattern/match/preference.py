@@ -62,13 +62,9 @@ class Preference:
         taken = dict.fromkeys(region, 0)
         yield from self._layout.components[region[0]].branches
         members = [(entry, j) for j in region for entry in bound[j]]
-        for entry, j in sorted(members, key=_key):
+        for entry, j in sorted(members, key=lambda member: member[0].key):
             is_late = self._layout.components[j].reluctant and taken[j] >= self._layout.minimum[j]
             yield (LATER, -self._places[j]) if is_late else (SOONER, self._places[j])
             yield entry.key
             taken[j] += 1
         yield OVER
-
-
-def _key(pair: tuple[Entry, int]) -> Any:
-    return pair[0].key

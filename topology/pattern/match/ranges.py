@@ -53,21 +53,20 @@ class Ranges:
 
     def _set_highs(self, parts: RangeParts, anchor: Entry) -> bool:
         """Backwards from the anchor: the latest entries with enough behind them."""
-        last, views, by_key = parts.count - 1, self.views, self.by_key
+        last, views = parts.count - 1, self.views
         high = views[last].find(anchor) + 1
         self.highs[last] = high
         for p in range(last, 0, -1):
             high -= parts.minimum[p]
             if high < 0:
                 return False
-            entry, view = views[p].entries[high], views[p - 1]
-            high = view.position(entry.key) if by_key else view.before_time(entry.time_ns)
+            high = self.before(p - 1, views[p].entries[high])
             self.highs[p - 1] = high
         return high > 0
 
     def _set_lows(self, parts: RangeParts, since_ns: int) -> bool:
         """Forwards from the window's begin: the earliest entries with enough before them."""
-        last, views, by_key, highs = parts.count - 1, self.views, self.by_key, self.highs
+        last, views, highs = parts.count - 1, self.views, self.highs
         low = views[0].before_time(since_ns)
         for p in range(last + 1):
             self.lows[p] = low
@@ -75,8 +74,7 @@ class Ranges:
             if enough > highs[p]:
                 return False
             if p < last:
-                entry, view = views[p].entries[enough - 1], views[p + 1]
-                low = view.behind(entry.key) if by_key else view.up_to_time(entry.time_ns)
+                low = self.behind(p + 1, views[p].entries[enough - 1])
         if not parts.is_group[last]:
             self.lows[last] = highs[last] - 1
         return True

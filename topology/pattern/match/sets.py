@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, repeat
+from math import inf
 from typing import Any
 
 from topology.pattern.match.evaluation import Evaluation, Place
@@ -49,24 +50,23 @@ class Sets:
     def count(self, bound: Sequence[Sequence[Entry]]) -> int:
         """How many matches there are in a set."""
         parts, last = self._parts, self._parts.count - 1
-        instants = [self._instants(entries) for entries in bound]
+        instants: list[Instants] = [
+            [entry.key if parts.by_key else entry.time_ns for entry in entries] for entries in bound
+        ]
         ways = Ways()
         for p in range(last + 1):
             minimum = parts.minimum[p]
             if not parts.is_group[p]:
                 ways.choose(instants[p], instants[p])
             elif p == last or not parts.is_group[p + 1]:
-                ways.fill(instants[p], minimum)
+                ways.filling, ways.minimum = instants[p], minimum
             else:
                 borders = _borders(instants[p], instants[p + 1], minimum)
                 enough = [instants[p][at - minimum + 1] for at in borders]
                 ways.choose([instants[p][at] for at in borders], enough)
-        return ways.in_all()
-
-    def _instants(self, entries: Sequence[Entry]) -> Instants:
-        if self._parts.by_key:
-            return [entry.key for entry in entries]
-        return [entry.time_ns for entry in entries]
+        end = [(inf,) if parts.by_key else inf]
+        ways.choose(end, end)
+        return ways.sums[-1]
 
 
 class Ways:
@@ -74,44 +74,29 @@ class Ways:
     `sums[i]` the ways to the first i of it; None before the first place. A group whose neighbour is
     a single, or the end, is no choice: it waits as `filling`, of at least `minimum`."""
 
-    __slots__ = ("_chosen", "_filling", "_minimum", "_sums")
+    __slots__ = ("_chosen", "filling", "minimum", "sums")
 
     def __init__(self) -> None:
         self._chosen: Instants | None = None
-        self._sums: Sequence[int] = (0, 1)
-        self._filling: Instants = []
-        self._minimum = 0
-
-    def fill(self, group: Instants, minimum: int) -> None:
-        self._filling = group
-        self._minimum = minimum
+        self.sums: Sequence[int] = (0, 1)
+        self.filling: Instants = []
+        self.minimum = 0
 
     def choose(self, choices: Instants, enough: Instants) -> None:
         """One of these; what was chosen before it lies before `enough` at the same position."""
-        filling, least = self._filling, self._minimum
+        filling, least = self.filling, self.minimum
         if filling:
             ends = list(map(bisect_left, repeat(filling), choices))
             choices = [y for y, end in zip(choices, ends, strict=True) if end >= least]
             enough = [filling[end - least] for end in ends if end >= least]
-            self._filling = []
+            self.filling = []
         if self._chosen is None:
             ways: Sequence[int] = [1] * len(choices)
         else:
-            sums = self._sums
+            sums = self.sums
             ways = [sums[at] for at in map(bisect_left, repeat(self._chosen), enough)]
         self._chosen = choices
-        self._sums = list(accumulate(ways, initial=0))
-
-    def in_all(self) -> int:
-        """Now that the last place is behind."""
-        filling = self._filling
-        if not filling:
-            return self._sums[-1]
-        if len(filling) < self._minimum:
-            return 0
-        if self._chosen is None:
-            return 1
-        return self._sums[bisect_left(self._chosen, filling[len(filling) - self._minimum])]
+        self.sums = list(accumulate(ways, initial=0))
 
 
 def _borders(group: Instants, following: Instants, minimum: int) -> list[int]:

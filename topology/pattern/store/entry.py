@@ -71,3 +71,8 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.time_ns} {self.event.source}/{self.event.seq:d}>"
+
+
+def key_of(entry: Entry) -> Key:
+    """Return the entry's place in the order, to sort by."""
+    return entry.key

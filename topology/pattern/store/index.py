@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry, Key, key_of
 
 BEFORE_ALL_NS: Final = -(1 << 66)
 """Before every instant there is."""
@@ -92,7 +92,7 @@ class EntryIndex:
             around += [entry for entry in behind if entry.low_ns <= high_ns]
         if around:
             found += around
-            found.sort(key=_key)
+            found.sort(key=key_of)
         return found
 
     def position(self, key: Key) -> int:
@@ -101,7 +101,7 @@ class EntryIndex:
         if low == len(self.times) or self.times[low] != key[0]:
             return low
         high = bisect_right(self.times, key[0], low)  # among the ties of this instant
-        return bisect_left(self.entries, key, low, high, key=_key)
+        return bisect_left(self.entries, key, low, high, key=key_of)
 
     def find(self, entry: Entry) -> int:
         """Its position; -1 if it is not in the index."""
@@ -140,17 +140,8 @@ class EntryIndex:
         del self.times[:count]
         del self.entries[:count]
         if self.unsure:
-            self._purge_unsure(before_ns)
+            for bits, alike in list(self.unsure.items()):
+                alike.purge(before_ns)
+                if not alike.times:
+                    del self.unsure[bits]
         return removed
-
-    def _purge_unsure(self, before_ns: int) -> None:
-        for bits, alike in list(self.unsure.items()):
-            count = bisect_left(alike.times, before_ns)
-            del alike.times[:count]
-            del alike.entries[:count]
-            if not alike.times:
-                del self.unsure[bits]
-
-
-def _key(entry: Entry) -> Key:
-    return entry.key

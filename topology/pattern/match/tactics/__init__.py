@@ -11,8 +11,6 @@ from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, F
 from topology.pattern.match.tactics.slices import Slicing, can_slice
 from topology.pattern.match.tactics.walk import One
 
-__all__ = ["exhaustive", "tactic_for"]
-
 
 def tactic_for(layouts: Sequence[Layout]) -> Tactic:
     """The cheapest that is right for the query, given all of its alternatives."""
@@ -24,8 +22,3 @@ def tactic_for(layouts: Sequence[Layout]) -> Tactic:
         Slicing(layout) if can_slice(layout) else Exhaustive(layout) for layout in layouts
     ]
     return Enumeration(layouts, finders)
-
-
-def exhaustive(layouts: Sequence[Layout]) -> Tactic:
-    """The one that needs no condition, for all modes but ONE."""
-    return Enumeration(layouts, [Exhaustive(layout) for layout in layouts])

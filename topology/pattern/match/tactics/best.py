@@ -26,7 +26,6 @@ from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.preference import Preference
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import STOP, Branch, RunSearch
 from topology.pattern.store.entry import Entry
@@ -41,7 +40,7 @@ class BestSearch(RunSearch):
     def __init__(
         self, rules: RunRules, blockers: Blockers, place: Place, budget: StepBudget, anchor: Entry
     ) -> None:
-        super().__init__(rules, blockers, place, budget, 1, [False] * rules.count)
+        super().__init__(rules, blockers, place, budget, anchor, 1, [False] * rules.count)
         self._reluctant = [part.reluctant for part in rules.layout.components]
         self.met_ns = anchor.time_ns
         self.is_open = False
@@ -89,20 +88,13 @@ class BestFinder:
     begins with, if it does. `ends`: the slots of what newer events may change a match by."""
 
     def __init__(self, layout: Layout) -> None:
+        self.layout = layout
         self.rules = RunRules(layout)
         self.blockers = Blockers(layout)
         self.preference = Preference(layout)
-        self.waits_for_end = self.blockers.has_end or goes_on(layout.alternative)
         self.branch = layout.components[0].branches[:1]
-        minimum = layout.minimum
-        self.starts = [
-            j for j, before in enumerate(layout.before) if all(minimum[i] == 0 for i in before)
-        ]
-        self.ends = {
-            (layout.number, j)
-            for j, after in enumerate(layout.after)
-            if all(minimum[i] == 0 for i in after)
-        } | {(layout.number, gap.slot) for gap in layout.gaps}
+        slots = [*layout.ends, *(gap.slot for gap in layout.gaps)]
+        self.ends = {(layout.number, slot) for slot in slots}
 
 
 class Best:
@@ -120,28 +112,24 @@ class Best:
         waits: set[tuple[int, int]] | None = set()
         met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._span_ns
         for number, finder in enumerate(self._finders):
-            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.starts):
+            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.layout.starts):
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # nor is any that follows preferred
             search = BestSearch(finder.rules, finder.blockers, place, budget, anchor)
-            search.starting_with(anchor)
+            search.go()
             found += search.found
             met_ns = max(met_ns, search.met_ns)
             if search.is_strictly:
                 waits = None
-            elif waits is not None and (search.is_open or finder.waits_for_end):
+            elif waits is not None and (search.is_open or finder.layout.looks_ahead):
                 waits |= finder.ends
-        is_spent = budget.is_spent
+        if len(found) > 1:
+            found = [min(found, key=lambda one: self._finders[one.alternative].preference.of(one))]
         return Evaluation(
-            [] if is_spent else self._least(found),
-            overflow=is_spent,
+            [] if budget.is_spent else found,
+            overflow=budget.is_spent,
             hi_ns=until_ns if waits != set() else min(met_ns, until_ns),
             waits=None if waits is None else frozenset(waits),
             steps=budget.steps,
         )
-
-    def _least(self, found: list[Match]) -> list[Match]:
-        if len(found) < 2:
-            return found
-        return [min(found, key=lambda match: self._finders[match.alternative].preference.of(match))]

@@ -24,7 +24,6 @@ class Blockers:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.gaps = layout.gaps
-        self.has_end = any(all(layout.minimum[j] == 0 for j in gap.right) for gap in self.gaps)
 
     def blocked(
         self, place: Place, bound: Binding, first: Entry, last: Entry, budget: StepBudget
@@ -32,50 +31,40 @@ class Blockers:
         """`bound` has the slots of a binding; those of negations are empty before and after."""
         for gap in self.gaps:
             index = place.blockers[self.layout.number][gap.number]
+            if not index.times:
+                continue
+            left = _latest(bound, gap.left)
+            right = _earliest(bound, gap.right)
+            if left is None and right is None:
+                continue
+            low, high = self._cut(gap, index, bound, left, right, first, last)
             if gap.strict:
-                if self._next_one_blocks(gap, index, place, bound, first, last):
-                    return True
-            elif self._any_blocks(gap, index, bound, first, last, budget):
+                at = _next_one(place.all_entries(), index, left, right)
+                low, high = max(low, at), min(high, at + 1)
+            budget.steps += 1
+            if low < high and not gap.ties:
                 return True
+            for entry in index.entries[low:high]:
+                budget.steps += 1
+                if self._satisfies(gap, bound, entry):
+                    return True
         return False
 
-    def waiting(self, bound: Sequence[Sequence[Entry]]) -> list[int]:
-        """Slots of the negations whose gap is the end of this match."""
-        return [gap.slot for gap in self.gaps if _earliest(bound, gap.right) is None]
+    def at_end(self, bound: Sequence[Sequence[Entry]]) -> list[NegationGap]:
+        """The negations whose gap is the end of this match."""
+        return [gap for gap in self.gaps if not any(bound[j] for j in gap.right)]
 
-    def asks_for_next(self, bound: Sequence[Sequence[Entry]]) -> bool:
-        """Whether one at the end of this match is STRICT."""
-        return any(gap.strict and _earliest(bound, gap.right) is None for gap in self.gaps)
-
-    def _any_blocks(
+    def _cut(
         self,
         gap: NegationGap,
         index: EntryIndex,
         bound: Binding,
+        left: Entry | None,
+        right: Entry | None,
         first: Entry,
         last: Entry,
-        budget: StepBudget,
-    ) -> bool:
-        if not index.times:
-            return False
-        low, high = self._cut(gap, index, bound, first, last)
-        budget.steps += 1
-        if not gap.ties:
-            return low < high
-        for at in range(low, high):
-            budget.steps += 1
-            if self._satisfies(gap, bound, index.entries[at]):
-                return True
-        return False
-
-    def _cut(
-        self, gap: NegationGap, index: EntryIndex, bound: Binding, first: Entry, last: Entry
     ) -> tuple[int, int]:
-        """Positions of what is in the gap."""
-        left = _latest(bound, gap.left)
-        right = _earliest(bound, gap.right)
-        if left is None and right is None:
-            return 0, 0
+        """Positions of what is in the gap between `left` and `right`, of which one is there."""
         within_ns, for_ns = self.layout.within_ns, gap.for_ns
         if left is not None:
             begin_ns = left.time_ns
@@ -94,44 +83,27 @@ class Blockers:
             return low, index.up_to_time(first.time_ns + within_ns)
         return low, index.before_time(right.time_ns)
 
-    def _next_one_blocks(
-        self,
-        gap: NegationGap,
-        index: EntryIndex,
-        place: Place,
-        bound: Binding,
-        first: Entry,
-        last: Entry,
-    ) -> bool:
-        everything = place.everything
-        if everything is None:
-            raise ValueError("a strict negation needs the index of everything")
-        left = _latest(bound, gap.left)
-        right = _earliest(bound, gap.right)
-        if left is not None:
-            at = everything.behind(left.key)
-        elif right is not None:
-            at = everything.position(right.key) - 1
-        else:
-            return False
-        if not 0 <= at < len(everything):
-            return False
-        entry = everything.entries[at]
-        low, high = self._cut(gap, index, bound, first, last)
-        if not low <= index.find(entry) < high:
-            return False
-        return self._satisfies(gap, bound, entry)
-
     def _satisfies(self, gap: NegationGap, bound: Binding, entry: Entry) -> bool:
         bound[gap.slot] = [entry]
-        try:
-            for tie in gap.ties:
-                absent = any(not bound[a] for a in tie.needed)
-                if not absent and tie.condition.holds(bound) is not True:
-                    return False
-            return True
-        finally:
-            bound[gap.slot] = []
+        holds = all(
+            tie.condition.holds(bound) is True
+            for tie in gap.ties
+            if all(bound[a] for a in tie.needed)
+        )
+        bound[gap.slot] = []
+        return holds
+
+
+def _next_one(
+    everything: EntryIndex, index: EntryIndex, left: Entry | None, right: Entry | None
+) -> int:
+    """Position of the entry directly behind `left` (where there is none, directly before `right`);
+    -1 if it is not in the index."""
+    if left is not None:
+        at = everything.behind(left.key)
+    else:
+        at = everything.position(right.key) - 1 if right is not None else -1
+    return index.find(everything.entries[at]) if 0 <= at < len(everything) else -1
 
 
 def _latest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:

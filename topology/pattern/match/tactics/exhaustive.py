@@ -27,7 +27,6 @@ from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
@@ -41,8 +40,6 @@ class Finder(Protocol):
     """Finds the matches of one alternative, in the order of `match.in_order`; if there are more
     than `wanted`, so many or more of them."""
 
-    blockers: Blockers
-
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]: ...
 
 
@@ -53,9 +50,7 @@ class Enumeration:
         query = layouts[0].query
         self._finders = finders
         self._limit = query.limit
-        self._by_end = layouts[0].by_end
-        waits = not self._by_end or any(finder.blockers.has_end for finder in finders)
-        waits = waits or any(goes_on(layout.alternative) for layout in layouts)
+        waits = not layouts[0].by_end or any(layout.looks_ahead for layout in layouts)
         self._reach_ns = layouts[0].span_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
@@ -78,22 +73,17 @@ class Exhaustive:
 
     def __init__(self, layout: Layout) -> None:
         self._rules = RunRules(layout)
-        self.blockers = Blockers(layout)
+        self._blockers = Blockers(layout)
         self._in_order = layout.by_end and layout.alternative.is_linear
         self._maximal = layout.matches == "maximal" and any(
             part.is_group or part.is_optional for part in layout.components
         )
-        self._chains = [False] * layout.count
-        if self._maximal:
-            self._chains = chains(layout.alternative)
+        self._chains = chains(layout.alternative) if self._maximal else [False] * layout.count
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         most = budget.most if self._maximal else wanted
-        search = RunSearch(self._rules, self.blockers, place, budget, most, self._chains)
-        if self._rules.layout.by_end:
-            search.ending_in(anchor)
-        else:
-            search.starting_with(anchor)
+        search = RunSearch(self._rules, self._blockers, place, budget, anchor, most, self._chains)
+        search.go()
         found = search.found
         if self._maximal:
             found = maximal(found[:wanted] if budget.is_spent else found)
@@ -105,15 +95,15 @@ def chains(alternative: Alternative) -> list[bool]:
     parts = alternative.components
     if not alternative.is_linear or any(part.edge != "any" or part.greedy for part in parts):
         return [False] * len(parts)
-    return [_is_chain(alternative, component) for component in parts]
-
-
-def _is_chain(alternative: Alternative, component: Component) -> bool:
-    return is_boundless(alternative, component) and all(
-        _is_of_neighbours(predicate, alternative, component)
-        for predicate in alternative.predicates
-        if component.index in predicate.aliases
-    )
+    return [
+        is_boundless(alternative, part)
+        and all(
+            _is_of_neighbours(predicate, alternative, part)
+            for predicate in alternative.predicates
+            if part.index in predicate.aliases
+        )
+        for part in parts
+    ]
 
 
 def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component: Component) -> bool:

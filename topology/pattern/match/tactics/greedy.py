@@ -18,12 +18,9 @@ first that fits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.tactics.rules import RunRules
-from topology.pattern.store.entry import Entry
-from topology.pattern.tree.normal_form import Alternative
+from topology.pattern.store.entry import Entry, key_of
 
 
 class Greed:
@@ -36,20 +33,15 @@ class Greed:
         self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
         self.indexes = place.components[rules.layout.number]
 
-    def forbids(self, bound: list[list[Entry]], j: int, entry: Entry, first: Entry) -> bool:
-        """The step into j by the entry, which has not been taken yet."""
+    def forbids(
+        self, bound: list[list[Entry]], first: Entry, j: int = -1, entry: Entry | None = None
+    ) -> bool:
+        """The step into j by the entry, which has not been taken yet, or the end of the match."""
         rules = self._rules
         return any(
-            g in rules.before[j]
+            (entry is None or g in rules.before[j])
             and not rules.is_closed(bound, g)
             and self._leaves_out(bound, g, first, entry)
-            for g in self.groups
-        )
-
-    def forbids_end(self, bound: list[list[Entry]], first: Entry) -> bool:
-        """The end of the match."""
-        return any(
-            not self._rules.is_closed(bound, g) and self._leaves_out(bound, g, first, None)
             for g in self.groups
         )
 
@@ -59,26 +51,17 @@ class Greed:
         rules, index = self._rules, self.indexes[g]
         if len(bound[g]) >= rules.maximum[g]:
             return False
-        low = rules.begin(bound, g, index, self._floor(bound, g) or first)
+        lasts = bound[g][-1:] or [bound[i][-1] for i in rules.before[g] if bound[i]]
+        low = rules.begin(bound, g, index, max(lasts, key=key_of, default=first))
         if successor is None:
             high = index.up_to_time(first.time_ns + rules.layout.within_ns)
-        elif rules.by_key:
-            high = index.position(successor.key)
         else:
-            high = index.before_time(successor.time_ns)
-        for at in range(low, high):
-            if self._fits(bound, g, index.entries[at]):
-                return True
-        if successor is None:
+            high = rules.up_to(index, successor)
+        if any(self._fits(bound, g, entry) for entry in index.entries[low:high]):
+            return True
+        if successor is None or index.find(successor) < 0:
             return False
-        return index.find(successor) >= 0 and self._fits(bound, g, successor)
-
-    def _floor(self, bound: list[list[Entry]], g: int) -> Entry | None:
-        """The last entry of the group, or else of what comes before it."""
-        if bound[g]:
-            return bound[g][-1]
-        lasts = [bound[i][-1] for i in self._rules.before[g] if bound[i]]
-        return max(lasts, key=lambda entry: entry.key, default=None)
+        return self._fits(bound, g, successor)
 
     def _fits(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
         rules = self._rules
@@ -87,37 +70,15 @@ class Greed:
             if any(entry is one for entries in bound for one in entries):
                 return False
             bound = [[one for one in entries if one.key < entry.key] for entries in bound]
-        if rules.is_ender(bound, g, entry) or self._is_ended(bound, g, entry):
+        if rules.is_ender(bound, g, entry):
             return False
-        if rules.edge(bound, g) == "strict" and not self._is_next(bound, entry):
+        if rules.end_of_group(bound, g, self._place, entry, self._budget) is not None:
             return False
+        if rules.edge(bound, g) == "strict":
+            lasts = [entries[-1] for entries in bound if entries]
+            if lasts and self._place.next_one(max(lasts, key=key_of)) is not entry:
+                return False
         bound[g].append(entry)
         fits = rules.holds(bound, g)
         bound[g].pop()
         return fits
-
-    def _is_ended(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
-        rules = self._rules
-        if rules.untils[g] is None or not bound[g]:
-            return False
-        enders = self._place.enders_of(rules.layout.number, g)
-        high = enders.position(entry.key)
-        return rules.end_of_group(bound, g, enders, high, self._budget) is not None
-
-    def _is_next(self, bound: Sequence[Sequence[Entry]], entry: Entry) -> bool:
-        """Directly behind the last entry there is."""
-        last = max((entries[-1] for entries in bound if entries), key=_key, default=None)
-        return last is None or self._place.next_one(last) is entry
-
-
-def goes_on(alternative: Alternative) -> bool:
-    """Whether a match may end with a greedy group, so that what comes later may forbid it."""
-    parts = alternative.components
-    return any(
-        part.greedy and all(other.is_optional for other in parts if part.index in other.before)
-        for part in parts
-    )
-
-
-def _key(entry: Entry) -> tuple[int, str, int, int]:
-    return entry.key

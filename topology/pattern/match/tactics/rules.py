@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ge
 
-from topology.pattern.match.evaluation import StepBudget
+from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
@@ -42,7 +42,6 @@ class RunRules:
         self.edges: list[Edge] = [part.edge for part in parts]
         self.loops: list[Edge] = [part.loop for part in parts]
         self.greedy = [part.greedy for part in parts]
-        self.has_strict = any("strict" in (part.edge, part.loop) for part in parts)
         self.tests = [self._tests_at(j) for j in range(self.count)]
         self.end_clauses = [
             clause
@@ -54,15 +53,11 @@ class RunRules:
         """Clauses that a step into this component may make due."""
         found = []
         for clause in self.layout.clauses:
-            if clause.settled_at >= 0:
-                if clause.settled_at == j:
-                    found.append(clause)
-                continue
             closes = any(
                 a in self.before[j] and (a in clause.whole or self.minimum[a] == 0)
                 for a in clause.aliases
             )
-            if j in clause.aliases or closes:
+            if clause.settled_at in (-1, j) and (j in clause.aliases or closes):
                 found.append(clause)
         return found
 
@@ -91,11 +86,9 @@ class RunRules:
         return self.loops[j] if bound[j] else self.edges[j]
 
     def begin(
-        self, bound: Sequence[Sequence[Entry]], j: int, index: EntryIndex, last: Entry | None
+        self, bound: Sequence[Sequence[Entry]], j: int, index: EntryIndex, last: Entry
     ) -> int:
         """Position of the first entry that may follow the run, by order alone."""
-        if last is None:
-            return 0
         if self.by_key:
             return index.behind(last.key)
         floor_ns = -NO_MAXIMUM
@@ -105,6 +98,10 @@ class RunRules:
         if floor_ns >= last.time_ns:
             return index.up_to_time(floor_ns)
         return index.behind(last.key)
+
+    def up_to(self, index: EntryIndex, entry: Entry) -> int:
+        """How many of the index may come before the entry, by order alone."""
+        return index.position(entry.key) if self.by_key else index.before_time(entry.time_ns)
 
     def holds(self, bound: list[list[Entry]], j: int) -> bool:
         """The predicates, now that the last entry of `bound[j]` has been taken."""
@@ -149,9 +146,19 @@ class RunRules:
         return ends
 
     def end_of_group(
-        self, bound: list[list[Entry]], j: int, enders: EntryIndex, high: int, budget: StepBudget
+        self,
+        bound: list[list[Entry]],
+        j: int,
+        place: Place,
+        until: Entry | int,
+        budget: StepBudget,
     ) -> Entry | None:
-        """The first entry behind the group's last, and before the position, that ends it."""
+        """The first entry behind the group's last that ends it, and is before an entry or not
+        behind an instant; None where the group has no UNTIL, or has not begun."""
+        if self.untils[j] is None or not bound[j]:
+            return None
+        enders = place.enders_of(self.layout.number, j)
+        high = enders.up_to_time(until) if isinstance(until, int) else enders.position(until.key)
         for at in range(enders.behind(bound[j][-1].key), high):
             budget.steps += 1
             if self.is_ender(bound, j, enders.entries[at]):

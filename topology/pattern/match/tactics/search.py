@@ -23,7 +23,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
-from topology.pattern.store.entry import Entry
+from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 
 STOP: Final = -1
@@ -37,7 +37,7 @@ class Branch:
 
     __slots__ = ("found", "high", "last", "low", "once", "open", "taken")
 
-    def __init__(self, taken: int, last: Entry | None, open_: list[int]) -> None:
+    def __init__(self, taken: int, last: Entry, open_: list[int]) -> None:
         self.taken = taken
         self.last = last
         self.open = open_  # the next one is at the end
@@ -48,7 +48,8 @@ class Branch:
 
 
 class RunSearch(Search):
-    """`chains`: see `exhaustive`; by component, where only maximal matches are wanted."""
+    """All matches of the unit of `anchor`, its end event or its start. `chains`: see `exhaustive`;
+    by component, where only maximal matches are wanted."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class RunSearch(Search):
         blockers: Blockers,
         place: Place,
         budget: StepBudget,
+        anchor: Entry,
         wanted: int,
         chains: list[bool],
     ) -> None:
@@ -69,24 +71,17 @@ class RunSearch(Search):
         self._branches: list[Branch] = []
         self._ceilings: list[int] = []
         self._current = -1
-        self._end: Entry | None = None
-        self._start: Entry | None = None
+        self._anchor = self._start = anchor
+        self._end = anchor if self.layout.by_end else None
 
-    def ending_in(self, anchor: Entry) -> None:
-        self._end = anchor
-        if not self._set_ceilings(anchor.time_ns):
+    def go(self) -> None:
+        reach_ns = 0 if self._end is not None else self.layout.within_ns
+        if not self._set_ceilings(self._anchor.time_ns + reach_ns):
             return
-        for start, j in self._starts(anchor):
+        for start, j in self._starts():
             if self.is_over:
                 return
             self._from(start, j)
-
-    def starting_with(self, anchor: Entry) -> None:
-        if not self._set_ceilings(anchor.time_ns + self.layout.within_ns):
-            return
-        for j in reversed(self._choices()):
-            if j != STOP and self._indexes[j].find(anchor) >= 0:
-                self._from(anchor, j)
 
     def _choices(self) -> list[int]:
         """The components that may come next; the first to be tried is at the end. Matches of an end
@@ -116,30 +111,32 @@ class RunSearch(Search):
         self._ceilings = ceilings
         return True
 
-    def _starts(self, anchor: Entry) -> list[tuple[Entry, int]]:
-        """What may begin a match that ends in the anchor, in order of key, further back first."""
+    def _starts(self) -> list[tuple[Entry, int]]:
+        """What may begin a match of the unit, in order of key, further back first."""
+        anchor = self._anchor
+        if self._end is None:
+            choices = [j for j in reversed(self._choices()) if j != STOP]
+            return [(anchor, j) for j in choices if self._indexes[j].find(anchor) >= 0]
         starts = []
-        for j in reversed(range(self._rules.count)):
-            if not self._rules.is_open(self._bound, j):
-                continue
+        for j in reversed(self.layout.starts):
             index = self._indexes[j]
             low = index.before_time(anchor.time_ns - self.layout.within_ns)
             high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
             starts += [(entry, j) for entry in index.entries[low:high]]
         self.budget.steps += 1
-        starts.sort(key=_start_key)
+        starts.sort(key=lambda start: key_of(start[0]))
         return starts
 
     # -- the search ---------------------------------------------------------------------------
 
     def _from(self, start: Entry, j: int) -> None:
         rules = self._rules
-        if self.is_over or rules.is_ender(self._bound, j, start):
+        if rules.is_ender(self._bound, j, start):
             return
         self._start = start
         if self._chains[j] and self._misses_before(j, start):
             return
-        if self._greed.groups and self._greed.forbids(self._bound, j, start, start):
+        if self._greed.forbids(self._bound, start, j, start):
             return
         self._bound[j].append(start)
         if rules.holds(self._bound, j):
@@ -177,11 +174,9 @@ class RunSearch(Search):
         if not rules.is_complete(bound) or not rules.holds_at_end(bound):
             return
         first = self._start
-        if first is None:
-            return
         if self._blockers.blocked(self.place, as_binding(bound), first, last, self.budget):
             return
-        if self._greed.groups and self._greed.forbids_end(bound, first):
+        if self._greed.forbids(bound, first):
             return
         members = tuple([tuple(entries) for entries in bound[: rules.count]])
         self.found.append(Match(self.layout.number, members, first, last))
@@ -192,7 +187,7 @@ class RunSearch(Search):
         bound = self._bound
         while branch.open:
             j = branch.open[-1]
-            if j == STOP and branch.last is not None:
+            if j == STOP:
                 self._report(branch.last)
                 if self.is_over:
                     return None
@@ -204,14 +199,16 @@ class RunSearch(Search):
                 if not bound[j] and rules.untils[j] is not None and rules.is_ender(bound, j, entry):
                     continue
                 bound[j].append(entry)
-                if rules.holds(bound, j) and not self._misses(branch, j, entry):
+                fits = rules.holds(bound, j)
+                bound[j].pop()
+                if fits and not self._misses(branch, j, entry):
                     if branch.once:
                         branch.low = branch.high
-                    if not self._greed.groups or not self._is_greedy_elsewhere(j, entry):
+                    if not self._greed.forbids(bound, self._start, j, entry):
+                        bound[j].append(entry)
                         branch.found = True
                         self._current = j
                         return entry
-                bound[j].pop()
                 if self.budget.is_spent:
                     return None
             self._give_up(branch)
@@ -222,70 +219,42 @@ class RunSearch(Search):
     def _give_up(self, branch: Branch) -> None:
         """All has been tried of the branch's next open component."""
 
-    def _is_greedy_elsewhere(self, j: int, entry: Entry) -> bool:
-        """Whether the step just made into j closes a greedy group that could take more."""
-        first = self._start
-        if first is None:
-            return False
-        self._bound[j].pop()
-        forbids = self._greed.forbids(self._bound, j, entry, first)
-        self._bound[j].append(entry)
-        return forbids
-
     # -- runs that lead to no maximal match ---------------------------------------------------
 
     def _misses(self, branch: Branch, j: int, entry: Entry) -> bool:
-        """Whether the step into j passed over an entry that fits in."""
+        """Whether the step into j by the entry would pass over one that fits in."""
         taken = branch.taken
-        if not self._chains[j] and not self._chains[taken]:
-            return False
-        self._bound[j].pop()
-        misses = False
-        if self._chains[j]:
-            misses = self._misses_before(j, entry)
-        if not misses and taken != j and self._chains[taken]:
-            misses = self._misses_at_end(taken, entry)
-        self._bound[j].append(entry)
-        return misses
+        if self._chains[j] and self._misses_before(j, entry):
+            return True
+        return taken != j and self._chains[taken] and self._misses_at_end(taken, entry)
 
     def _misses_before(self, j: int, entry: Entry) -> bool:
         """Does one fit in before the group's next entry?"""
         index = self._indexes[j]
-        high = index.position(entry.key)
         if self._branches:
             low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
-        elif self._end is not None:
-            low = index.before_time(self._end.time_ns - self.layout.within_ns)
         else:
-            return False
-        group = self._bound[j]
-        for at in range(high - 1, low - 1, -1):
-            self.budget.steps += 1
-            group.append(index.entries[at])
-            fits = self._rules.holds(self._bound, j)
-            group.append(entry)
-            fits = fits and self._rules.holds(self._bound, j)
-            del group[-2:]
-            if fits:
-                return True
-        return False
+            low = index.before_time(self._anchor.time_ns - self.layout.within_ns)
+        passed = index.entries[low : index.position(entry.key)]
+        return any(self._fits_in(j, one, entry) for one in reversed(passed))
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
         """Could a group that ends have one more entry?"""
         index = self._indexes[j]
+        low, high = index.behind(self._bound[j][-1].key), self._rules.up_to(index, successor)
+        return any(self._fits_in(j, one) for one in index.entries[low:high])
+
+    def _fits_in(self, j: int, *entries: Entry) -> bool:
+        """Whether the group may have these next."""
+        self.budget.steps += 1
         group = self._bound[j]
-        if self._rules.by_key:
-            high = index.position(successor.key)
-        else:
-            high = index.before_time(successor.time_ns)
-        for at in range(index.behind(group[-1].key), high):
-            self.budget.steps += 1
-            group.append(index.entries[at])
-            fits = self._rules.holds(self._bound, j)
-            group.pop()
-            if fits:
-                return True
-        return False
+        count = len(group)
+        fits = True
+        for entry in entries:
+            group.append(entry)
+            fits = fits and self._rules.holds(self._bound, j)
+        del group[count:]
+        return fits
 
     # -- what comes next ----------------------------------------------------------------------
 
@@ -294,7 +263,7 @@ class RunSearch(Search):
         last = branch.last
         branch.low = branch.high = 0
         branch.found = False
-        if not branch.open or branch.open[-1] == STOP or last is None:
+        if not branch.open or branch.open[-1] == STOP:
             return
         j = branch.open[-1]
         index = self._indexes[j]
@@ -307,29 +276,14 @@ class RunSearch(Search):
             self._narrow_to_next(branch, index, self.place.next_one(last))
 
     def _high(self, j: int, index: EntryIndex) -> int:
-        high_ns = self._ceilings[j]
-        if self._start is not None:
-            high_ns = min(high_ns, self._start.time_ns + self.layout.within_ns)
+        high_ns = min(self._ceilings[j], self._start.time_ns + self.layout.within_ns)
         high = index.up_to_time(high_ns)
         if self._end is not None and high_ns >= self._end.time_ns:
             high = index.behind(self._end.key)
-        if self._rules.untils[j] is not None and self._bound[j]:
-            enders = self.place.enders_of(self.layout.number, j)
-            within = enders.up_to_time(high_ns)
-            ender = self._rules.end_of_group(self._bound, j, enders, within, self.budget)
-            if ender is not None:
-                high = min(high, index.position(ender.key))
-        return high
+        ender = self._rules.end_of_group(self._bound, j, self.place, high_ns, self.budget)
+        return high if ender is None else min(high, index.position(ender.key))
 
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
         found = -1 if following is None else index.find(following)
-        if branch.low <= found < branch.high:
-            branch.low = found
-            branch.high = found + 1
-        else:
-            branch.high = branch.low
-
-
-def _start_key(start: tuple[Entry, int]) -> tuple[int, str, int, int]:
-    return start[0].key
+        branch.low, branch.high = max(branch.low, found), min(branch.high, found + 1)

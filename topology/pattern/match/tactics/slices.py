@@ -69,25 +69,17 @@ class Presence(RangeParts):
         return True
 
 
-class Cutting(Search):
+class Cutting:
     """One unit and line, by places in the line, within the `ranges` of the anchor. Where groups are
     sifted, those of a second one hold but what the first has chosen. `cuts`: what a group takes,
     once that is known. A single at the end is the anchor from the start. `bound` is by component,
     all else by place."""
 
     def __init__(
-        self,
-        line: Presence,
-        blockers: Blockers,
-        place: Place,
-        ranges: Ranges,
-        anchor: Entry,
-        budget: StepBudget,
-        wanted: int,
-        found: list[Match],
+        self, search: Search, line: Presence, blockers: Blockers, ranges: Ranges, anchor: Entry
     ) -> None:
-        super().__init__(line.layout, place, budget, wanted)
-        self.found = found
+        self.search = search
+        self.budget = search.budget
         self.line = line
         self._parts = line.parts
         self.blockers = blockers
@@ -102,7 +94,7 @@ class Cutting(Search):
             self.bound[line.parts[self._last]] = (anchor,)
         self.cuts = [(0, 0)] * line.count
         self._frozen: list[tuple[Entry, ...] | None] = [None] * line.count
-        budget.steps += line.count
+        self.budget.steps += line.count
 
     def behind(self, p: int, entry: Entry | None) -> int:
         """Position of the first of the place's range that may come behind the entry."""
@@ -136,11 +128,11 @@ class Cutting(Search):
 
     def _choose_single(self, p: int, low: int, high: int) -> None:
         entries = self.views[p].entries
-        budget = self.budget
+        search, budget = self.search, self.budget
         is_behind_group = p > 0 and self.line.is_group[p - 1]
         is_before_end = p + 1 == self._last and not self.line.is_group[p + 1]
         for at in range(low, high):
-            if len(self.found) >= self.wanted or budget.steps > budget.most:
+            if len(search.found) >= search.wanted or budget.steps > budget.most:
                 return
             budget.steps += 1
             entry = entries[at]
@@ -159,7 +151,7 @@ class Cutting(Search):
         entries = self.views[p].entries
         following = self.views[p + 1]
         at = low + self.line.minimum[p] - 1
-        while at < high and not self.is_over:
+        while at < high and not self.search.is_over:
             first = self.behind(p + 1, entries[at])
             self.budget.steps += 1
             if first >= self.highs[p + 1]:
@@ -179,18 +171,17 @@ class Cutting(Search):
 
     def _finish(self) -> None:
         """Everything is chosen, and the anchor is the end."""
-        layout = self.layout
-        bound = self.bound
+        search, layout, bound = self.search, self.search.layout, self.bound
         if self.line.is_tested and not self._holds(self._last):
             return
         for p in self.line.groups:
             bound[self._parts[p]] = self._group(p)
         first = bound[self._parts[0]][0]
         if self.blockers.gaps and self.blockers.blocked(
-            self.place, bound, first, self.anchor, self.budget
+            search.place, bound, first, self.anchor, self.budget
         ):
             return
-        self.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
+        search.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
 
     def _group(self, p: int) -> Sequence[Entry]:
         low, high = self.cuts[p]
@@ -219,7 +210,7 @@ class Cutting(Search):
         if at == self._last:
             low = max(low, high - 1)
         for position in range(low, high):
-            if self.is_over:
+            if self.search.is_over:
                 return
             self.budget.steps += 1
             entry = self.views[at].entries[position]
@@ -232,16 +223,7 @@ class Cutting(Search):
         views = [self._sifted(at) for at in range(line.count)]
         ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
         if ranges.is_possible:
-            Cutting(
-                line,
-                self.blockers,
-                self.place,
-                ranges,
-                anchor,
-                self.budget,
-                self.wanted,
-                self.found,
-            ).extend(0, None)
+            Cutting(self.search, line, self.blockers, ranges, anchor).extend(0, None)
 
     def _sifted(self, at: int) -> EntryIndex:
         """What may be there with the singles as they are chosen."""
@@ -257,16 +239,11 @@ class Cutting(Search):
             high = min(high, self.ranges.before(at, bound[line.parts[at + 1]][0]))
         self.budget.steps += max(0, high - low)
         for entry in self.views[at].entries[low:high]:
-            if self._passes(at, entry):
+            bound[line.parts[at]] = (entry,)
+            if all(test.holds(bound) is True for test in line.element_tests[at]):
                 view.add(entry)
-        return view
-
-    def _passes(self, at: int, entry: Entry) -> bool:
-        bound, line = self.bound, self.line
-        bound[line.parts[at]] = (entry,)
-        passes = all(test.holds(bound) is True for test in line.element_tests[at])
         bound[line.parts[at]] = ()
-        return passes
+        return view
 
 
 MAX_OPTIONAL: Final = 4
@@ -293,7 +270,7 @@ class Slicing:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self.blockers = Blockers(layout)
+        self._blockers = Blockers(layout)
         choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(layout.minimum)]
         lines = [Presence(layout, sum(chosen, ())) for chosen in product(*choices)]
         self._lines = [line for line in lines if line.is_possible]
@@ -308,15 +285,14 @@ class Slicing:
             budget.steps += 1
             if not ranges.is_possible:
                 continue
-            some: list[Match] = []
             most = budget.most if self._maximal or line.is_sifted else wanted
-            cutting = Cutting(line, self.blockers, place, ranges, anchor, budget, most, some)
+            search = Search(self._layout, place, budget, most)
+            cutting = Cutting(search, line, self._blockers, ranges, anchor)
             if line.is_sifted:
                 cutting.sift(0, None)
-                some = in_order(some)
             else:
                 cutting.extend(0, None)
-            found += some
+            found += in_order(search.found) if line.is_sifted else search.found
         if self._maximal:
             found = maximal(found[:wanted] if budget.is_spent else found)
         return in_order(found) if len(self._lines) > 1 else found

@@ -26,7 +26,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 
 
 class Route:
@@ -42,11 +42,11 @@ class Route:
         self.blockers = Blockers(layout)
         named = {j for clause in layout.clauses for j in clause.aliases}
         self.cuts = [
-            part.is_group and part.until is None and j not in named and not rules.has_strict
+            part.is_group and part.until is None and j not in named and not layout.has_strict_step
             for j, part in enumerate(layout.components)
         ]
         self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
-        self.is_cut_short = rules.has_strict or any(rules.untils)
+        self.is_cut_short = layout.has_strict_step or any(rules.untils)
 
 
 def _depends(tests: Sequence[Clause]) -> Iterator[int]:
@@ -57,10 +57,9 @@ def _depends(tests: Sequence[Clause]) -> Iterator[int]:
 
 
 class Walk:
-    """One walk. `last` is the last entry taken, None if the walk could not even start. When it
-    is over, `open` are the components that newer entries could go to, and `closed_ns` is the time
-    of the newest entry that closed one: a strict step met it and could not take it, or UNTIL
-    ended the group with it."""
+    """One walk. `last` is the last entry taken. When it is over, `open` are the components that
+    newer entries could go to, and `closed_ns` is the time of the newest entry that closed one: a
+    strict step met it and could not take it, or UNTIL ended the group with it."""
 
     def __init__(self, route: Route, place: Place, start: Entry, budget: StepBudget) -> None:
         self.route = route
@@ -70,34 +69,29 @@ class Walk:
         self._budget = budget
         self.start = start
         self._until_ns = start.time_ns + route.layout.within_ns
+        self._reach_ns = start.time_ns + route.layout.span_ns
         self._ahead = [0] * route.rules.count  # nothing before this position is eligible
         self.bound = route.rules.empty()
         self.open: list[int] = []
-        self.closed_ns: int | None = None
-        self.last: Entry | None = None
+        self.closed_ns = BEFORE_ALL_NS
+        self.last = start
 
     @property
     def is_complete(self) -> bool:
         return self._rules.is_complete(self.bound)
 
-    @property
-    def end(self) -> Key:
-        """Asked of a walk that has started."""
-        return self.start.key if self.last is None else self.last.key
-
-    def go(self) -> None:
+    def go(self) -> bool:
+        """Take all there is to take. False if the walk cannot even start."""
         if not self._begin():
-            return
+            return False
         while not self._budget.is_spent and self._step():
             pass
+        return True
 
     def _begin(self) -> bool:
-        rules = self._rules
-        for j in range(rules.count):
+        for j in self.route.layout.starts:
             self._budget.steps += 1
-            if self._indexes[j].find(self.start) < 0:
-                continue
-            if rules.is_open(self.bound, j) and self._fits(j, self.start):
+            if self._indexes[j].find(self.start) >= 0 and self._fits(j, self.start):
                 self._take(j, self.start)
                 return True
         return False
@@ -125,7 +119,7 @@ class Walk:
         """Take the next entry, or cut; False if there is none."""
         rules = self._rules
         self.open = []
-        self.closed_ns = None
+        self.closed_ns = BEFORE_ALL_NS
         best: Entry | None = None
         best_j = -1
         best_rank = LOOP
@@ -175,13 +169,10 @@ class Walk:
         """The next entry eligible for the open component, which is noted in `open` if a newer
         one could be."""
         rules = self._rules
-        last = self.last
-        if last is None:
-            return None
         index = self._indexes[j]
-        low = max(rules.begin(self.bound, j, index, last), self._ahead[j])
+        low = max(rules.begin(self.bound, j, index, self.last), self._ahead[j])
         if rules.edge(self.bound, j) == "strict":
-            entry = self._very_next(j, index, low, last)
+            entry = self._very_next(j, index, low)
             return None if entry is None or self._is_ended(j, entry) else entry
         high = index.up_to_time(self._until_ns)
         self._budget.steps += 1
@@ -197,35 +188,56 @@ class Walk:
 
     def _is_ended(self, j: int, entry: Entry | None) -> bool:
         """By UNTIL, before this entry, or at all."""
-        if self._rules.untils[j] is None or not self.bound[j]:
-            return False
-        enders = self._place.enders_of(self._rules.layout.number, j)
-        if entry is None:
-            high = enders.up_to_time(self._until_ns)
-        else:
-            high = enders.position(entry.key)
-        ender = self._rules.end_of_group(self.bound, j, enders, high, self._budget)
+        until = self._until_ns if entry is None else entry
+        ender = self._rules.end_of_group(self.bound, j, self._place, until, self._budget)
         if ender is not None:
-            self._close(ender)
+            self.closed_ns = max(self.closed_ns, ender.time_ns)
         return ender is not None
 
-    def _close(self, entry: Entry) -> None:
-        if self.closed_ns is None or entry.time_ns > self.closed_ns:
-            self.closed_ns = entry.time_ns
-
-    def _very_next(self, j: int, index: EntryIndex, low: int, last: Entry) -> Entry | None:
-        following = self._place.next_one(last)
+    def _very_next(self, j: int, index: EntryIndex, low: int) -> Entry | None:
+        following = self._place.next_one(self.last)
         self._budget.steps += 1
         if following is None:
             if not self._is_ended(j, None):
                 self.open.append(j)
             return None
-        self._close(following)
+        self.closed_ns = max(self.closed_ns, following.time_ns)
         if index.find(following) < low:
             return None
         if following.time_ns > self._until_ns or not self._fits(j, following):
             return None
         return following
+
+    # -- once it is over ----------------------------------------------------------------------
+
+    def match(self) -> Match | None:
+        """The walk's, if it has all, and no predicate on the whole and no negation forbids it."""
+        route, bound = self.route, self.bound
+        if not self.is_complete or not route.rules.holds_at_end(bound):
+            return None
+        if route.blockers.blocked(
+            self._place, as_binding(bound), self.start, self.last, self._budget
+        ):
+            return None
+        members = tuple([tuple(entries) for entries in bound[: route.layout.count]])
+        return Match(route.layout.number, members, self.start, self.last)
+
+    @property
+    def decided_ns(self) -> int:
+        """No event after this instant changes what the walk takes."""
+        if self.closed_ns > BEFORE_ALL_NS and not self.open:
+            return min(self._reach_ns, max(self.last.time_ns, self.closed_ns))
+        return self.last.time_ns if self.is_complete and not self.open else self._reach_ns
+
+    def waits(self) -> list[tuple[int, int]]:
+        """Components that must get an entry before the outcome of the walk is another."""
+        complete = self.is_complete
+        minimum = self._rules.minimum
+        return [
+            (self.route.layout.number, j)
+            for j in self.open
+            if complete or len(self.bound[j]) < minimum[j]
+        ]
 
 
 class One:
@@ -248,23 +260,25 @@ class One:
         unsettled = False
         for route in self._routes:
             walk = Walk(route, place, anchor, budget)
-            walk.go()
-            if walk.last is None:
+            if not walk.go():
                 continue
             before.append(walk)
-            waits += _waits(walk)
-            evaluation.hi_ns = max(evaluation.hi_ns, _decided_ns(walk, until_ns))
-            match = _match(walk, place, budget)
-            unsettled = unsettled or (match is None and _may_be_unblocked(walk))
-            if match is not None and (best is None or walk.end < best.end):
+            waits += walk.waits()
+            evaluation.hi_ns = max(evaluation.hi_ns, walk.decided_ns)
+            match = walk.match()
+            if match is None and walk.is_complete:
+                # another event may come before the one that a STRICT negation at the end looks at
+                unsettled |= any(gap.strict for gap in route.blockers.at_end(walk.bound))
+            if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk
                 evaluation.matches = [match]
         if best is not None:
-            ends = _waits_for_negation(best)
+            gaps = best.route.blockers.at_end(best.bound)
+            ends = [(best.route.layout.number, gap.slot) for gap in gaps]
             waits = waits + ends if best.open else ends
-            evaluation.hi_ns = until_ns if waits else _decided_ns(best, until_ns)
+            evaluation.hi_ns = until_ns if waits else best.decided_ns
             for walk in before[: before.index(best)]:
-                if walk.last is not None and walk.end > best.end and walk.route.is_cut_short:
+                if walk.last.key > best.last.key and walk.route.is_cut_short:
                     evaluation.hi_ns = max(evaluation.hi_ns, walk.last.time_ns)
         if unsettled:
             evaluation.hi_ns = until_ns
@@ -274,44 +288,3 @@ class One:
         evaluation.waits = frozenset(waits)
         evaluation.steps = budget.steps
         return evaluation
-
-
-def _match(walk: Walk, place: Place, budget: StepBudget) -> Match | None:
-    """The walk's, if it has all, and no predicate on the whole and no negation forbids it."""
-    route = walk.route
-    last = walk.last
-    if last is None or not walk.is_complete or not route.rules.holds_at_end(walk.bound):
-        return None
-    if route.blockers.blocked(place, as_binding(walk.bound), walk.start, last, budget):
-        return None
-    members = tuple([tuple(entries) for entries in walk.bound[: route.layout.count]])
-    return Match(route.layout.number, members, walk.start, last)
-
-
-def _decided_ns(walk: Walk, until_ns: int) -> int:
-    """No event after this instant changes what the walk takes."""
-    if walk.last is None or walk.open:
-        return until_ns
-    if walk.closed_ns is not None:
-        return min(until_ns, max(walk.last.time_ns, walk.closed_ns))
-    return walk.last.time_ns if walk.is_complete else until_ns
-
-
-def _waits(walk: Walk) -> list[tuple[int, int]]:
-    """Components that must get an entry before the outcome of the walk is another."""
-    complete = walk.is_complete
-    minimum = walk.route.rules.minimum
-    return [
-        (walk.route.layout.number, j)
-        for j in walk.open
-        if complete or len(walk.bound[j]) < minimum[j]
-    ]
-
-
-def _may_be_unblocked(walk: Walk) -> bool:
-    """A STRICT negation at the end looks at the very next event, and another may come before it."""
-    return walk.is_complete and walk.route.blockers.asks_for_next(walk.bound)
-
-
-def _waits_for_negation(walk: Walk) -> list[tuple[int, int]]:
-    return [(walk.route.layout.number, slot) for slot in walk.route.blockers.waiting(walk.bound)]

@@ -7,6 +7,7 @@ world, what is NO in none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
@@ -17,10 +18,31 @@ from topology.pattern.match.uncertain.order import (
     before_by_key,
     is_settled,
     negated,
+    within,
 )
-from topology.pattern.store.entry import Entry
+from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge
+
+T = TypeVar("T")
+
+
+def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
+    """May the event, for component j, be of one match with each of these: is it another, in an
+    order and a window that can be?"""
+    return all(
+        goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries
+    )
+
+
+def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
+    """May one event for component i and another for component j be of one match?"""
+    if one is other or not within(one, other, layout.within_ns):
+        return False
+    earlier = before_by_key if layout.by_key else before
+    if i in layout.before[j]:
+        return earlier(one, other) > NO
+    return j not in layout.before[i] or earlier(other, one) > NO
 
 
 class Case:
@@ -43,18 +65,13 @@ class Case:
         self.floor = floor
         self.members = [entry for entries in bound for entry in entries]
         self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
-        self.first = min(self.members, key=lambda entry: entry.key)
-        self.last = max(self.members, key=lambda entry: entry.key)
+        self.first = min(self.members, key=key_of)
+        self.last = max(self.members, key=key_of)
         self.error_ns = max([entry.event.error_ns for entry in self.members])
         self._befores: dict[Entry, tuple[list[list[Entry]], list[list[Entry]]]] = {}
 
     def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
-
-    def everything(self) -> EntryIndex:
-        if self.place.everything is None:
-            raise ValueError("a strict step needs the index of everything")
-        return self.place.everything
 
     def around(
         self, index: EntryIndex, low_ns: int, high_ns: int, beside: Entry | None = None
@@ -72,6 +89,11 @@ class Case:
         if only.high_ns < low_ns or only.low_ns > high_ns:
             return []
         return [only] if index.find(only) >= 0 else []
+
+    def passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
+        """What may lie between the first member and the entry, but for members and itself."""
+        around = self.around(index, self.first.time_ns, entry.time_ns, entry)
+        return [one for one in around if one is not entry and one not in self.slots_of]
 
     # -- what the match itself must be ----------------------------------------------------------
 
@@ -119,19 +141,24 @@ class Case:
     def edges(self, j: int, entry: Entry) -> set[Edge]:
         """The contiguity of the step into a member, or into one more of the component."""
         part = self.layout.components[j]
+        return self.either(j, entry, part.edge, part.loop)
+
+    def either(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
+        """Which of these it may be, by whether another of the component is before the entry."""
         others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
-        if YES in others:
-            return {part.loop}
-        return {part.edge, part.loop} if MAYBE in others else {part.edge}
+        looped = max(others, default=NO)
+        return {first} if looped == NO else {loop} if looped == YES else {first, loop}
 
     def fits(self, entry: Entry, j: int) -> int:
         """Would a run of the members that are before it find the component open, and the entry
         eligible for it? The entry is in the component's index, and no member of it; with no
         member before it only one that is the match's start for another component may begin."""
         layout = self.layout
-        if any(self._is_behind(entry, k) for k in layout.after[j]):
+        firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
+        if any(before_by_key(one, entry) == YES for one in firsts):
             return NO
-        if self.floor == MAYBE and entry is not self.first and not self._is_surely_behind(entry):
+        is_told_apart = self.floor < MAYBE or entry is self.first
+        if not is_told_apart and all(before_by_key(one, entry) < YES for one in self.members):
             return MAYBE
         sure, open_ = self._before_it(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
@@ -146,14 +173,6 @@ class Case:
         if grade > NO and layout.untils[j] is not None:
             grade = min(grade, negated(self._is_ended(entry, sure, open_, j)))
         return grade
-
-    def _is_surely_behind(self, entry: Entry) -> bool:
-        """Behind some member."""
-        return any(before_by_key(one, entry) == YES for one in self.members)
-
-    def _is_behind(self, entry: Entry, k: int) -> bool:
-        entries = self.bound[k]
-        return bool(entries) and before_by_key(entries[0], entry) == YES
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
         """The members that surely are, and those that may be, before it; the same for each
@@ -201,9 +220,9 @@ class Case:
                 if i in layout.before[j]:
                     grade = min(grade, self._before(one, entry))
             for one in open_[i]:
-                within = at_most(entry, one, layout.within_ns) == YES
+                is_within = at_most(entry, one, layout.within_ns) == YES
                 apart = i not in layout.before[j] or self._before(one, entry) == YES
-                grade = min(grade, YES if within and apart else MAYBE)
+                grade = min(grade, YES if is_within and apart else MAYBE)
         return grade
 
     def _holds(
@@ -237,52 +256,42 @@ class Case:
     # -- UNTIL ----------------------------------------------------------------------------------
 
     def enders(self, j: int) -> EntryIndex:
-        found = self.place.enders[self.layout.number][j]
-        if found is None:
-            raise ValueError("UNTIL needs an index of all entries of the group's types")
-        return found
+        return self.place.enders_of(self.layout.number, j)
 
-    def ends(self, entry: Entry, j: int) -> bool:
-        """Would it end the group, by reference times?"""
-        until = self.layout.untils[j]
-        bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
-        bound[j].append(entry)
-        binding = self.layout.binding(bound)
-        return until is not None and until.condition.holds_newest(binding, j) is True
-
-    def ends_alone(self, entry: Entry, j: int) -> int:
-        """Where UNTIL asks for nothing but the event itself."""
-        until = self.layout.untils[j]
-        binding: list[Sequence[Entry]] = [()] * self.layout.slots
-        binding[j] = [entry]
-        return MAYBE if until is None or until.alone is None else until.alone(binding)
+    def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
+        """Does one of these end the group? `found`: with how surely each is where it may;
+        `asked`: those that UNTIL is asked of where it looks at more than the event itself."""
+        layout, until = self.layout, self.layout.untils[j]
+        if until is None:
+            return NO
+        if until.alone is not None:
+            worst = NO
+            for entry, inside in found:
+                binding: list[Sequence[Entry]] = [()] * layout.slots
+                binding[j] = [entry]
+                worst = max(worst, min(inside, until.alone(binding)))
+            return worst
+        if until.looks_at_time or not is_settled([*self.members, *(entry for entry, _ in found)]):
+            return MAYBE
+        for entry in asked:  # by reference times
+            bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
+            bound[j].append(entry)
+            if until.condition.holds_newest(layout.binding(bound), j) is True:
+                return YES
+        return NO
 
     def _is_ended(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
         """Does it end the group, or did another event since the group began?"""
-        until, begun = self.layout.untils[j], [*sure[j], *open_[j]]
-        found = []
-        for other in (
-            self.around(self.enders(j), min(map(_time, begun)), entry.time_ns, entry)
-            if begun
-            else ()
-        ):
-            since = max(before_by_key(one, other) for one in begun)
-            since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
-            if other is not entry and since:
-                found.append((other, since))
-        if until is not None and until.alone is None:
-            passed = [one for one, _ in found]
-            if until.looks_at_time or not is_settled([*self.members, *passed, entry]):
-                return MAYBE
-            later = [e for e in passed if e.key > begun[-1].key]
-            return YES if any(self.ends(one, j) for one in (*later, entry)) else NO
-        worst = self.ends_alone(entry, j)
-        for other, since in found:
-            worst = max(worst, min(since, self.ends_alone(other, j)))
-        return worst
-
-
-def _time(entry: Entry) -> int:
-    return entry.time_ns
+        begun = [*sure[j], *open_[j]]
+        found = [(entry, YES)]
+        if begun:
+            since_ns = min(one.time_ns for one in begun)
+            for other in self.around(self.enders(j), since_ns, entry.time_ns, entry):
+                since = max(before_by_key(one, other) for one in begun)
+                since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
+                if other is not entry and since:
+                    found.append((other, since))
+        later = [one for one, _ in found if one is entry or one.key > begun[-1].key]
+        return self.ended_by(j, found, later)

@@ -16,7 +16,8 @@ out no event it could have had last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
@@ -26,10 +27,28 @@ from topology.pattern.match.uncertain.order import (
     at_most,
     before,
     before_by_key,
-    is_settled,
     negated,
 )
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Edge
+
+
+def worst_of(
+    floor: int, entries: Iterable[Entry], *questions: Callable[[Entry], int], most: int = YES
+) -> int:
+    """The worst that one of the entries does, where each does the least of what it is asked for,
+    and `most` at most. What is not above `floor`, or above a worse one, is asked no more."""
+    worst = floor
+    for entry in entries:
+        if worst >= most:
+            break
+        grade = most
+        for question in questions:
+            grade = min(grade, question(entry))
+            if grade <= worst:
+                break
+        worst = max(worst, grade)
+    return worst
 
 
 def blocked(case: Case) -> int:
@@ -46,17 +65,13 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
         return NO
-    worst = MAYBE if gap.looks_at_time else case.floor
-    for entry in _candidates(case, number, gap, low, high):
-        grade = _between(case, gap, low, high, entry)
-        if grade > worst and gap.strict:
-            grade = min(grade, _is_next(case, low, high, entry))
-        if grade > worst and (gap.ties or gap.own):
-            grade = min(grade, _satisfies(case, gap, entry))
-        worst = max(worst, grade)
-        if worst == YES:
-            break
-    return worst
+    questions: list[Callable[[Entry], int]] = [partial(_between, case, gap, low, high)]
+    if gap.strict:
+        questions.append(partial(_is_next, case, low, high))
+    if gap.ties or gap.own:
+        questions.append(partial(_satisfies, case, gap))
+    floor = MAYBE if gap.looks_at_time else case.floor
+    return worst_of(floor, _candidates(case, number, gap, low, high), *questions)
 
 
 def _candidates(
@@ -94,21 +109,20 @@ def _between(
 
 def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
     """Is it directly behind the left side; before the right, where nothing is on the left?"""
-    grade = YES
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
-    for other in case.around(case.everything(), since_ns, until_ns, entry):
-        if other is entry or other in beside:
-            continue
+    around = case.around(case.place.all_entries(), since_ns, until_ns, entry)
+    others = [other for other in around if other is not entry and other not in beside]
+
+    def is_between(other: Entry) -> int:
         if low:
             behind = min(before_by_key(one, other) for one in low)
-            between = min(behind, before_by_key(other, entry))
-        else:
-            ahead = min(before_by_key(other, one) for one in high)
-            between = min(ahead, before_by_key(entry, other))
-        grade = min(grade, negated(between))
-    return grade
+            return min(behind, before_by_key(other, entry))
+        ahead = min(before_by_key(other, one) for one in high)
+        return min(ahead, before_by_key(entry, other))
+
+    return negated(worst_of(NO, others, is_between))
 
 
 def _satisfies(case: Case, gap: NegationGap, entry: Entry) -> int:
@@ -126,17 +140,12 @@ def ended(case: Case) -> int:
 
 
 def _ended(case: Case, j: int) -> int:
-    until, group = case.layout.untils[j], case.bound[j]
-    if until is None or not group:
+    group = case.bound[j]
+    if case.layout.untils[j] is None or not group:
         return NO
     around = case.around(case.enders(j), group[0].time_ns, group[-1].time_ns)
     found = [(entry, inside) for entry in around if (inside := _is_inside(case, j, entry))]
-    if until.alone is not None:
-        return max((min(inside, case.ends_alone(e, j)) for e, inside in found), default=NO)
-    entries = [entry for entry, _ in found]
-    if until.looks_at_time or not is_settled([*case.members, *entries]):
-        return MAYBE
-    return YES if any(case.ends(entry, j) for entry in entries) else NO
+    return case.ended_by(j, found, [entry for entry, _ in found])
 
 
 def _is_inside(case: Case, j: int, entry: Entry) -> int:
@@ -149,37 +158,37 @@ def _is_inside(case: Case, j: int, entry: Entry) -> int:
 
 def taken_otherwise(case: Case) -> int:
     """Does some step pass over an event that it must not pass over?"""
-    worst = _breaks_strict(case)
+    worst = _passes_over(case, "strict", NO)
     if worst == YES:
         return worst
     if case.layout.matches == "one":
         return max(worst, _walks_otherwise(case))
-    worst = max(worst, _skips_next(case))
+    worst = max(worst, _passes_over(case, "next", case.floor))
     for j, part in enumerate(case.layout.components):
         if part.greedy and worst < YES:
             worst = max(worst, _leaves_out(case, j))
     return worst
 
 
-def _breaks_strict(case: Case) -> int:
-    """Does any event at all lie before a member whose step is strict, and behind another?"""
-    parts, worst = case.layout.components, NO
-    for j, entries in enumerate(case.bound):
-        if "strict" not in (parts[j].edge, parts[j].loop):
+def _passes_over(case: Case, edge: Edge, worst: int) -> int:
+    """Does an event lie before a member with such a step, and behind another: any event at all,
+    where the step is strict, else one that fits the component?"""
+    for j, part in enumerate(case.layout.components):
+        if edge not in (part.edge, part.loop):
             continue
-        for entry in entries:
+        index = case.place.all_entries() if edge == "strict" else case.component(j)
+        for entry in case.bound[j]:
             edges = case.edges(j, entry)
-            if "strict" in edges:
-                sure = YES if len(edges) == 1 else MAYBE
-                for other in case.around(case.everything(), case.first.time_ns, entry.time_ns):
-                    if other not in case.slots_of:
-                        worst = max(worst, min(sure, _just_before(case, other, entry)))
-                        if worst == YES:
-                            return worst
+            if edge in edges and worst < YES:
+                questions = [partial(_just_before, case, entry)]
+                if edge == "next":
+                    questions.append(partial(case.fits, j=j))
+                most = YES if len(edges) == 1 else MAYBE
+                worst = worst_of(worst, case.passed(index, entry), *questions, most=most)
     return worst
 
 
-def _just_before(case: Case, other: Entry, member: Entry) -> int:
+def _just_before(case: Case, member: Entry, other: Entry) -> int:
     """Is it, no member, between this one and the member before that?"""
     grade = before_by_key(other, member)
     behind = NO
@@ -193,64 +202,37 @@ def _just_before(case: Case, other: Entry, member: Entry) -> int:
     return min(grade, behind)
 
 
-def _skips_next(case: Case) -> int:
-    parts, worst = case.layout.components, case.floor
-    for j, entries in enumerate(case.bound):
-        if "next" not in (parts[j].edge, parts[j].loop):
-            continue
-        for entry in entries:
-            edges = case.edges(j, entry)
-            if "next" not in edges:
-                continue
-            sure = YES if len(edges) == 1 else MAYBE
-            for other in case.around(case.component(j), case.first.time_ns, entry.time_ns):
-                if other in case.slots_of:
-                    continue
-                grade = min(sure, _just_before(case, other, entry))
-                if grade > worst:
-                    worst = max(worst, min(grade, case.fits(other, j)))
-                if worst == YES:
-                    return worst
-    return worst
-
-
 def _leaves_out(case: Case, j: int) -> int:
     """Does the greedy group do without an event that lies behind it and before what follows it;
     or does what follows begin with one that fits?"""
-    layout, worst = case.layout, case.floor
+    layout = case.layout
     order = before_by_key if layout.by_key else before
     behind = [one for k in layout.after[j] for one in case.bound[k]]
     ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
     over_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
     if behind:
         over_ns = max(one.time_ns for one in behind)
-    for entry in case.around(case.component(j), case.first.time_ns, over_ns):
+
+    def is_left(entry: Entry) -> int:
         own = case.slots_of.get(entry)
         if own is None:
             grade = min((order(entry, one) for one in behind), default=YES)
         else:
             grade = YES if own in layout.after[j] else NO
-        grade = min([grade, *(before_by_key(one, entry) for one in ahead)])
-        if grade > worst:
-            worst = max(worst, min(grade, case.fits(entry, j), _may_step(case, entry, j)))
-    return worst
+        return min([grade, *(before_by_key(one, entry) for one in ahead)])
+
+    around = case.around(case.component(j), case.first.time_ns, over_ns)
+    fits, may_step = partial(case.fits, j=j), partial(_may_step, case, j)
+    return worst_of(case.floor, around, is_left, fits, may_step)
 
 
 def _walks_otherwise(case: Case) -> int:
     worst = case.floor
     for j in range(case.layout.count):
-        for entry in case.around(case.component(j), case.first.time_ns, _over_ns(case)):
-            own = case.slots_of.get(entry)
-            if own == j:
-                continue
-            grade = case.fits(entry, j)
-            if grade > worst:
-                grade = min(grade, _may_step(case, entry, j))
-            if own is not None and grade > worst:
-                grade = min(grade, _goes_before(case, entry, j, own))
-            worst = max(worst, grade)
-            if worst == YES:
-                return worst
+        around = case.around(case.component(j), case.first.time_ns, _over_ns(case))
+        others = [entry for entry in around if case.slots_of.get(entry) != j]
+        fits, may_step = partial(case.fits, j=j), partial(_may_step, case, j)
+        worst = worst_of(worst, others, fits, may_step, partial(_goes_before, case, j))
     return worst
 
 
@@ -264,28 +246,26 @@ def _over_ns(case: Case) -> int:
     return case.last.time_ns
 
 
-def _may_step(case: Case, entry: Entry, j: int) -> int:
+def _may_step(case: Case, j: int, entry: Entry) -> int:
     """Is the step into an event that fits strict, and something between?"""
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES
-    worst = NO
-    for other in case.around(case.everything(), case.first.time_ns, entry.time_ns, entry):
-        if other is not entry and other not in case.slots_of:
-            worst = max(worst, _just_before(case, other, entry))
-    return negated(worst) if len(edges) == 1 else max(MAYBE, negated(worst))
+    others = case.passed(case.place.all_entries(), entry)
+    free = negated(worst_of(NO, others, partial(_just_before, case, entry)))
+    return free if len(edges) == 1 else max(MAYBE, free)
 
 
-def _goes_before(case: Case, entry: Entry, j: int, own: int) -> int:
-    """Does component j go before the entry's own?"""
+def _goes_before(case: Case, j: int, entry: Entry) -> int:
+    """Does component j go before the entry's own, if it has one?"""
+    own = case.slots_of.get(entry)
+    if own is None:
+        return YES
     ranks, owns = _ranks(case, entry, j), _ranks(case, entry, own)
     verdicts = {(one, j) < (other, own) for one in ranks for other in owns}
     return MAYBE if len(verdicts) == 2 else YES if True in verdicts else NO
 
 
 def _ranks(case: Case, entry: Entry, j: int) -> set[int]:
-    others = [before_by_key(one, entry) for one in case.bound[j] if one is not entry]
     loop = GREEDY_LOOP if case.layout.components[j].greedy else LOOP
-    if YES in others:
-        return {loop}
-    return {loop, SUCCESSOR} if MAYBE in others else {SUCCESSOR}
+    return case.either(j, entry, SUCCESSOR, loop)

@@ -26,11 +26,10 @@ from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.case import Case, fits_beside
 from topology.pattern.match.uncertain.forbidding import blocked, ended, taken_otherwise
 from topology.pattern.match.uncertain.order import (
     at_most,
-    before,
     before_by_key,
     is_settled,
     negated,
@@ -52,16 +51,7 @@ class Grading:
     def confidence(self, place: Place, match: Match) -> str:
         """The match is one by reference times, or a possible one."""
         case = Case(self.layouts[match.alternative], place, match.bound)
-        if not is_sure(case):
-            return UNCERTAIN
-        grade = YES
-        if case.layout.matches == "maximal":
-            grade = negated(joined(case))
-        if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
-            grade = min(grade, self._is_first_of_all(case))
-        if grade == YES and self._prefers:
-            grade = self._start_is_settled(case)
-        return CONFIRMED if grade == YES else UNCERTAIN
+        return CONFIRMED if is_sure(case) and self._is_chosen(case) == YES else UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
         """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
@@ -70,13 +60,18 @@ class Grading:
         alone = Case(layout, place, match.bound, newcomer)
         if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):
             return False
-        if layout.matches == "maximal" and may_join(alone):
-            return joined(Case(layout, place, match.bound)) == NO
-        if layout.matches == "one" and len(self.layouts) > 1:
-            return self._is_first_of_all(Case(layout, place, match.bound)) == YES
-        if self._prefers:
-            return self._start_is_settled(Case(layout, place, match.bound)) == YES
-        return True
+        if layout.matches == "maximal" and next(_joining(alone), None) is None:
+            return True
+        alone.only = None  # from here on all events are asked
+        return self._is_chosen(alone) == YES
+
+    def _is_chosen(self, case: Case) -> int:
+        """Is it, of all that there are, the match or one of the matches that the query asks for?"""
+        if case.layout.matches == "maximal":
+            return negated(joined(case))
+        if case.layout.matches == "one" and len(self.layouts) > 1:
+            return self._is_first_of_all(case)
+        return self._start_is_settled(case) if self._prefers else YES
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""
@@ -102,24 +97,26 @@ class Grading:
 
 def valid(case: Case, *, is_nominal: bool) -> int:
     """As a match, whatever of MAXIMAL. `is_nominal`: its conditions hold by reference times."""
-    grade = min(case.order(), case.window())
-    if grade > NO:
-        grade = min(grade, case.conditions(is_nominal=is_nominal))
-    for forbids in (ended, taken_otherwise, blocked):
-        if grade > NO:
-            grade = min(grade, negated(forbids(case)))
-    return grade
+    worst = YES
+    for grade in _grades(case, is_nominal=is_nominal):
+        worst = min(worst, grade)
+        if worst == NO:
+            break
+    return worst
 
 
 def is_sure(case: Case) -> bool:
     """Whether `valid` says YES of a match whose conditions hold by reference times. What puts it in
     doubt most often, and costs least, is asked first, and nothing after the first doubt."""
-    return (
-        case.order() == YES
-        and case.window() == YES
-        and case.conditions(is_nominal=True) == YES
-        and all(forbids(case) == NO for forbids in (blocked, ended, taken_otherwise))
-    )
+    return all(grade == YES for grade in _grades(case, is_nominal=True))
+
+
+def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
+    yield case.order()
+    yield case.window()
+    yield case.conditions(is_nominal=is_nominal)
+    for forbids in (blocked, ended, taken_otherwise):
+        yield negated(forbids(case))
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
@@ -144,7 +141,7 @@ def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
     for gap, index in zip(layout.gaps, place.blockers[layout.number], strict=True):
         yield from _since(case, index)
         for each in (index, place.everything) if gap.strict else (index,):
-            if each is not None and all(layout.minimum[j] == 0 for j in gap.left):
+            if each is not None and gap.at_start:
                 found = case.around(each, case.first.time_ns - within_ns, case.first.time_ns)
                 yield from (e for e in found if at_most(case.first, e, within_ns))
     if place.everything is not None:
@@ -171,19 +168,14 @@ def joined(case: Case) -> int:
     order of all events in question no choice."""
     layout = case.layout
     ordered: set[Entry] = set()
-    for j, part in enumerate(layout.components):
-        if len(case.bound[j]) >= layout.maximum[j]:
-            continue
-        free = (
-            part.until is None
+    for j, entry in _joining(case):
+        if (
+            layout.untils[j] is None
             and layout.minimum[j] <= len(case.bound[j]) + 1
             and all(clause.for_each for clause in layout.clauses if j in clause.aliases)
-        )
-        for entry in case.around(case.component(j), *_span_ns(case)):
-            if entry not in case.slots_of and _may_join(case, entry, j):
-                if free:
-                    return NO if _is_exact_around(case) else MAYBE
-                ordered.add(entry)
+        ):
+            return NO if _is_exact_around(case) else MAYBE
+        ordered.add(entry)
     is_sure = not ordered or _is_as_it_seems(case, ordered) or _is_exact_around(case)
     return NO if is_sure else MAYBE
 
@@ -203,34 +195,22 @@ def _is_exact_around(case: Case) -> bool:
     )
 
 
-def may_join(case: Case) -> bool:
-    """May any event around, whatever of the others?"""
-    return any(
-        entry not in case.slots_of and _may_join(case, entry, j)
-        for j in range(case.layout.count)
-        if len(case.bound[j]) < case.layout.maximum[j]
-        for entry in case.around(case.component(j), *_span_ns(case))
-    )
-
-
-def _span_ns(case: Case) -> tuple[int, int]:
-    return case.last.time_ns - case.layout.within_ns, case.last.time_ns
+def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
+    """The events around that may, each whatever of the others, with their components."""
+    since_ns = case.last.time_ns - case.layout.within_ns
+    for j in range(case.layout.count):
+        if len(case.bound[j]) < case.layout.maximum[j]:
+            for entry in case.around(case.component(j), since_ns, case.last.time_ns):
+                if entry not in case.slots_of and _may_join(case, entry, j):
+                    yield j, entry
 
 
 def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
-    order = before_by_key if layout.by_key else before
     if not any(before_by_key(entry, one) for one in case.members):
         return False  # it would be the end
-    for i, entries in enumerate(case.bound):
-        for one in entries:
-            if i in layout.before[j] and not order(one, entry):
-                return False
-            if i in layout.after[j] and not order(entry, one):
-                return False
-            apart = at_most(entry, one, layout.within_ns), at_most(one, entry, layout.within_ns)
-            if NO in apart:
-                return False
+    if not fits_beside(layout, case.bound, entry, j):
+        return False
     bound = [*case.bound]
     bound[j] = [entry]
     return not any(

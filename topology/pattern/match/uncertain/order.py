@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from topology.model.one_clock import Distance, distance
 from topology.pattern.compile.grading import MAYBE, NO, YES
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry, key_of
 
 
 def apart(one: Entry, other: Entry) -> Distance:
@@ -51,6 +51,11 @@ def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
     return YES if most_ns <= limit_ns else MAYBE if least_ns <= limit_ns else NO
 
 
+def within(one: Entry, other: Entry, limit_ns: int) -> bool:
+    """May they be so close, whichever is the earlier?"""
+    return at_most(one, other, limit_ns) > NO and at_most(other, one, limit_ns) > NO
+
+
 def negated(grade: int) -> int:
     return YES - grade
 
@@ -58,13 +63,9 @@ def negated(grade: int) -> int:
 def is_settled(entries: Iterable[Entry]) -> bool:
     """Are they in one order, wherever the true times are? It does not look at clocks."""
     high_ns, is_exact = -(1 << 64), True
-    for entry in sorted(set(entries), key=_key):
+    for entry in sorted(set(entries), key=key_of):
         exact = entry.low_ns == entry.high_ns
         if entry.low_ns < high_ns or (entry.low_ns == high_ns and not (exact and is_exact)):
             return False
         high_ns, is_exact = entry.high_ns, exact
     return True
-
-
-def _key(entry: Entry) -> Key:
-    return entry.key

@@ -24,22 +24,24 @@ Cost: exponential in the length of a group that is not free; bounded as all tact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.maximal import maximal
-from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.case import Case, fits_beside, goes_with
 from topology.pattern.match.uncertain.forbidding import blocked, taken_otherwise
 from topology.pattern.match.uncertain.grade import valid
-from topology.pattern.match.uncertain.order import at_most, before, before_by_key
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.match.uncertain.order import before_by_key, within
+from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 Bound = list[tuple[Entry, ...]]
+Known = Mapping[tuple[int, tuple[Sequence[Entry], ...]], bool]
 
 
 class Possible:
@@ -50,7 +52,7 @@ class Possible:
         mode, untils = layouts[0].matches, (until for each in layouts for until in each.untils)
         self.each_apart = (
             (mode == "all" or (mode == "one" and len(layouts) == 1))
-            and not any(plan.is_strict for plan in self._plans)
+            and not any(layout.is_strict for layout in layouts)
             and not any(until is not None for until in untils)
         )
         self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
@@ -60,20 +62,14 @@ class Possible:
     ) -> Evaluation:
         """What `evaluate` finds, where `known` is all that it found before the newcomer, with the
         same errors. Only where events are asked each by itself (`each_apart`)."""
-        budget = StepBudget(self._limit)
-        verdicts = [(match, not self._rules_out(place, match, newcomer)) for match in known]
-        found = [match for match, is_possible in verdicts if is_possible and self._finds_apart]
-        for plan in self._plans:
-            must_hold = newcomer if self._finds_apart else None
-            search = SetSearch(plan, place, anchor, error_ns, budget, must_hold)
-            search.floor = MAYBE
-            number = plan.layout.number
-            search.known = {
-                match.bound: is_ for match, is_ in verdicts if match.alternative == number
-            }
-            search.go()
-            found += search.found
-        return self._evaluation(found, anchor, error_ns, budget)
+        is_possible = {
+            (match.alternative, match.bound): not self._rules_out(place, match, newcomer)
+            for match in known
+        }
+        if not self._finds_apart:
+            return self._found(place, anchor, error_ns, [], is_possible, None)
+        found = [match for match in known if is_possible[match.alternative, match.bound]]
+        return self._found(place, anchor, error_ns, found, is_possible, newcomer)
 
     def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
         layout = self._plans[match.alternative].layout
@@ -81,22 +77,28 @@ class Possible:
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
+        return self._found(place, anchor, error_ns, [], {}, None)
+
+    def _found(
+        self,
+        place: Place,
+        anchor: Entry,
+        error_ns: int,
+        found: list[Match],
+        known: Known,
+        newcomer: Entry | None,
+    ) -> Evaluation:
+        """What there is beside what is found already. `known`, `newcomer`: see `SetSearch`."""
         budget = StepBudget(self._limit)
-        found: list[Match] = []
         sure: list[Match] = []
         for plan in self._plans:
-            search = SetSearch(plan, place, anchor, error_ns, budget)
+            search = SetSearch(plan, place, anchor, error_ns, budget, known, newcomer)
             search.floor = MAYBE if self.each_apart else NO
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
-        return self._evaluation(found, anchor, error_ns, budget)
-
-    def _evaluation(
-        self, found: Sequence[Match], anchor: Entry, error_ns: int, budget: StepBudget
-    ) -> Evaluation:
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
@@ -145,8 +147,6 @@ class Plan:
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
         self.layout = layout
-        edges = [edge for part in parts for edge in (part.edge, part.loop)]
-        self.is_strict = "strict" in edges or any(gap.strict for gap in layout.gaps)
         self.takes_largest = layout.matches == "maximal"
         self.free = [
             part.index
@@ -166,8 +166,8 @@ class Plan:
 class SetSearch(Search):
     """`sure`: those of the found that are a match in every world, whatever of MAXIMAL; none where
     `floor` is MAYBE, so that only what is ruled out in every world is told apart. `known`: whether
-    a set is possible. `newcomer`: an event other than the anchor that each set must hold, if any
-    must."""
+    a set of an alternative is possible. `newcomer`: an event other than the anchor that each set
+    must hold, if any must."""
 
     def __init__(
         self,
@@ -176,31 +176,28 @@ class SetSearch(Search):
         anchor: Entry,
         error_ns: int,
         budget: StepBudget,
-        newcomer: Entry | None = None,
+        known: Known,
+        newcomer: Entry | None,
     ) -> None:
         most = budget.most if plan.takes_largest else plan.layout.query.limit
         super().__init__(plan.layout, place, budget, most + 1)
         self._plan = plan
         self._anchor = anchor
         self._error_ns = error_ns
+        self._known = known
         self._newcomer = newcomer
         self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
         self.floor = NO
-        self.known: dict[tuple[Sequence[Entry], ...], bool] = {}
         self.sure: list[Match] = []
 
     def go(self) -> None:
-        owners = range(self.layout.count)
-        indexes = self.place.components[self.layout.number]
-        for owner in owners:
-            if indexes[owner].find(self._anchor) < 0:
-                continue
-            if self._newcomer is None:
-                self._choose(0, owner)
-                continue
-            for self._is_for in owners:
-                if indexes[self._is_for].find(self._newcomer) >= 0:
+        indexes, newcomer, places = self.place.components[self.layout.number], self._newcomer, [-1]
+        if newcomer is not None:
+            places = [j for j, index in enumerate(indexes) if index.find(newcomer) >= 0]
+        for owner, index in enumerate(indexes):
+            if index.find(self._anchor) >= 0:
+                for self._is_for in places:
                     self._choose(0, owner)
 
     # -- one component after the other ----------------------------------------------------------
@@ -240,9 +237,8 @@ class SetSearch(Search):
     ) -> Iterator[tuple[Entry, ...]]:
         """All subsets, in the order of keys, that go on to be possible."""
         layout = self.layout
-        later_ns = [entry.low_ns for entry in candidates]
-        for at in reversed(range(len(candidates) - 1)):
-            later_ns[at] = min(later_ns[at : at + 2])
+        lows_ns = [entry.low_ns for entry in reversed(candidates)]
+        later_ns = list(accumulate(lows_ns, min))[::-1]
         waiting: list[tuple[tuple[Entry, ...], int]] = [((), 0)]
         while waiting and not self.is_over:
             group, since = waiting.pop()
@@ -254,15 +250,9 @@ class SetSearch(Search):
                 continue
             for at in range(len(candidates) - 1, since - 1, -1):
                 longer = (*group, candidates[at])
-                within = self._within(candidates[at], group)
-                if within and self._skips(longer, j, later_ns[at]) is None:
+                close = all(within(candidates[at], one, layout.within_ns) for one in group)
+                if close and self._skips(longer, j, later_ns[at]) is None:
                     waiting.append((longer, at + 1))
-
-    def _within(self, entry: Entry, group: Sequence[Entry]) -> bool:
-        within_ns = self.layout.within_ns
-        return all(
-            at_most(entry, one, within_ns) and at_most(one, entry, within_ns) for one in group
-        )
 
     def _candidates(self, j: int, owner: int) -> list[Entry]:
         if j == owner and self.layout.maximum[j] == 1:
@@ -270,8 +260,9 @@ class SetSearch(Search):
         else:
             cut = self._cut(j, owner)
         if j != owner:
-            cut = [entry for entry in cut if self._goes_with(self._anchor, owner, entry, j)]
-        return [entry for entry in cut if self._is_compatible(entry, j)]
+            cut = [e for e in cut if goes_with(self.layout, self._anchor, owner, e, j)]
+        self.budget.steps += len(cut)
+        return [entry for entry in cut if fits_beside(self.layout, self._bound, entry, j)]
 
     def _cut(self, j: int, owner: int) -> list[Entry]:
         layout, anchor = self.layout, self._anchor
@@ -286,21 +277,7 @@ class SetSearch(Search):
             return [entry for entry in cut if entry is self._newcomer]
         if self._newcomer is not None and j != self._is_for:
             cut = [entry for entry in cut if entry is not self._newcomer]
-        return [entry for entry in cut if j == owner or entry is not anchor]
-
-    def _is_compatible(self, entry: Entry, j: int) -> bool:
-        """With all that is chosen: another event, in an order and a window that can be."""
-        self.budget.steps += 1
-        return all(
-            self._goes_with(one, i, entry, j)
-            for i, entries in enumerate(self._bound)
-            for one in entries
-        )
-
-    def _goes_with(self, one: Entry, i: int, entry: Entry, j: int) -> bool:
-        if one is entry or not self._within(entry, (one,)):
-            return False
-        return _may_follow(self.layout, one, i, entry, j)
+        return cut
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
         """What the step into the last of these surely passes over though it must be taken. What
@@ -315,7 +292,8 @@ class SetSearch(Search):
         case, newest = Case(layout, self.place, bound), entries[-1]
         edges = case.edges(j, newest)
         if layout.matches == "one":
-            ways = [k for k in range(j + 1) if not self._may_be_strict(k)]
+            parts = layout.components[: j + 1]
+            ways = [k for k, part in enumerate(parts) if "strict" not in (part.edge, part.loop)]
         else:
             ways = [j] if edges == {"next"} else []
         for k in ways:
@@ -323,14 +301,10 @@ class SetSearch(Search):
                 if case.fits(other, k) == YES:
                     return other
         if edges == {"strict"}:
-            for other in self._passed(case, case.everything(), newest, later_ns):
+            for other in self._passed(case, case.place.all_entries(), newest, later_ns):
                 if any(before_by_key(one, other) == YES for one in case.members):
                     return other
         return None
-
-    def _may_be_strict(self, k: int) -> bool:
-        part = self.layout.components[k]
-        return "strict" in (part.edge, part.loop)
 
     def _passed(
         self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
@@ -339,15 +313,13 @@ class SetSearch(Search):
         for other in case.around(index, case.first.time_ns, newest.time_ns):
             self.budget.steps += 1
             before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
-            if before_all and other not in case.slots_of and self._is_passed(other, newest, case):
+            if not before_all or other in case.slots_of or before_by_key(other, newest) != YES:
+                continue
+            if all(
+                one is newest or NO in (before_by_key(other, one), before_by_key(one, newest))
+                for one in case.members
+            ):
                 yield other
-
-    def _is_passed(self, other: Entry, newest: Entry, case: Case) -> bool:
-        """Surely, and no member can lie between the two."""
-        return before_by_key(other, newest) == YES and all(
-            one is newest or before_by_key(other, one) == NO or before_by_key(one, newest) == NO
-            for one in case.members
-        )
 
     # -- groups taken as a whole ----------------------------------------------------------------
 
@@ -360,15 +332,14 @@ class SetSearch(Search):
         nodes: list[tuple[int, Entry]] = []
         for j in plan.free:
             nodes += [(j, e) for e in self._candidates(j, owner) if self._suits(e, j)]
-        if plan.layout.count == len(plan.free) and not nodes:
-            return
-        together = [[self._go_together(one, other) for other in nodes] for one in nodes]
+        layout = self.layout
+        together = [[goes_with(layout, e, i, o, j) for j, o in nodes] for i, e in nodes]
         for clique in cliques(together, self.budget):
             chosen = [nodes[at] for at in clique]
             if owner in plan.free and (owner, self._anchor) not in chosen:
                 continue
             for j in plan.free:
-                self._bound[j] = tuple(sorted((e for k, e in chosen if k == j), key=_key))
+                self._bound[j] = tuple(sorted((e for k, e in chosen if k == j), key=key_of))
             if all(len(self._bound[j]) >= plan.layout.minimum[j] for j in plan.free):
                 self._finish()
         for j in plan.free:
@@ -380,15 +351,12 @@ class SetSearch(Search):
         layout = self.layout
         return all(layout.grade(clause, bound) for clause in layout.clauses if j in clause.aliases)
 
-    def _go_together(self, one: tuple[int, Entry], other: tuple[int, Entry]) -> bool:
-        return self._goes_with(one[1], one[0], other[1], other[0])
-
     def _finish(self) -> None:
         layout = self.layout
         if not any(self._bound):
             return
         self.budget.steps += 1
-        is_possible = self.known.get(tuple(self._bound)) if self.known else None
+        is_possible = self._known.get((layout.number, tuple(self._bound)))
         if is_possible is not None:
             if is_possible:
                 self.found.append(Match(layout.number, tuple(self._bound)))
@@ -400,18 +368,6 @@ class SetSearch(Search):
             self.found.append(match)
             if grade == YES:
                 self.sure.append(match)
-
-
-def _may_follow(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
-    """Whether their order may be that of the components that they are for."""
-    earlier = before_by_key if layout.by_key else before
-    if i in layout.before[j]:
-        return earlier(one, other) > NO
-    return j not in layout.before[i] or earlier(other, one) > NO
-
-
-def _key(entry: Entry) -> Key:
-    return entry.key
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
