@@ -360,7 +360,7 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        self._first.closed.update(dict.fromkeys(rest))  # Of queries that are no more.
+        self._first.closed.update(dict.fromkeys(rest))  # They are rows of queries that are no more.
 
     def begin_after(self, newest_ns: int) -> None:
         """Let no query count matches that may rest on events up to that instant; nothing has come

@@ -344,11 +344,11 @@ class Level(RunContext):
         return [self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot()]
 
     def restore(
-        self, row: Any, queries: Mapping[str, Any], rest: dict[str, Any], entries: Iterable[Entry]
+        self, row: Any, rows: Mapping[str, Any], rest: dict[str, Any], entries: Iterable[Entry]
     ) -> None:
         """Restore into a fresh level, and take its rows out of `rest`.
 
-        `row`: None if the state does not know the level. `queries`: the rows of queries by name. A
+        `row`: None if the state does not know the level. `rows`: those of queries by name. A
         query without one counts from now on. `entries`: those retained.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
@@ -357,7 +357,7 @@ class Level(RunContext):
             self.now.pass_by(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)
-        released = restore_wirings(self.wirings, queries, self._from_now_on)
+        released = restore_wirings(self.wirings, rows, self._from_now_on)
         for entry in sorted(entries, key=attrgetter("key")):
             self._put_everywhere(entry)
             for group in self.groups:
