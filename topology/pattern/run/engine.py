@@ -33,7 +33,7 @@ from topology.pattern.match.match_events import MatchTable
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.level import Level, by_level
+from topology.pattern.run.level import QueryLevel, by_level
 from topology.pattern.run.query import Wiring, wiring_rows
 from topology.pattern.run.unit import UnitOwner
 from topology.pattern.store.entry import Entry
@@ -84,12 +84,12 @@ class Engine:
         self.freed: list[Entry] = self._admission.freed
         self.counts: dict[str, int] = self._admission.counts
         self.findings: list[Finding] = []
-        self.levels: list[Level] = []
-        feeds: list[tuple[Compiled, Level]] = []
+        self.levels: list[QueryLevel] = []
+        feeds: list[tuple[Compiled, QueryLevel]] = []
         levels = by_level(queries)
         read = frozenset[str]().union(*(types for types, _ in levels))
         for types, mine in levels:
-            level = Level(
+            level = QueryLevel(
                 mine,
                 types,
                 [feed for feed in feeds if feed[0].query.into in types],
@@ -236,7 +236,7 @@ class Engine:
             level.settle(at_ns)
             self._hand_up(level)
 
-    def _hand_up(self, level: Level) -> None:
+    def _hand_up(self, level: QueryLevel) -> None:
         """Exchange the matches that a level has found in those that read them."""
         if not level.emitter.matches:
             return
@@ -369,7 +369,7 @@ class Engine:
             level.begin_after(newest_ns)
 
 
-def _changed_runs(level: Level) -> list[UnitOwner]:
+def _changed_runs(level: QueryLevel) -> list[UnitOwner]:
     """Return those with something new to write. What SKIP has decided moves with time alone."""
     due = level.agenda.barriers.due(level.now.frontier_ns)
     changed = list(level.changed | dict.fromkeys(due))

@@ -47,7 +47,7 @@ class Dirty:
         self.is_exchanged = False
 
 
-class Level(RunContext):
+class QueryLevel(RunContext):
     """The queries that read the same matches: their clock, frontier, timers and indexes.
 
     Attributes:
@@ -60,7 +60,7 @@ class Level(RunContext):
         self,
         queries: Sequence[Compiled],
         types: frozenset[str],
-        feeds: Sequence[tuple[Compiled, Level]],
+        feeds: Sequence[tuple[Compiled, QueryLevel]],
         admission: Admission,
         emitter: MatchEmitter,
         emits_final: Collection[str],
@@ -392,7 +392,7 @@ class Level(RunContext):
         return _apart_from(self.now.clock_ns + margin_ns, query)
 
 
-def _lag_ns(query: Compiled, level: Level) -> int:
+def _lag_ns(query: Compiled, level: QueryLevel) -> int:
     """Return how long behind its end a match of the query may still change."""
     return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
 
