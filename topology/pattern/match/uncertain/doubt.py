@@ -28,9 +28,6 @@ class Doubt:
         self.margin_ns = 2 * self.error_ns
         self.steps: list[tuple[int, int]] = []
 
-    def admits(self, error_ns: int) -> bool:
-        return error_ns <= self._max_error_ns
-
     def widen(self, error_ns: int, frontier_ns: int) -> int:
         """An event with this error is there; by how much that is a larger margin."""
         if error_ns <= self.error_ns:
