@@ -6,8 +6,8 @@ wheel holds the core compiled, too, where mypyc is at hand. An editable install 
 since compiled modules would hide the sources that are edited there. INORDER_COMPILE=1 compiles the
 core in any case and fails where that cannot be; with =0 nothing at all is compiled.
 
-The modules of `topology/` are compiled, but those of `INTERPRETED_ROOMS` and `INTERPRETED`, and
-those of the shell that every event passes.
+Compiled are the modules of the shell that every event passes, and those of `topology/` except those
+of `INTERPRETED_ROOMS` and `INTERPRETED`.
 """
 
 import os
@@ -64,7 +64,7 @@ class Build(build_ext):  # type: ignore[misc]
 def hot_modules() -> list[str]:
     core = ROOT / "topology"
     left = {core / room for room in INTERPRETED_ROOMS}
-    files = [file for file in sorted(core.rglob("*.py")) if file.parent not in left]
+    files = [file for file in sorted(core.rglob("*.py")) if left.isdisjoint(file.parents)]
     files += [ROOT / "agents" / "stage" / f"{name}.py" for name in SHELL]
     files.append(ROOT / "agents" / "watch" / "metrics" / "wait_counts.py")
     return [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]

@@ -67,8 +67,7 @@ class StateParts:
 @dataclass(eq=False)
 class Rebuilding:
     """The way from a state as a changelog has it to the state in memory, `into`, which has how far
-    it is. Afterwards
-    `dead` has those that cannot be read."""
+    it is. Afterwards `dead` has the records that cannot be read."""
 
     services: Services
     arrangement: Arrangement

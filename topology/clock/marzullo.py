@@ -11,7 +11,7 @@ An interval that is true contains the truth. If at least `quorum` of them are tr
   least upper (greatest lower) ends makes that tight, and it holds for false intervals
   that overlap true ones, where the plain intersection of all can miss the truth.
 
-Cost: O(n^2); n is a handful, and at most `MAX_DOUBTED`.
+Cost: O(n^2); n is a handful, which the caller bounds.
 """
 
 from __future__ import annotations

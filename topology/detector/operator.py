@@ -142,7 +142,8 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
-        self._frontier = Frontier(query)
+        # A detector emits its results early, whatever it waits for.
+        self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )
@@ -369,6 +370,7 @@ class Detecting(KeepingQuery):
     # -- state -------------------------------------------------------------------------------------
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
+        yield len(held)
         if not self._kept.is_in(state):
             return
         yield from super().restoring(state, held)

@@ -348,6 +348,8 @@ def glance(value: Any, classes: Classes) -> int:
                 continue  # as most are, and most texts
             if kind is str and len(part) < BLOCK and part.isascii():
                 continue
+            if kind is not str and kind is not int and kind is not bytes:
+                continue
             more = _glance_at_scalar(part)
             if more < 0:
                 return ODD

@@ -290,6 +290,7 @@ class Join(KeepingQuery):
         else:
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
+        yield len(held)
 
     def _put_back(self, held: Iterable[Event]) -> None:
         for event in held:

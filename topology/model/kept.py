@@ -103,7 +103,8 @@ class ValueKind:
         return [dump(value) for value in values]
 
     def dumper(self) -> Callable[[Any], Plain]:
-        """Return a function that does what `dump` does: an heir has one of the two."""
+        """Return a function that does what `dump` does. An heir that is not plain must have one of
+        the two, as each is made of the other."""
         return self.dump
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
@@ -336,8 +337,8 @@ def function(
 
 def checking(name: str, also: str = "") -> list[str]:
     """Return the lines that refuse what is no row."""
-    is_none = f"type({name}) is not list and type({name}) is not tuple{also}"
-    return [f"if {is_none}:", "  raise kind.refusal(plain)"]
+    is_no_row = f"type({name}) is not list and type({name}) is not tuple{also}"
+    return [f"if {is_no_row}:", "  raise kind.refusal(plain)"]
 
 
 def unpacking(count: int) -> list[str]:

@@ -12,7 +12,8 @@ from topology.model.tables import KeptState, refuse_others
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptOperator(Operator):
-    """An operator with a `KeptState`, which an heir makes as `_kept`.
+    """An operator with a `KeptState`, which an heir makes as `_kept`. One that is never saved by
+    itself needs none.
 
     An heir that holds events, or derives something from its state, extends `restoring`. One whose
     state has more than a `KeptState` reads also the `others`.

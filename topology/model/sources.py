@@ -78,7 +78,7 @@ class SourceTable(Table[str, S]):
         return self._make(key)
 
     def first_heard(self, source: str, at_ns: int) -> S:
-        """Return the row of a source that is not known yet, to be added."""
+        """Return a row for a source that is not in the table, to be added."""
         row = self._make(source)
         row.last_arrival_ns = at_ns
         return row

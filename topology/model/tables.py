@@ -222,15 +222,17 @@ class KeptState:
 
 
 def read_rows(
-    tables: Iterable[Table[Any, Any]],
+    tables: Sequence[Table[Any, Any]],
     state: Mapping[str, Plain],
     written: Written | None,
     others: State,
 ) -> Iterator[int]:
     """Read the rows of tables in steps. Put what is in none of them into `others`."""
     found: dict[str, State] = {table.prefix: {} for table in tables}
-    for name, plain in state.items():
+    for at, (name, plain) in enumerate(state.items()):
         found.get(name[: name.find("/") + 1], others)[name] = plain
+        if not at % TURN:
+            yield 0
     for table in tables:
         yield from table.read(found[table.prefix], written)
         table.follow(is_written=written is None)

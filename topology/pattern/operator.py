@@ -354,6 +354,7 @@ class Pattern(InstantOperator):
         self._engine.restore(rest, entries)
         self._free()
         self._engine.findings.clear()
+        yield len(held)
 
     def explain(self) -> dict[str, Any]:
         """The queries, and from when on what they say is not yet final."""

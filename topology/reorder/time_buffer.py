@@ -256,6 +256,7 @@ class TimeBuffer(InstantOperator):
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         self.hold_again(held)
+        yield len(held)
 
     def hold_again(self, held: Iterable[Event]) -> None:
         """Take back the events that waited, in log order."""

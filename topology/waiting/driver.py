@@ -29,7 +29,6 @@ Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
@@ -327,12 +326,16 @@ class WindowDriver(Kept):
         return not is_over and self.policy.waives(bound_ns, now_ns)
 
     def _last_whole(self, last: int, now_ns: int) -> int:
-        """The last window up to there that does not wait for an idle source: all behind it do."""
-        first = min(self._first_that_counts(), last)
-        behind = range(first + 1, last + 1)
-        return first + bisect_left(
-            behind, x=True, key=lambda one: self._waits_for_idle(one, now_ns)
-        )
+        """Return the last window up to there that does not wait for an idle source. Once one
+        waits, all after it do. There may be more windows than `bisect` takes."""
+        low, high = min(self._first_that_counts(), last), last
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._waits_for_idle(middle, now_ns):
+                high = middle - 1
+            else:
+                low = middle
+        return low
 
     def _close(
         self, last: int, by: str, decisions: list[Decision], *, is_sure: bool = False

@@ -15,7 +15,6 @@ counts is T events old. A model is due after 200 samples, then every T/8.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
@@ -89,9 +88,9 @@ class DelayTables(Kept):
         both.events = self.events + other.events
         both.stragglers = self.stragglers + other.stragglers
         both.span_ns = self.span_ns + other.span_ns
-        both.apart = dict(Counter(self.apart) + Counter(other.apart))
-        both.delays = dict(Counter(self.delays) + Counter(other.delays))
-        both.straggled = dict(Counter(self.straggled) + Counter(other.straggled))
+        both.apart = _sum(self.apart, other.apart)
+        both.delays = _sum(self.delays, other.delays)
+        both.straggled = _sum(self.straggled, other.straggled)
         return both
 
 
@@ -168,6 +167,13 @@ class Rotating(Fitting):
 
     def fresh(self, field: str) -> DelayTables:
         return DelayTables()
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    both = dict(one)  # A `Counter` is five times as slow.
+    for key, count in other.items():
+        both[key] = both.get(key, 0) + count
+    return both
 
 
 def distance_ppm(one: Counts, other: Counts) -> int:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from topology.model.event import Event
 from topology.model.kept import FLAG, INT, ValueKind, list_of, optional, record
 from topology.model.tables import Grid, NumberAndKey
+from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, CellsKind, Makers, RowCells, Values
 from topology.window.settings import WindowSettings
 from topology.window.slices import Slices
@@ -165,7 +166,8 @@ class Panes(Grid[Pane]):
             return held[0][1]
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            return Sums(held, start_ns, end_ns).window(held, start_ns, end_ns)
+            together: AggregateRow = merged(held[0][1], [row for _, row in held[1:]])
+            return together
         if sums is None or start_ns >= sums.turn_ns:
             sums = self._sums[key] = Sums(held, start_ns, end_ns)
         return sums.window(held, start_ns, end_ns)

@@ -80,12 +80,27 @@ class WindowEmitter(ResultEmitter):
         is_proven = end_ns <= self._frontier.proven_ns
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
         named = self._named(start_ns)
-        span_ns = start_ns, end_ns
-        current = CurrentResult(0, 0, live=True, final=is_final)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
-            four = values, values, values, values
-            self._put(key, named, span_ns, EMIT, current, confidence, four)
+            result = WindowResult(  # Not by `_put`: this is the plain way.
+                self.now_ns,
+                self._stream,
+                self._query,
+                self._ids.of(framed(key.encode()) + named),
+                EMIT,
+                0,
+                is_final,
+                confidence,
+                start_ns,
+                end_ns,
+                values,
+                scalar_of(key) if self._is_keyed else None,
+                values,
+                values,
+                values,
+            )
+            self.results.append(result)
+        self.counts[EMIT] += len(keys)
         return is_sure
 
     def retract(
@@ -128,7 +143,8 @@ class WindowEmitter(ResultEmitter):
                 current.revision,
                 current.final,
                 confidence,
-                *span_ns,
+                span_ns[0],
+                span_ns[1],
                 values,
                 scalar_of(key) if self._is_keyed else None,
                 low,

@@ -37,6 +37,7 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 40.0
 COMMAND_TIMEOUT_S = 10.0
 ROUNDS = 14
+MOST_ERROR_NS = 1_000_000_000
 PORT = 4123
 CLOCKS_NS = 20_000
 """Two clocks of one machine, read one after the other."""
@@ -70,7 +71,7 @@ def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
         begin_ns = told["begin"]
         assert sample["t3"] - sample["t4"] <= truth_ns(begin_ns, sample["t4"]) + CLOCKS_NS
         assert truth_ns(begin_ns, sample["t1"]) - CLOCKS_NS <= sample["t2"] - sample["t1"]
-    assert told["error"] <= widest_error_ns(told, samples[: told["rounds"]])
+    assert told["error"] <= min(widest_error_ns(told, samples[: told["rounds"]]), MOST_ERROR_NS)
 
 
 def widest_error_ns(told: dict[str, Any], known: Sequence[dict[str, int]]) -> int:
