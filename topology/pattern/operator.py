@@ -77,7 +77,7 @@ PATTERN: Final = Shape(
 )
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "retained": Figure("Events stored because a match may still need them"),
+    "retained": Figure("Events and read matches stored because a match may still need them"),
     "irrelevant": total("Events that no query uses"),
     "late": total("Events older than the final results"),
     "refused": total("Events left out because a bound was reached"),

@@ -131,17 +131,7 @@ def _reported(form: NormalForm, oracles: Sequence[AlternativeOracle]) -> list[Ma
     matches = [match for oracle in oracles for match in oracle.all()]
     if form.query.matches == "best":
         return _best(form, matches)
-    return _once(form, _maximal(matches) if form.query.matches == "maximal" else matches)
-
-
-def _once(form: NormalForm, matches: Iterable[Match]) -> list[Match]:
-    """Two alternatives may say the same, where branches of an OR, or turns, are absent."""
-    found: dict[frozenset[object], Match] = {}
-    for match in matches:
-        parts = form.alternatives[match.alternative].components
-        said = [(parts[j].alias, entry.identity) for j, entry in match.labelled()]
-        found.setdefault(frozenset(said), match)
-    return list(found.values())
+    return _maximal(matches) if form.query.matches == "maximal" else matches
 
 
 def _walks(oracles: Sequence[AlternativeOracle]) -> Iterator[list[Match]]:

@@ -14,12 +14,9 @@ from tests.topology.pattern import generate
 from tests.topology.pattern.following import (
     Reader,
     anew,
-    compiled,
     contents,
-    current,
     feed,
     taken,
-    times,
 )
 from tests.topology.pattern.generate import (
     BEST,
@@ -240,28 +237,3 @@ def test_what_skip_has_decided_is_written_when_the_frontier_has_passed_it() -> N
         changes = engine.changes()
         written = [key for key, row in changes.items() if "barrier/" in key and row is not None]
         assert len(written) == 1, frontier_ns
-
-
-ABSENT_IN_TWO_WAYS = (
-    ("SEQ(A a, OR(C? b, C? c))", "a1", "1"),
-    ("SEQ(A a, OR(C? b, C? c))", "a1 c2", "1 1-2 1-2"),  # as b, and as c
-    ("SEQ(A a, SEQ(C* c[])? t)", "a1", "1"),
-    ("SEQ(A a, SEQ(C* c[])? t)", "a1 c2", "1 1-2"),
-    ("SEQ(A a, OR(SEQ(C? b, !D FOR 3 ns), C? c))", "a1 d2", "1"),  # by the other branch
-    ("SEQ(A a, OR(SEQ(C? b, !D FOR 3 ns), SEQ(C? c, !E FOR 2 ns)))", "a1 d2 e5", "1"),
-    ("SEQ(A a, OR(SEQ(C? b, !D FOR 3 ns), SEQ(C? c, !E FOR 2 ns)))", "a1 e2 d5", "1"),
-    ("SEQ(A a, OR(SEQ(C? b, !D FOR 3 ns), SEQ(C? c, !E FOR 2 ns)))", "a1 d2 e2", ""),
-)
-
-
-@pytest.mark.parametrize("mode", ["ALL", "MAXIMAL"])
-@pytest.mark.parametrize(("pattern", "events", "found"), ABSENT_IN_TWO_WAYS)
-def test_what_may_be_absent_in_two_ways_is_one_result(
-    pattern: str, events: str, found: str, mode: str
-) -> None:
-    """No update says the same again, whichever way is found first."""
-    query = compiled(pattern, f"USING skip_till_any MATCHES {mode}")
-    stream = generate.of_text(events)
-    for seed in range(10):
-        arrivals = shuffled(Random(seed), stream, disorder=0.9 if seed else 0.0, copies=0.2)
-        assert times(current(query, arrivals), stream) == found, arrivals

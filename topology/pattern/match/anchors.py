@@ -7,9 +7,6 @@
 * AS SETS: the end event. Whatever joins the set of its matches, it is one result.
 * Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
   another result.
-
-Where several branches of an OR, or turns, may be absent, two alternatives may say the same. Both
-are spelled as the first of the alternatives that has their events, so they are one result.
 """
 
 from __future__ import annotations
@@ -40,27 +37,15 @@ class Anchors:
         self._is_set = form.query.sets
         self._is_one = form.query.matches in FROM_START and not by_content
         maximal = form.query.matches == "maximal" and not by_content
-        self._twins = [
-            [twin for each in form.alternatives[: a.number] if (twin := Twin(each, a)).is_one]
-            for a in form.alternatives
-        ]
         self._skeletons = [
             _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives
         ]
-
-    def canonical(self, match: Match) -> Match:
-        """Return the match as one of the first alternative that has its events."""
-        for twin in self._twins[match.alternative]:
-            if twin.fits(match):
-                return twin.of(match)
-        return match
 
     def of(self, match: Match) -> bytes:
         if self._is_one:
             return spelled(match.first)
         if self._is_set:
             return spelled(match.last)
-        match = self.canonical(match)
         parts = [b"%d" % match.alternative]
         skeleton = self._skeletons[match.alternative]
         if skeleton is None:
@@ -76,32 +61,6 @@ class Anchors:
                 parts.append(place)
                 parts += (spelled(entries[-1]),) if part == LAST else map(spelled, entries)
         return b"".join(parts)
-
-
-class Twin:
-    """An earlier alternative, which may say the same as another one.
-
-    Attributes:
-        is_one: Whether what either has alone may be absent.
-    """
-
-    def __init__(self, earlier: Alternative, other: Alternative) -> None:
-        mine = {part.alias: part.index for part in earlier.components}
-        theirs = {part.alias: part.index for part in other.components}
-        self._number = earlier.number
-        self._places = [theirs.get(alias, -1) for alias in mine]
-        self._alone = [index for alias, index in theirs.items() if alias not in mine]
-        lacking = [index for alias, index in mine.items() if alias not in theirs]
-        self.is_one = earlier.may_lack(lacking) and other.may_lack(self._alone)
-
-    def fits(self, match: Match) -> bool:
-        """Whether the earlier alternative has all events of the match."""
-        return not any(match.bound[j] for j in self._alone)
-
-    def of(self, match: Match) -> Match:
-        """Return the match as one of the earlier alternative."""
-        bound = tuple(match.bound[j] if j >= 0 else () for j in self._places)
-        return Match(self._number, bound, match.first, match.last)
 
 
 def has_skeleton(alternative: Alternative) -> bool:

@@ -12,7 +12,7 @@ read of a match is what was written of it: a number beyond 64 bits is null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -175,11 +175,13 @@ class MatchTable:
             self._changed.clear()
         return rows
 
-    def restore(self, rest: dict[str, Any]) -> list[MatchEvent]:
-        """Take the rows out of a state, and return what they say."""
-        keys = [key for key in rest if key.startswith(MATCH)]
-        events = [restored(rest.pop(key)) for key in keys]
-        for event in events:
-            self._note(event)
+    def restore(self, rest: dict[str, Any], read: Collection[str]) -> list[MatchEvent]:
+        """Take the rows of matches of these types out of a state, and return what they say."""
+        found = {key: restored(rest[key]) for key in rest if key.startswith(MATCH)}
+        events = [event for event in found.values() if event.entry.type in read]
+        for key, event in found.items():
+            if event.entry.type in read:
+                del rest[key]
+                self._note(event)
         self._changed.clear()
         return events

@@ -7,7 +7,7 @@ for each unit in a window.
 
 Where events have errors, one may also put a match in doubt. Mostly it does so by itself
 (`doubts_apart`): then the units are those that reference times name, whatever the errors, and what
-it may put in doubt is asked of `sure_units`, without a new evaluation. Where it does not, and for
+it may put in doubt is asked of `SureUnits`, without a new evaluation. Where it does not, and for
 POSSIBLE, one unit more is evaluated for each match that is not decided yet.
 
 By reference times an event changes units at most a window away. For a match further away only its

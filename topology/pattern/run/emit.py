@@ -68,7 +68,6 @@ class Change:
 
 
 def changes(
-    query: Compiled,
     unit: MatchUnit,
     visible: Mapping[str, FoundMatch],
     frontier_ns: int,
@@ -89,13 +88,13 @@ def changes(
         is_final = found.decided_ns < frontier_ns
         becomes_final = emits_final and is_final and not current.final
         before = current.content
-        is_news = becomes_final or not _same(query, before, found)
+        is_news = becomes_final or not _same(before, found)
         op = current.show(found, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
             yield Change(op, id_, current.revision, before, found, is_final)
 
 
-def _same(query: Compiled, one: FoundMatch, other: FoundMatch) -> bool:
+def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
     if one.row is not None and other.row is not None:
@@ -107,12 +106,12 @@ def _same(query: Compiled, one: FoundMatch, other: FoundMatch) -> bool:
             and one.match.first.time_ns == other.match.first.time_ns
             and one.match.last.time_ns == other.match.last.time_ns
         )
-    if one.confidence != other.confidence or one.values != other.values:
-        return False
-    mine, theirs = one.match, other.match
-    if mine.alternative != theirs.alternative:
-        mine, theirs = query.ids.canonical(mine), query.ids.canonical(theirs)
-    return mine.alternative == theirs.alternative and mine.bound == theirs.bound
+    return (
+        one.confidence == other.confidence
+        and one.values == other.values
+        and one.match.alternative == other.match.alternative
+        and one.match.bound == other.match.bound
+    )
 
 
 class MatchEmitter:

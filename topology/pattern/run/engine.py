@@ -13,8 +13,9 @@ emitted, `emit` compares it with what readers have and makes results of it, `age
 be looked at again, and `forget` what a checkpoint writes until all is forgotten. `unit` has the
 states of a unit and of a match. `run` is one query in one partition, which leads through these.
 
-Bounds: `MAX_RETAINED` entries, `max_partitions` keys of each partition key, a query's LIMIT
-results of a unit and its MAX_STEPS. What is beyond is reported, never dropped in silence.
+Bounds: `MAX_RETAINED` entries, events and matches that are read together; `max_partitions` keys of
+each partition key; a query's LIMIT results of a unit and its MAX_STEPS. What is beyond is reported,
+never dropped in silence.
 
 Memory: some 400 bytes an entry retained and 16 for each index it is in; 300 for each result
 not yet final, and for each start that still waits (MATCHES ONE).
@@ -34,7 +35,7 @@ from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.level import QueryLevel, by_level
-from topology.pattern.run.query import Wiring, wiring_rows
+from topology.pattern.run.query import Wiring
 from topology.pattern.run.unit import UnitOwner
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
@@ -74,9 +75,10 @@ class Engine:
         """Make a fresh engine.
 
         `emits_final`: names of queries of which a result shown before it was final is updated once
-        more when it is. `max_error_ns`: the largest error an event may have, where a query does not
-        ignore it (see `uncertain.doubt`). `is_plain`: what is in order and sure takes the plain way
-        (`evaluate.PlainWay`); without, all goes the general way, and the answers are the same.
+        more when it is. `max_error_ns`: the largest error an event may have, for all queries where
+        one of them does not ignore it (see `uncertain.doubt`). `is_plain`: what is in order and
+        sure takes the plain way (`evaluate.PlainWay`); without, all goes the general way, and the
+        answers are the same.
         """
         most_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
         heeds_errors = any(query.grading is not None for query in queries)
@@ -163,8 +165,8 @@ class Engine:
 
     @property
     def retained(self) -> int:
-        """Events that some index holds."""
-        return sum(1 for _ in self.entries())
+        """Events that some index holds, and matches that are read."""
+        return len(self._admission.retained)
 
     def asks_for(self, type_: str) -> bool:
         """Whether any query does, of events of this type."""
@@ -265,21 +267,23 @@ class Engine:
         """Every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self.frontier_ns:
             return
+        freed = len(self.freed)
         self._correct_until(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             self._hand_up(level)
         above = self.levels[1:]
-        if above and (self.freed or self._matches.is_large):
+        if above and (len(self.freed) > freed or self._matches.is_large):
             self._matches.forget(min(each.now.frontier_ns - each.reach_ns for each in above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
         """Let the clock go on as far as an event in order would take it: absences are over by time,
         also where all are silent."""
+        if watermark_ns > self.clock_ns:
+            self._correct_until(at_ns - 1)
         for level in self.levels:
             level.pass_by(watermark_ns, 0)
         if any(level.is_due for level in self.levels):
-            self._correct_until(at_ns - 1)
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
@@ -331,8 +335,7 @@ class Engine:
         return state
 
     def _own_state(self) -> Any:
-        levels = {level.known_by: level.row() for level in self.levels}
-        return [self.counts, levels, wiring_rows(self._wirings())]
+        return [self.counts, {level.known_by: level.row() for level in self.levels}]
 
     def entries(self) -> Iterable[Entry]:
         """Return the events that some index holds, matches aside."""
@@ -345,14 +348,15 @@ class Engine:
         """Restore into a fresh engine. `entries`: the events retained, in any order. A query that
         the state does not know counts from now on; what is there of one that is no more is left."""
         rest = dict(state)
-        counts, levels, queries = rest.pop(ENGINE, ({}, {}, {}))
+        counts, levels = rest.pop(ENGINE, ({}, {}))
         self.counts.update(counts)
-        matches, events = self._matches.restore(rest), list(entries)
+        read = frozenset[str]().union(*(level.types for level in self.levels))
+        matches, events = self._matches.restore(rest, read), list(entries)
         current = [match.entry for match in matches if match.is_current]
         for level in self.levels:
             level.now.clock_ns = max(level.now.clock_ns, self.clock_ns)
             held = [*events, *(entry for entry in current if entry.type in level.types)]
-            level.restore(levels.get(level.known_by), queries, rest, held)
+            level.restore(levels.get(level.known_by), rest, held)
         for match in matches:
             if not match.is_current:
                 for level in self.levels:

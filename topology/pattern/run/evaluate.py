@@ -83,12 +83,10 @@ class Evaluator:
             if match.first.time_ns < self._at.wiring.since_ns:
                 continue
             id_ = self._ids.of(match)
-            new = self._found(id_, match, unit, newcomer)
+            found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
             if reads_unsure or self._may_be_skipped:
-                new.confidence = UNCERTAIN
-            if id_ not in found or _is_better(new, found[id_]):
-                found[id_] = new
+                found[id_].confidence = UNCERTAIN
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self._at.units[anchor.key] = unit
@@ -193,13 +191,6 @@ class Evaluator:
         """The unit of this anchor is no more."""
         self._sure.drop(anchor.key)
         self._known.pop(anchor.key, None)
-
-
-def _is_better(one: FoundMatch, other: FoundMatch) -> bool:
-    """Whether the first of two ways to the same events is the surer one, or decided sooner."""
-    if one.confidence != other.confidence:
-        return one.confidence == CONFIRMED
-    return one.decided_ns < other.decided_ns
 
 
 def _has_unsure(match: Match) -> bool:

@@ -16,6 +16,7 @@ from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
+from topology.pattern.run.query import RunContext
 from topology.pattern.run.unit import KNOWN_BY, FoundMatch, Gathered, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.query.results import CurrentResult
@@ -42,13 +43,12 @@ class UnitRows:
         query: Compiled,
         partition: Sequence[Any],
         run: UnitOwner,
-        changed: dict[UnitOwner, None],
-        closed: dict[str, None],
+        context: RunContext,
     ) -> None:
         self._run = run
-        self._changed = changed
-        self._closed = closed
-        self._known_by = f"{query.known_by[:KNOWN_BY]}/{query.name}"
+        self._changed = context.changed
+        self._closed = context.closed
+        self._known_by = f"{query.known_by[:KNOWN_BY]}{context.known_by}/{query.name}"
         self._barrier_key = f"barrier/{self._known_by}/{result_id(spelled_key(partition))}"
         self._touched: dict[Key, Entry] = {}
         self._barrier = BEFORE_ALL

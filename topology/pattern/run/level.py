@@ -18,14 +18,13 @@ from operator import attrgetter
 from typing import Any
 
 from topology.model.operator import NEVER
-from topology.model.result import result_id
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.query import RunContext, restore_wirings
+from topology.pattern.run.query import RunContext, restore_wirings, wiring_rows
 from topology.pattern.run.run import Run
-from topology.pattern.run.unit import BEFORE_ALL_TIME, KNOWN_BY, MatchUnit, UnitOwner
+from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.chains import types_read
 
@@ -75,7 +74,7 @@ class QueryLevel(RunContext):
             emits_final,
             max_error_ns,
             is_plain=is_plain and not types,
-            reads_matches=bool(types),
+            types=types,
         )
         self.types = types
         self.feeds = feeds
@@ -86,11 +85,6 @@ class QueryLevel(RunContext):
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
         self._corrected: list[MatchUnit] = []
-
-    @property
-    def known_by(self) -> str:
-        """The name of its row in a state: a digest of the types that it reads."""
-        return result_id(*(name.encode() for name in sorted(self.types)))[:KNOWN_BY]
 
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
@@ -341,19 +335,19 @@ class QueryLevel(RunContext):
     # -- state --------------------------------------------------------------------------------
 
     def row(self) -> Any:
-        return [self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot()]
+        queries = wiring_rows(self.wirings)
+        return [self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot(), queries]
 
-    def restore(
-        self, row: Any, rows: Mapping[str, Any], rest: dict[str, Any], entries: Iterable[Entry]
-    ) -> None:
+    def restore(self, row: Any, rest: dict[str, Any], entries: Iterable[Entry]) -> None:
         """Restore into a fresh level, and take its rows out of `rest`.
 
-        `row`: None if the state does not know the level. `rows`: those of queries by name. A
-        query without one counts from now on. `entries`: those retained.
+        `row`: its own, None if the state does not know the level. A query that it does not know
+        counts from now on, as one does that has read other matches. `entries`: those retained.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
+        rows: Mapping[str, Any] = {}
         if row is not None:
-            self.now.clock_ns, frontier_ns, doubt = row
+            self.now.clock_ns, frontier_ns, doubt, rows = row
             self.now.pass_by(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)

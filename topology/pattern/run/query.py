@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from topology.model.operator import NEVER
+from topology.model.result import result_id
 from topology.model.timers import Timers
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda, Lateness
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.unit import MatchUnit, Now, UnitOwner
+from topology.pattern.run.unit import KNOWN_BY, MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
 
@@ -102,6 +103,7 @@ class RunContext:
         is_plain: Whether runs take the plain way where they can.
         is_alone: Whether there is one query only.
         reads_matches: Whether some events are matches of other queries.
+        known_by: A digest of the types of matches that are read; empty where none are.
         changed: The runs with something to be written. Who writes it empties this.
         closed: The keys of rows of the state that are no more. Who writes them empties this.
     """
@@ -114,8 +116,10 @@ class RunContext:
         max_error_ns: int | None,
         *,
         is_plain: bool,
-        reads_matches: bool,
+        types: frozenset[str],
     ) -> None:
+        digest = result_id(*(name.encode() for name in sorted(types)))
+        self.known_by = digest[:KNOWN_BY] if types else ""
         self.now = Now()
         self.emitter = emitter
         self.agenda = Agenda()
@@ -126,7 +130,7 @@ class RunContext:
         self.emits_final = emits_final
         self.is_plain = is_plain
         self.is_alone = len(queries) == 1
-        self.reads_matches = reads_matches
+        self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
         self.closed: dict[str, None] = {}
 

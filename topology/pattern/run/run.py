@@ -50,7 +50,7 @@ class Run:
         self.gathered = Gathered()
         self.visibility = Visibility(at)
         self._shown = ShownResults(at) if at.query.shows_apart else None
-        self._rows = UnitRows(at.query, partition, self, context.changed, context.closed)
+        self._rows = UnitRows(at.query, partition, self, context)
         self.plain: PlainWay | None = None
         waits = self.visibility.emits_final or wiring.target_ns is not None
         if context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
@@ -114,8 +114,9 @@ class Run:
         return True
 
     def _complete(self, plain: PlainWay, taken: Taken, at_ns: int, *, is_only: bool) -> None:
-        """A match ends with the newest event. The plain case of the ledger: nothing of the unit was
-        ever emitted, and the match is not decided. `is_only`: nothing else is emitted now."""
+        """A match ends with the newest event. This is the plain case of `emit.changes`: nothing of
+        the unit was ever emitted, and the match is not decided. `is_only`: nothing else is emitted
+        now."""
         unit = plain.unit_of(taken[0])
         if unit.emitted:
             unit = plain.settled(taken)
@@ -192,7 +193,7 @@ class Run:
             visible = self._shown.of(unit, visible)
         emits_final = self.visibility.emits_final
         frontier_ns = self._at.now.frontier_ns
-        changed = list(changes(self.query, unit, visible, frontier_ns, emits_final=emits_final))
+        changed = list(changes(unit, visible, frontier_ns, emits_final=emits_final))
         if changed:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
             self._rows.touch(unit.anchor)

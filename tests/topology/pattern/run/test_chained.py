@@ -254,9 +254,56 @@ def test_who_reads_itself_reads_no_matches() -> None:
     assert len(Engine(queries).levels) == 1
 
 
-def test_a_match_without_room_is_left_out_and_counted() -> None:
+@pytest.mark.parametrize(
+    ("events", "most", "events_refused", "matches_refused"),
+    [("AABB", 6, 0, 2), ("AABBB", 7, 1, 1)],
+)
+def test_a_match_without_room_is_left_out_and_counted(
+    events: str, most: int, events_refused: int, matches_refused: int
+) -> None:
     inner = "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any MATCHES ALL RETURN * INTO AB"
-    engine = Engine(compiled(inner, "SEQ(AB m, C c) WITHIN 5 ns"), max_retained=7)
-    for at, kind in enumerate("AABBB"):
+    engine = Engine(compiled(inner, "SEQ(AB m, C c) WITHIN 5 ns"), max_retained=most)
+    for at, kind in enumerate(events):
         engine.accept(entry(kind, at, at, {"x": 1}), 0)
-    assert (engine.counts[REFUSED], engine.refused) == (1, 1)
+    assert (engine.counts[REFUSED], engine.refused) == (events_refused, matches_refused)
+
+
+def test_matches_that_nobody_reads_any_more_leave_the_state() -> None:
+    inner, outer = compiled(INNER["plain"], OUTER["then"])
+    engine = Engine([inner, outer])
+    for at, kind in enumerate("AB"):
+        engine.accept(entry(kind, at, at, {"x": 1, "k": 0}), 0)
+    state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
+    assert any(key.startswith("match/") for key in state)
+    alone = Engine([inner])
+    alone.restore(state, kept)
+    assert not any(key.startswith("match/") for key in alone.snapshot())
+    assert any(key.startswith("match/") and row is None for key, row in alone.changes().items())
+
+
+def test_a_query_that_reads_other_matches_than_before_counts_from_now_on() -> None:
+    """Its new level has no frontier of its own, by which what it has emitted would be final."""
+    reader, writer = compiled("SEQ(A a, X x) WITHIN 9 ns", "A a WITHIN 9 ns RETURN a.x AS x INTO X")
+    engine = Engine([reader], emits_final=["q0"])
+    for at, kind in enumerate("AX"):
+        engine.accept(entry(kind, at, at, {"x": 1}), 0)
+    engine.advance(5, 0)
+    state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
+    both = Engine([reader, writer], emits_final=["q0"])
+    both.restore(state, kept)
+    both.advance(6, 0)
+    both.end(0)
+    told = [each for each in taken(both) if isinstance(each, MatchResult)]
+    assert [each.query for each in told if each.query == "q0"] == []
+
+
+def test_what_waits_for_time_is_not_told_with_a_correction_that_was_due_before() -> None:
+    slow, absent = compiled(
+        "SEQ(A a, B b) WITHIN 9 ns EMIT SLACK 5 ns", "SEQ(A a, !D d) WITHIN 20 ns EMIT EAGER"
+    )
+    engine = Engine([slow, absent])
+    for at, (kind, time) in enumerate((("A", 1), ("B", 8), ("B", 5))):
+        engine.accept(entry(kind, time, at, {"x": 1}), 10)
+    engine.pass_time(100, 1_000)
+    told = {each.query: each.at_ns for each in taken(engine) if isinstance(each, MatchResult)}
+    assert told == {"q0": 15, "q1": 1_000}
