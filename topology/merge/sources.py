@@ -36,8 +36,9 @@ class KnownSources(SourceTable[SourceProgress]):
     ) -> None:
         reorder = config.reorder
         make = partial(progress_class, miss_ppm=config.miss_target_ppm)
-        bounds = reorder.max_sources, reorder.forget_after_ns
-        super().__init__("feed/", progress_class.SHAPE, make, *bounds)
+        super().__init__(
+            "feed/", progress_class.SHAPE, make, reorder.max_sources, reorder.forget_after_ns
+        )
         self.pool = Histogram(config.miss_target_ppm)
         self.errors = LargestErrors(self.rows)
         self.scattered: set[str] = set()
