@@ -481,7 +481,7 @@ def model_shape(measured: Shape) -> Shape:
 
 
 class ClockModels(Table[str, SourceClock]):
-    """What is known of the clocks of all sources: rows that change seldom."""
+    """The table of the models of the sources' clocks, whose rows change seldom."""
 
     def __init__(
         self,

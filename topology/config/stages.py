@@ -72,7 +72,7 @@ def operators() -> list[str]:
 
 
 def link_of(operator: str) -> Link:
-    """StopIteration for a name that is none."""
+    """Return the link of this name in the chain. StopIteration: no operator has the name."""
     return next(link for link in CHAIN if link.name == operator)
 
 

@@ -123,8 +123,8 @@ class Unit:
         self._edits: list[Edit] | None = None
 
     def watch(self) -> None:
-        """From now on `take_edits` returns its results, for others to read; before the first
-        event."""
+        """Let `take_edits` return the results of this unit from now on, for others to read. It is
+        called before the first event."""
         self._edits = []
 
     def take_edits(self) -> list[Edit]:

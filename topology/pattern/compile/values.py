@@ -125,7 +125,7 @@ def _decided(surely: bool, surely_not: bool) -> Any:
 
 
 def all_of(values: Iterable[Any]) -> Any:
-    """AND: False beats doubt, which beats unknown."""
+    """Return the AND of these truth values: False beats doubt, which beats unknown."""
     result: Any = True
     for value in values:
         if value is False:

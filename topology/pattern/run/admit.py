@@ -239,7 +239,7 @@ class PartitionGroup:
         return [n for n in known.numbers if (test := tests[n]) is None or test(entry)]
 
     def asks_for(self, type_: str) -> bool:
-        """Whether any filter may take an event of this type."""
+        """Return whether any filter may take an event of this type."""
         known = self._by_type.get(type_)
         if known is None:
             known = self._remember(type_)

@@ -175,7 +175,7 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event; what became of it: one of `admit.WORDS`.
+        """Take an event, and return what became of it: one of `admit.WORDS`.
 
         The plain case goes at one go: an event of a sure time, neither late nor known, that some
         filter takes, in a partition that is there, of queries that all partition alike; nothing is
@@ -218,8 +218,8 @@ class Engine:
         return word
 
     def pass_by(self, event: Event) -> str:
-        """The same of an event of a type that no query asks for: it needs no entry then, and is no
-        copy of any that is retained."""
+        """Take an event of a type that no query asks for, as `accept` takes others. It needs no
+        entry, and is no copy of one that is retained."""
         self._correct_until(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
         word = self._admission.refusal(event, identity, self.frontier_ns)

@@ -147,7 +147,7 @@ class Cutting:
                 self.extend(p + 1, entry)
 
     def _choose_border(self, p: int, low: int, high: int) -> None:
-        """The last entry of a group that another group follows."""
+        """Choose the last entry of a group that another group follows."""
         entries = self.views[p].entries
         following = self.views[p + 1]
         at = low + self.line.minimum[p] - 1
