@@ -65,8 +65,9 @@ class Affected:
     def doubts_apart(self) -> bool:
         """There are doubts, and each event casts its own. A SKIP that waits for a target looks at
         what is visible whenever anything of the run is looked at, so there all is as ever."""
-        looks_at_all = self._at.wiring.target_ns is not None and self._at.query.shape.skips
-        return self._doubts_apart and self._at.doubt.margin_ns > 0 and not looks_at_all
+        if not self._doubts_apart or self._at.doubt.margin_ns <= 0:
+            return False
+        return self._at.wiring.target_ns is None or not self._at.query.shape.skips
 
     @property
     def possible_apart(self) -> bool:

@@ -104,11 +104,10 @@ class Engine:
             )
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
-        self._first = self.levels[0]
+        self._first, *self._above = self.levels
         self._matches = MatchTable()
         self._left_out = 0
-        is_alone = len(self.levels) == 1
-        self.is_plain = is_plain and is_alone
+        self.is_plain = is_plain and not self._above
         is_one_group = self.is_plain and len(self._first.groups) == 1
         self._plain_group = (
             self._first.groups[0]
@@ -206,7 +205,7 @@ class Engine:
 
     def _accept(self, entry: Entry, at_ns: int) -> str:
         self._correct_until(at_ns - 1)
-        word = self._admission.refusal(entry.event, entry.identity, self.frontier_ns)
+        word = self._admission.refusal(entry.event, entry.identity, self._first.now.frontier_ns)
         if not word:
             for level in self.levels:
                 level.put(entry, at_ns)
@@ -222,7 +221,7 @@ class Engine:
         entry, and is no copy of one that is retained."""
         self._correct_until(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
-        word = self._admission.refusal(event, identity, self.frontier_ns)
+        word = self._admission.refusal(event, identity, self._first.now.frontier_ns)
         if not word:
             word = IRRELEVANT
             for level in self.levels:
@@ -236,12 +235,11 @@ class Engine:
         """Emit what has changed, level by level, and hand matches up."""
         for level in self.levels:
             level.settle(at_ns)
-            self._hand_up(level)
+            if level.emitter.matches:
+                self._hand_up(level)
 
     def _hand_up(self, level: QueryLevel) -> None:
         """Exchange the matches that a level has found in those that read them."""
-        if not level.emitter.matches:
-            return
         old, new = self._matches.take(level.emitter.matches)
         level.emitter.matches.clear()
         for entry in old:
@@ -257,7 +255,8 @@ class Engine:
 
     def _correct_until(self, now_ns: int) -> None:
         """Correct what was gathered until then, each at its own time."""
-        while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
+        agenda = self._first.agenda
+        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
             self._first.correct(due_ns)
             self._settle(due_ns)
 
@@ -265,16 +264,17 @@ class Engine:
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
         """Every event before `frontier_ns` has come. It never falls."""
-        if frontier_ns <= self.frontier_ns:
+        if frontier_ns <= self._first.now.frontier_ns:
             return
         freed = len(self.freed)
-        self._correct_until(at_ns - 1)
+        if self._first.agenda.gathering:
+            self._correct_until(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
-            self._hand_up(level)
-        above = self.levels[1:]
-        if above and (len(self.freed) > freed or self._matches.is_large):
-            self._matches.forget(min(each.now.frontier_ns - each.reach_ns for each in above))
+            if level.emitter.matches:
+                self._hand_up(level)
+        if self._above and (len(self.freed) > freed or self._matches.is_large):
+            self._matches.forget(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
         """Let the clock go on as far as an event in order would take it: absences are over by time,
@@ -298,7 +298,7 @@ class Engine:
     def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """With the frontier, what queries may emit, or the clock there, would anything be
         emitted? What is found below may change all above."""
-        return len(self.levels) > 1 or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
+        return bool(self._above) or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query emits what is decided before `until_ns`; called with the earliest instant
@@ -340,7 +340,7 @@ class Engine:
     def entries(self) -> Iterable[Entry]:
         """Return the events that some index holds, matches aside."""
         retained = self._admission.retained.values()
-        if len(self.levels) == 1:
+        if not self._above:
             return retained
         return [entry for entry in retained if entry.inner is None]
 

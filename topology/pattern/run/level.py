@@ -22,7 +22,7 @@ from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.query import RunContext, restore_wirings, wiring_rows
+from topology.pattern.run.query import RunContext, Wiring, restore_wirings, wiring_rows
 from topology.pattern.run.run import Run
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key
@@ -85,6 +85,8 @@ class QueryLevel(RunContext):
         self._dirty: dict[Run, Dirty] = {}
         self._withdrawn: set[Entry] = set()
         self._corrected: list[MatchUnit] = []
+        self._waiting: list[Wiring] = []
+        """Those that have a target."""
 
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
@@ -209,8 +211,9 @@ class QueryLevel(RunContext):
     @property
     def is_due(self) -> bool:
         """Whether `settle` has something to do."""
-        is_changed = bool(self._dirty) or self.emitter.has_news
-        return is_changed or self.agenda.events.next_ns < self.now.clock_ns
+        if self._dirty or self.emitter.has_news:
+            return True
+        return self.agenda.events.next_ns < self.now.clock_ns
 
     def settle(self, at_ns: int) -> None:
         """Emit what has changed, with what waited for time, so that what is in doubt now is emitted
@@ -223,32 +226,44 @@ class QueryLevel(RunContext):
 
     def _evaluated(self) -> list[MatchUnit]:
         """Evaluate the units that are noted. What has changed of them is to be emitted."""
-        dirty, self._dirty = self._dirty, {}
         found, self._corrected = self._corrected, []
-        for run, each in dirty.items():
-            found += run.look(
-                each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
-            )
-        self._withdrawn.clear()
+        if self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for run, each in dirty.items():
+                found += run.look(
+                    each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
+                )
+        if self._withdrawn:
+            self._withdrawn.clear()
         return found
 
-    def _emit(self, units: Sequence[MatchUnit], at_ns: int) -> None:
+    def _emit(self, units: list[MatchUnit], at_ns: int) -> None:
         """Emit what has changed of these units, and of those that waited for an instant that has
         come: all of a run at once, that SKIP sees them together."""
-        by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
-        for unit in (*units, *self._woken()):
-            by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
-        for run, changed in by_run.items():
-            run.emit(changed.values())
-        self.emitter.flush(at_ns)
+        agenda, now = self.agenda, self.now
+        if (
+            self._waiting
+            or agenda.events.next_ns < now.clock_ns
+            or agenda.frontier.next_ns < now.frontier_ns
+        ):
+            units += self._woken()
+        if len(units) == 1:
+            units[0].owner.emit(units)
+        elif units:
+            by_run: dict[UnitOwner, dict[Key, MatchUnit]] = {}
+            for unit in units:
+                by_run.setdefault(unit.owner, {})[unit.anchor.key] = unit
+            for run, changed in by_run.items():
+                run.emit(changed.values())
+        if self.emitter.has_news:
+            self.emitter.flush(at_ns)
 
     def _woken(self) -> Iterator[MatchUnit]:
         """Take the units that waited for an instant that has come."""
         due = self.agenda.events.due(self.now.clock_ns)
         due += self.agenda.frontier.due(self.now.frontier_ns)
-        for wiring in self.wirings:
-            if wiring.target_ns is not None:
-                due += wiring.at_target.due(wiring.target_ns)
+        for wiring in self._waiting:
+            due += wiring.woken()
         return (unit for unit in due if unit.owner.wake(unit))
 
     # -- time ---------------------------------------------------------------------------------
@@ -267,12 +282,12 @@ class QueryLevel(RunContext):
         if frontier_ns <= agenda.quiet_ns:
             now.pass_by(frontier_ns)
             return
-        self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
+        if agenda.gathering:
+            self._corrected += agenda.take_gathered(BEFORE_ALL_TIME, frontier_ns)
         changed = self._evaluated()
         now.pass_by(frontier_ns)
-        for wiring in self.wirings:
-            if wiring.target_ns is not None:
-                wiring.raise_target(frontier_ns)
+        for wiring in self._waiting:
+            wiring.raise_target(frontier_ns)
         self._emit(changed, at_ns)  # Once, where the change is final at once.
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
@@ -281,8 +296,11 @@ class QueryLevel(RunContext):
         """Return how far the frontier may go while nothing happens, if no event is taken."""
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
-        targets_ns = [w.target_ns for w in self.wirings if w.target_ns is not None]
-        return min(self.agenda.next_ns, self._purge_ns, *targets_ns)
+        due_ns = min(self.agenda.next_ns, self._purge_ns)
+        for wiring in self._waiting:
+            if wiring.target_ns is not None:
+                due_ns = min(due_ns, wiring.target_ns)
+        return due_ns
 
     def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """Whether anything would be emitted with the frontier, what queries may emit, or the clock
@@ -299,6 +317,8 @@ class QueryLevel(RunContext):
             if wiring.query.name == query:
                 self.agenda.quiet_ns = BEFORE_ALL_TIME
                 wiring.raise_target(until_ns)
+                if wiring not in self._waiting:
+                    self._waiting.append(wiring)
 
     def seal(self, watermark_ns: int) -> None:
         """Take note that what nothing has passed by now, only the end of the input decides."""

@@ -58,6 +58,10 @@ class Wiring:
         """Let it emit what is decided before `until_ns`. The target never falls."""
         self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
 
+    def woken(self) -> list[MatchUnit]:
+        """Take what the query may emit now."""
+        return [] if self.target_ns is None else self.at_target.due(self.target_ns)
+
 
 def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
     """The state of queries, by their names. A query is known again by its fingerprint."""

@@ -72,16 +72,16 @@ class Run:
         or gone too (`is_exchanged`), it alone may put others in doubt. `withdrawn`: entries that
         are no more, so that nothing is found by them.
         """
-        affected, only = self.affected, newcomer
-        if is_exchanged or not (affected.doubts_apart or affected.possible_apart):
-            only = None
+        doubts_apart = self.affected.doubts_apart
+        is_apart = doubts_apart or self.affected.possible_apart
+        only = newcomer if is_apart and not is_exchanged else None
         units: list[MatchUnit] = []
         for key in sorted(anchors):
             if anchors[key] not in withdrawn:
                 units.append(self._evaluator.evaluate(anchors[key], only))
             elif key in self.units:
                 units.append(self._emptied(self.units[key]))
-        if newcomer is not None and affected.doubts_apart:
+        if newcomer is not None and doubts_apart:
             units += self._evaluator.put_in_doubt(newcomer, anchors)
         return units
 
