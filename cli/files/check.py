@@ -150,7 +150,6 @@ def found(path: str, trust: bool) -> dict[str, Any]:
         "cut": topology.cut.why,
         "queries": {
             name: {"kind": query.kind, "warnings": warnings(query, topology)}
-            | ({"spellings": written} if (written := spellings(query)) else {})
             for name, query in topology.queries.items()
         },
         "topics": {spec.name: spec.partitions for spec in declared(topology)},
@@ -178,21 +177,11 @@ def drawn(path: str, topology: Topology) -> Tree:
     for name, query in topology.queries.items():
         runs = any(query.kind in stage.operators for stage in topology.stages)
         idle = [] if runs else [f"no stage runs it: add {query.kind} to `stages`"]
-        said = map(Text, [*spellings(query), *warnings(query, topology)])
+        said = map(Text, warnings(query, topology))
         add(queries, f"{name}: {query.kind}", [*idle, *said])
     topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declared(topology))
     add(tree, "topics", topics)
     return tree
-
-
-def spellings(query: QueryConfig) -> list[str]:
-    """Both of a pattern that is written as MATCH_RECOGNIZE: as it is written, and in the
-    language's words."""
-    if query.pattern is None or not query.pattern.sql:
-        return []
-    from topology.pattern.language.unparse import unparse
-
-    return [query.pattern.sql.strip(), unparse(query.pattern)]
 
 
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:

@@ -7,6 +7,7 @@ The keys of each kind are in the folder of its operator (`settings`). A pattern 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import PlainSerializer, ValidationInfo, model_validator
@@ -75,13 +76,6 @@ def _without_parameters(query: Query) -> Query:
     return query
 
 
-def _text_of(query: Query) -> str:
-    """In a dump, which `_pattern` reads back."""
-    from topology.pattern.language.unparse import unparse
-
-    return query.sql or unparse(query)
-
-
 def _fault(error: Any) -> Fault:
     place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
     return Fault(
@@ -112,7 +106,8 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
     """One query: a window with aggregates, a join, a pattern, or a detector."""
 
     pattern: (
-        Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
+        Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(attrgetter("text"))]
+        | None
     ) = None
     """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE clause of SQL whose FROM names the
     stream (docs/guides/match_recognize.md)."""

@@ -245,10 +245,9 @@ def _meaning(topology: Topology, query: QueryConfig) -> bytes:
     if query.detector is not None:
         return fingerprint(query, inputs_of(topology, query))
     if query.pattern is not None:
-        # The grammar costs much to import, and most files have no pattern that is read.
-        from topology.pattern.language.unparse import unparse
+        from topology.pattern.tree.fingerprint import fingerprint as pattern_fingerprint
 
-        return unparse(query.pattern).encode()
+        return pattern_fingerprint(query.pattern).encode()
     return repr((query.window, query.aggregate, query.key, query.uncertainty)).encode()
 
 

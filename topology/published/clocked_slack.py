@@ -16,12 +16,14 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.kept import BIG
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_ns=BIG)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClockedSlack(FlooredSlack):
     """Frontier = clock - slack; each strategy has its own slack."""
 

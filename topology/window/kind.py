@@ -19,10 +19,11 @@ class WindowKind:
     """The windows of one query. `expired`, `refused` and `given_up` only grow; `tables` are what is
     state of it."""
 
+    tables: list[Table[Any, Any]]
+
     def __init__(
         self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        self.tables: list[Table[Any, Any]] = []
         self._max_windows = query.max_windows
         self._max_edge_events = query.max_edge_events
         self._early_ns = query.emits_every_ns

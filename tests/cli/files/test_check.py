@@ -68,21 +68,6 @@ def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) ->
     assert "W_EXPONENTIAL" in answer.out
 
 
-def test_a_pattern_in_the_words_of_sql_is_shown_in_both_spellings(tmp_path: Path) -> None:
-    sql = (
-        "SELECT * FROM default MATCH_RECOGNIZE (PARTITION BY place MEASURES LAST(B.v) AS v"
-        " PATTERN (A B+) WITHIN INTERVAL '10' SECOND DEFINE B AS v > 3)"
-    )
-    path = written(tmp_path, TOPOLOGY + f'queries: {{rise: {{pattern: "{sql}"}}}}\n')
-    (found,) = inorder("check", "--json", path).lines
-    as_written, in_words = found["queries"]["rise"]["spellings"]
-    assert as_written == sql
-    assert in_words.startswith("PATTERN SEQ(_ A, _+ B[])\nWHERE [place] AND B.v > 3\nWITHIN ")
-    shown = inorder("check", path).out
-    assert "PATTERN (A B+)" in shown
-    assert "WHERE [place] AND" in shown
-
-
 def test_a_bare_word_in_a_pattern_is_refused_with_its_place_and_what_to_write(
     tmp_path: Path,
 ) -> None:

@@ -30,9 +30,9 @@ from tests.topology.pattern.true_times import (
     by_clock,
     estimated_anew,
 )
+from tests.topology.pattern.unparse import unparse
 from topology.model.one_clock import PPM, STEADY, Play
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry

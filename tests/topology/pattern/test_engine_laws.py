@@ -27,8 +27,8 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.oracle import oracle
+from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.admit import EXPIRED
 from topology.pattern.run.engine import ENGINE, Engine

@@ -22,8 +22,8 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.test_engine_laws import OPEN_ENDED
+from tests.topology.pattern.unparse import unparse
 from topology.model.result import Finding
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry

@@ -14,9 +14,9 @@ import yaml
 
 from tests.topology.pattern.generate import entry
 from tests.topology.pattern.test_published_cases import standing
+from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.sql.parse import parse_sql

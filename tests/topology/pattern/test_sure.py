@@ -10,8 +10,8 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import anew
 from tests.topology.pattern.generate import random_query, random_stream, shuffled
+from tests.topology.pattern.unparse import unparse
 from topology.pattern.compile.grading import YES
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match

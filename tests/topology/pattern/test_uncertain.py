@@ -24,9 +24,9 @@ from tests.topology.pattern.generate import (
 )
 from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.true_times import estimated_anew, worlds
+from tests.topology.pattern.unparse import unparse
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import EXPIRED, STORED, UNSURE

@@ -13,6 +13,7 @@ for a query of ten lines; the parser's tables are made once, in 0.1 to 0.2 s.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol, Self, cast
 
 from lark import Token, Tree
@@ -54,7 +55,7 @@ def parse(text: str) -> list[Query]:
         message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
         findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it in several scripts")
         findings.refuse(text)
-    read = [_read(chunk, findings) for chunk in _chunks(text, findings)]
+    read = [_read(text, chunk, findings) for chunk in _chunks(text, findings)]
     queries = [query for query in read if query is not None]
     names: set[str] = set()
     for query in queries:
@@ -98,7 +99,7 @@ def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
         yield [*chunk, Token("$END", "", at, line, column, end_pos=at)]
 
 
-def _read(chunk: Sequence[Token], findings: Findings) -> Query | None:
+def _read(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None:
     deep = _too_deep(chunk)
     if deep is not None:
         findings.too_deep(place_of(deep), MAX_DEPTH)
@@ -111,7 +112,7 @@ def _read(chunk: Sequence[Token], findings: Findings) -> Query | None:
     if deepest is not None:
         findings.too_deep(deepest.span, MAX_DEPTH)
         return None
-    return query
+    return replace(query, text=text[chunk[0].start_pos : chunk[-1].start_pos].rstrip())
 
 
 def _too_deep(chunk: Sequence[Token]) -> Token | None:

@@ -104,7 +104,7 @@ class Engine:
             )
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
-        self._first, *self._above = self.levels
+        self._first, self._above = self.levels[0], self.levels[1:]
         self._matches = MatchTable()
         self._left_out = 0
         self.is_plain = is_plain and not self._above

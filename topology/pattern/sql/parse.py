@@ -79,7 +79,7 @@ def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
     assert clause is not None, text
     query = _query(clause, default_within_ns, findings)
     findings.refuse(text)
-    return replace(query, sql=text)
+    return replace(query, text=text)
 
 
 @cache

@@ -491,8 +491,8 @@ class Query:
 
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
     FIRST/LAST, `skip_also` what counts as that alias (SQL's SUBSET). `slack_ns`: of EMIT SLACK with
-    a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `sql`:
-    the text, if the query was written as MATCH_RECOGNIZE, and `stream` the name behind its FROM.
+    a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `text`:
+    the text that it was read from. `stream`: the name behind FROM in SQL.
     """
 
     node: Node
@@ -512,7 +512,7 @@ class Query:
     columns: tuple[Column, ...] | None = None
     into: str = ""
     span: Span = NOWHERE
-    sql: str = field(default="", compare=False)
+    text: str = field(default="", compare=False)
     stream: str = field(default="", compare=False)
     skip_also: tuple[str, ...] = ()
     all_rows: bool = False

@@ -18,8 +18,8 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
+from tests.topology.pattern.unparse import unparse
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.evaluation import Evaluation, Place, Tactic
 from topology.pattern.run import affect

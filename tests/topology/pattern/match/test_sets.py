@@ -20,6 +20,7 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.oracle import oracle
+from tests.topology.pattern.unparse import unparse
 from topology.model.result import (
     UPDATE,
     MatchResult,
@@ -31,7 +32,6 @@ from topology.model.result import (
 from topology.pattern.compile import expression
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match import Match

@@ -23,10 +23,10 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
+from tests.topology.pattern.unparse import unparse
 from topology.model.event import DATA, PASSED, WATERMARK, Event, twin
 from topology.model.ramp import ramp
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import unparse
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.tactics import followed
 from topology.pattern.operator import Pattern
