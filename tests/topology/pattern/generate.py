@@ -454,7 +454,7 @@ def lasting(rng: Random, query: Query) -> Query:
 def _if_allowed(query: Query, old: Node | Negation, new: Node | Negation) -> Query:
     changed = replace(query, node=_with(query.node, old, new))
     findings = Findings()
-    check_pattern(changed, None, findings)
+    check_pattern(changed, findings)
     return query if findings.errors else changed
 
 

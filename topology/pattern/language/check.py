@@ -1,9 +1,8 @@
 """Whether a query means something: every error of CODES that is not of spelling alone.
 
-Nothing of this is left for run time. Parameters and functions are checked against those given,
-attributes against the types of events, as far as these are known: without `types` any
-attribute may be there, and hold anything. Trees are checked
-alike; for a tree from text, give the text, so that places can be shown.
+Nothing of this is left for run time. Parameters and functions are checked against those given. Any
+attribute may be there, and hold anything. Trees are checked alike; for a tree from text, give the
+text, so that places can be shown.
 
 Cost: linear in the query, quadratic in its components; 64 alternatives and 32 components are the
 most there may be (normal_form.py).
@@ -18,7 +17,7 @@ from topology.pattern.language.check_conditions import ConditionChecks
 from topology.pattern.language.check_pattern import check_pattern, check_skip
 from topology.pattern.language.check_warnings import warn
 from topology.pattern.language.lexing import clause_span
-from topology.pattern.language.value_types import Params, Types
+from topology.pattern.language.value_types import Params
 from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import NormalForm, normalise, partition_key, parts_of
@@ -34,12 +33,11 @@ def check(
     *,
     params: Params | None = None,
     functions: Collection[str] = (),
-    types: Types | None = None,
 ) -> list[QueryError]:
     """The warnings of a query that may run; raises QueryRefused for all others.
 
     `params`: the values of its parameters; None if they are bound later, when this is asked
-    again. `functions`: names of the user's own. `types`: the attributes of every event type.
+    again. `functions`: names of the user's own.
     """
     findings = Findings()
     deep = too_deep(query)
@@ -50,9 +48,9 @@ def check(
         span = clause_span(text, query.span, "within")
         message = f"the window is {query.within_ns} ns"
         findings.add("E_WINDOW", span, message, "it must be above 0 and at most 2^62 ns")
-    check_pattern(query, types, findings)
+    check_pattern(query, findings)
     check_skip(query, clause_span(text, query.span, "skip"), findings)
-    ConditionChecks(query, params, functions, types, findings).check()
+    ConditionChecks(query, params, functions, findings).check()
     clause = clause_span(text, query.span, "matches", "using", "skip_till_any")
     if query.matches in FROM_START and query.strategy == "any":
         word = query.matches.upper()

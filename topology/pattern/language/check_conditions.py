@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from topology.pattern.language.unparse import expression_text
-from topology.pattern.language.value_types import Params, Types, ValueTypes
+from topology.pattern.language.value_types import Params, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases, counted_through, looks_back, mentions
 from topology.pattern.tree.syntax import (
@@ -38,7 +38,6 @@ class ConditionChecks:
         query: Query,
         params: Params | None,
         functions: Collection[str],
-        types: Types | None,
         findings: Findings,
     ) -> None:
         self._query = query
@@ -50,7 +49,7 @@ class ConditionChecks:
         self._turned = {alias: group for group in groups for alias in group.aliases}
         self._indexed = {alias for group in groups for alias in group.indexed}
         self._named_turns = {group.node.name: group for group in groups if group.node.name}
-        self._value_types = ValueTypes(self._known.values(), params, types, findings)
+        self._value_types = ValueTypes(self._known, params, findings)
 
     def check(self) -> None:
         checks: dict[type, Callable[[Any], None]] = {

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from topology.pattern.language.value_types import Types
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases
@@ -41,12 +40,11 @@ Way = tuple[tuple[str, int], ...]
 """From the root of a pattern to a component: SEQ, AND or OR, and which of its parts."""
 
 
-def check_pattern(query: Query, types: Types | None, findings: Findings) -> None:
+def check_pattern(query: Query, findings: Findings) -> None:
     seen: set[str] = set()
     for node in walk(query.node):
         if isinstance(node, EventNode | Negation):
             _named(node.alias, node.span, seen, findings)
-            _declared(node, types, findings)
         if isinstance(node, EventNode | CountedNode):
             for message, hint in islice(_miscounted(node, query.matches), 1):
                 findings.add("E_QUANT", node.span, message, hint)
@@ -81,13 +79,6 @@ def check_skip(query: Query, clause: Span, findings: Findings) -> None:
         message = f"`{query.skip_to}` must not happen: no match holds it to SKIP to"
         hint = "name a component that is part of the match"
         findings.add("E_ALIAS_ORDER", clause, message, hint)
-
-
-def _declared(component: EventNode | Negation, types: Types | None, findings: Findings) -> None:
-    for name in component.types if types is not None else ():
-        if name not in (types or {}):
-            message = f"there is no event type `{name}`"
-            findings.add("E_TYPE_UNKNOWN", component.span, message, meant(name, types or {}))
 
 
 def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:

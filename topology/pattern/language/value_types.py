@@ -1,7 +1,7 @@
 """What is known of the types of values before any event has come.
 
 A value is a number, text or a flag (TRUE, FALSE); NULL is a type of its own here; None is
-"anything". Payload attributes are None unless declared. What can never be anything but NULL, like
+"anything", as attributes of a payload are. What can never be anything but NULL, like
 `'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
 """
 
@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree import syntax
-from topology.pattern.tree.errors import Findings, meant
+from topology.pattern.tree.errors import Findings
 
 ValueType = Literal["number", "text", "flag", "null"]
-Declared = Literal["number", "text", "flag", "any"]
-"""What an attribute may be declared as; `any` for what has fields of its own, too."""
-
-Types = Mapping[str, Mapping[str, Declared]]
-"""Event type to the attributes of its payload, those of objects with dots (`pos.x`)."""
-
 Value = bool | int | float | str | None
 Params = Mapping[str, Value]
 
@@ -63,14 +57,12 @@ class ValueTypes:
 
     def __init__(
         self,
-        components: Iterable[syntax.EventNode | syntax.Negation],
+        aliases: Iterable[str],
         params: Params | None,
-        types: Types | None,
         findings: Findings,
     ) -> None:
-        self._types_of = {each.alias: each.types for each in components}
+        self._aliases = aliases
         self._params = params or {}
-        self._types = types
         self._findings = findings
 
     def condition(self, expr: syntax.Expr) -> None:
@@ -92,7 +84,7 @@ class ValueTypes:
                 self._test(expr)
                 return "flag"
             case syntax.Same(paths):
-                for alias in self._types_of:
+                for alias in self._aliases:
                     for path in paths:
                         self._attribute(syntax.Ref(alias, path, None, expr.span))
                 return "flag"
@@ -194,47 +186,11 @@ class ValueTypes:
 
     def _attribute(self, ref: syntax.Ref) -> ValueType | None:
         first, *rest = ref.path
-        if first in _RESERVED_TYPES:
-            if rest:
-                message = f"`{first}` of an event has no attributes"
-                hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
-                self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
-            return _RESERVED_TYPES[first]
-        path = rest if first == "payload" else list(ref.path)
-        if self._types is None or not path or ref.alias not in self._types_of:
-            return None
-        return self._declared(ref, ".".join(path))
-
-    def _declared(self, ref: syntax.Ref, path: str) -> ValueType | None:
-        types = self._types or {}
-        named = self._types_of[ref.alias] or tuple(types)
-        known = [types[each] for each in named if each in types]
-        if len(known) < len(named):
-            return None  # E_TYPE_UNKNOWN is reported once, at the component
-        found = {_type_in(attributes, path) for attributes in known} - {"absent"}
-        if not found:
-            message = (
-                f"events of type {' or '.join(f'`{each}`' for each in named)} have no `{path}`"
-            )
-            every = {attribute for attributes in known for attribute in attributes}
-            self._findings.add(
-                "E_ATTRIBUTE_UNKNOWN", ref.span, message, meant(path, every | syntax.RESERVED)
-            )
-        value_type = found.pop() if len(found) == 1 else "any"
-        return next((each for each in get_args(ValueType) if each == value_type), None)
+        if rest and first in _RESERVED_TYPES:
+            message = f"`{first}` of an event has no attributes"
+            hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
+            self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
+        return _RESERVED_TYPES.get(first)
 
     def _never(self, expr: syntax.Expr, message: str, hint: str) -> None:
         self._findings.add("E_LITERAL", expr.span, message, hint)
-
-
-def _type_in(attributes: Mapping[str, Declared], path: str) -> Declared | Literal["absent"]:
-    if path in attributes:
-        return attributes[path]
-    if any(each.startswith(f"{path}.") for each in attributes):
-        return "any"
-    above = path
-    while "." in above:
-        above = above.rpartition(".")[0]
-        if attributes.get(above) == "any":
-            return "any"
-    return "absent"

@@ -56,7 +56,6 @@ CODES: Final[Mapping[str, str]] = {
     "E_LITERAL": "types that cannot be compared or counted with",
     "E_PARAM": "a parameter without a value",
     "E_FUNCTION": "a function that is not known, or with too few or many arguments",
-    "E_TYPE_UNKNOWN": "an event type that is not declared",
     "E_ATTRIBUTE_UNKNOWN": "an attribute that these events do not have",
     "E_SQL": "what SQL's MATCH_RECOGNIZE has and a stream gives no meaning",
     "W_EXPONENTIAL": "the number of matches can double with each event",

@@ -14,16 +14,9 @@ from tests.topology.pattern.language.test_parse import PUBLISHED, REFUSED
 from tests.topology.pattern.trees import queries
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.value_types import Types
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import CODES, MAX_ERRORS, QueryError, QueryRefused, report
 from topology.pattern.tree.words import MAX_NS
-
-TYPES: Types = {
-    "A": {"x": "number", "name": "text", "pos.x": "number", "tags": "any"},
-    "B": {"x": "number", "on": "flag"},
-    "C": {"x": "text"},
-}
 
 Found = list[tuple[str, int, int, int]]
 """(code, line, column, length) of each."""
@@ -158,27 +151,6 @@ ERRORS: list[tuple[str, Found, str]] = [
     ("A a WHERE a.time.x = 1", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 8)], "a.payload.time.x"),
 ]  # fmt: skip
 
-TYPED: list[tuple[str, Found, str]] = [
-    ("SEQ(A a, D d) WHERE d.x = 1", [("E_TYPE_UNKNOWN", 1, 18, 3)], "known: `A`, `B`, `C`"),
-    ("A a WHERE a.nmae = 'x'", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 6)], "did you mean `name`?"),
-    ("A|C a WHERE a.on", [("E_ATTRIBUTE_UNKNOWN", 1, 21, 4)], "`A` or `C`"),
-    ("SEQ(A a, B b) WHERE [name]", [("E_ATTRIBUTE_UNKNOWN", 1, 29, 6)], "type `B`"),
-    ("_ a WHERE a.y = 1", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 3)], "have no `y`"),
-    ("A a WHERE a.name > 3", [("E_LITERAL", 1, 19, 10)], "`a.name` is text"),
-    ("A a WHERE a.payload.name > 3", [("E_LITERAL", 1, 19, 18)], "is text"),
-    ("SEQ(A a, C c) WHERE a.x = c.x", [("E_LITERAL", 1, 29, 9)], "`c.x` is text"),
-    ("A+ a WHERE avg(a.name) > 3", [("E_LITERAL", 1, 20, 11)], "of numbers"),
-    ("A a WHERE a.pos.x = 'x'", [("E_LITERAL", 1, 19, 13)], "is a number"),
-    ("A a WITHIN 1 s RETURN -a.name", [("E_LITERAL", 1, 32, 6)], "is text"),
-]
-
-GOOD_TYPED = [
-    "A a WHERE a.x = 1 AND a.pos.x < a.x AND a.tags.first = 'x' AND a.pos IS NULL",
-    "A|B a WHERE a.on AND a.name = 'x' AND a.x > 1",
-    "_ a WHERE a.x = 'x' OR a.x = 1",
-    "SEQ(A a, B b) WHERE a.seq < b.time AND a.payload IS NOT NULL AND [x]",
-]
-
 WARNINGS: list[tuple[str, Found, str]] = [
     (
         "SEQ(A, B+ b) WITHIN 1 s USING skip_till_any MATCHES ALL",
@@ -242,22 +214,6 @@ def test_an_error_is_told_with_its_place(text: str, errors: Found, told: str) ->
     assert "^" * min(errors[0][3], 5) in str(refused.value)
 
 
-@pytest.mark.parametrize(("text", "errors", "told"), TYPED)
-def test_types_are_checked_where_they_are_known(text: str, errors: Found, told: str) -> None:
-    text = whole(text)
-    query = parse_query(text)
-    with pytest.raises(QueryRefused) as refused:
-        check(query, text, types=TYPES)
-    assert places(refused.value.errors) == errors
-    assert told in str(refused.value)
-    assert check(query, text) == []
-
-
-@pytest.mark.parametrize("text", GOOD_TYPED)
-def test_attributes_that_are_declared(text: str) -> None:
-    assert check(parse_query(whole(text)), types=TYPES) == []
-
-
 @pytest.mark.parametrize(("text", "warnings", "told"), WARNINGS)
 def test_a_warning_is_told_with_its_place(text: str, warnings: Found, told: str) -> None:
     text = whole(text)
@@ -278,7 +234,7 @@ def test_published_queries_may_run(name: str) -> None:
 
 
 def test_every_code_has_an_example() -> None:
-    tables = [*ERRORS, *TYPED, *WARNINGS, *REFUSED]
+    tables = [*ERRORS, *WARNINGS, *REFUSED]
     shown = {code for _, found, _ in tables for code, *_ in found}
     assert CODES.keys() - shown == {
         "E_TOO_LARGE",
@@ -377,7 +333,7 @@ def test_errors_are_in_the_order_of_the_text_and_bounded() -> None:
 @given(queries())
 def test_any_tree_is_passed_or_refused(query: syntax.Query) -> None:
     try:
-        found = check(query, params={}, types=TYPES)
+        found = check(query, params={})
     except QueryRefused as refused:
         found = refused.warnings
     assert all(each.is_warning for each in found)
