@@ -33,6 +33,11 @@ def key_of(event: Event) -> Key:
     return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq)
 
 
+def next_to(event: Event) -> Key:
+    """Return the position behind the event, before any other."""
+    return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq + 1)
+
+
 def timer_at(time_ns: int) -> Key:
     return (time_ns, TIMER, "", 0, 0)
 

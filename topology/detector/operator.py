@@ -38,11 +38,13 @@ from topology.detector.detector import Behaviour
 from topology.detector.item import (
     BEHIND_ALL,
     FIRST,
+    KEY,
     Key,
     LogEntry,
     before,
     behind,
     key_of,
+    next_to,
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
@@ -71,6 +73,7 @@ DETECTOR: Final = Shape(
     1,
     _now_ns=INT,
     _instant_open=FLAG,
+    _passed=KEY,
     load=LOAD_MODEL,
     _frontier=FRONTIER,
     unit=UNIT,
@@ -153,6 +156,8 @@ class Detecting(KeepingQuery):
         self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
+        self._passed: Key = FIRST
+        """Where MERGE is, of which accepted events are read."""
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in inputs.reads}
@@ -196,6 +201,7 @@ class Detecting(KeepingQuery):
             self._frontier.announce(event)
         elif event.kind == PASSED:
             self._frontier.hear(event)
+            self._passed = next_to(event)
         elif event.kind == REJECTED:
             self._reject(event)
         elif event.kind == FOUND and event.value.query in self._readings:
@@ -311,6 +317,8 @@ class Detecting(KeepingQuery):
         answer, watermark_ns = self._answer, frontier.watermark_ns
         if answer == FINAL:
             return self._final(frontier)
+        if answer == EARLY and self._passed[0] == watermark_ns:
+            return self._passed  # Of this time, others may still be in MERGE.
         return behind(self.load.goal_ns(watermark_ns) if answer == SPECULATE else watermark_ns)
 
     @property

@@ -8,10 +8,10 @@ far MERGE is:
             └► MERGE ─┬─ marks ────────────┘
                       └─ ordered events ► the other queries
 
-A mark PASSED bears the largest time and error of the events that left in order together; watermarks
-are marks themselves. An event that MERGE judges late or a duplicate and does not let pass is not
-accepted. REJECTED is for each event that MERGE reports as late; for one that had been accepted,
-because the queues overflowed later, it is the only word.
+A mark PASSED is the last of the events that left in order together, with the largest time and error
+of these; watermarks are marks themselves. An event that MERGE judges late or a duplicate and does
+not let pass is not accepted. REJECTED is for each event that MERGE reports as late; for one that
+had been accepted, because the queues overflowed later, it is the only word.
 
 Both outputs are the same events, and MERGE changes the instant and the lateness of those that it
 lets go. So the operators that read accepted events work while these are as they came (`swap`).
@@ -61,6 +61,7 @@ class Accepted:
                     passed = twin(event)
                     passed.kind = PASSED
                     self._marks.append(passed)
+                passed.source, passed.epoch, passed.seq = event.source, event.epoch, event.seq
                 passed.ref_time_ns = max(passed.ref_time_ns, event.ref_time_ns)
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 

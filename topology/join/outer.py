@@ -53,11 +53,12 @@ class EmittedRows(NumberedTable[SavedRows]):
         return self._emitted
 
     def find(self, key: Key) -> SavedRows | None:
+        """Return them in the order of their ids: a restart may find rows in another order."""
         if key not in self._emitted:
             return None
         return {
             id_: (current.revision, is_sure, row.odds)
-            for id_, current in self._emitted[key][1].items()
+            for id_, current in sorted(self._emitted[key][1].items())
             for row, is_sure in (current.content,)
         }
 

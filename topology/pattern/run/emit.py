@@ -223,7 +223,7 @@ class MatchEmitter:
         """What waits until it is decided, and nothing has decided yet, is unproven; what is there
         with its last event is only not final."""
         found = change.found
-        if found.decided_ns < self.proven_ns or change.op == RETRACT:
+        if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):
             return found.confidence
         if query.query.emit == "final" or ends_in_negation(query.query.node):
             return UNPROVEN
