@@ -1,4 +1,4 @@
-"""What may be absent in two branches, or in a turn: the same events are found once, in any order.
+"""Laws and examples of what may be absent in two branches, or in a turn: it is found once.
 
 A match is what events it binds to which alias. Several alternatives of a query may have it, under
 negations and conditions of their own, and it stands as long as one of them has it.
