@@ -21,6 +21,9 @@ Where the specification leaves a shape open, it is judged thus:
   the group itself. An event fits as it would fit the match's members before it; other members
   of the match (AND) are taken already.
 - MAXIMAL compares matches of one alternative.
+- A match is what events it binds to which alias. Where several alternatives have it (`OR(C? c,
+  D? d)`, of which neither came), it is one match: that of the alternative whose FORs are
+  decided first, and of these of the first in the text.
 - Gaps of negations: see `normal_form.Blocker`. A member of the match may block it.
 - SKIP TO FIRST/LAST of a component that is absent drops nothing.
 """
@@ -37,7 +40,7 @@ from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import (
@@ -64,6 +67,7 @@ from topology.pattern.tree.walk import components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
 Choices = list[tuple[Any, ...]]
+Binding = frozenset[tuple[str, Identity]]
 
 
 def oracle(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
@@ -131,7 +135,25 @@ def _reported(form: NormalForm, oracles: Sequence[AlternativeOracle]) -> list[Ma
     matches = [match for oracle in oracles for match in oracle.all()]
     if form.query.matches == "best":
         return _best(form, matches)
-    return _maximal(matches) if form.query.matches == "maximal" else matches
+    return _once(form, _maximal(matches) if form.query.matches == "maximal" else matches)
+
+
+def _once(form: NormalForm, matches: list[Match]) -> list[Match]:
+    found: dict[Binding, Match] = {}
+    for match in sorted(matches, key=lambda one: (_decided_ns(form, one), one.alternative)):
+        found.setdefault(binding_of(form, match), match)
+    return list(found.values())
+
+
+def binding_of(form: NormalForm, match: Match) -> Binding:
+    """What a match is: which events it binds to which alias."""
+    components = form.alternatives[match.alternative].components
+    return frozenset((components[j].alias, entry.identity) for j, entry in match.labelled())
+
+
+def _decided_ns(form: NormalForm, match: Match) -> int:
+    """When its FORs are decided: what is at the end of one does not block."""
+    return max([match.last.time_ns, *(over_ns - 1 for over_ns in _over_ns(form, match))])
 
 
 def _walks(oracles: Sequence[AlternativeOracle]) -> Iterator[list[Match]]:
@@ -163,14 +185,15 @@ def _choices(node: Node | Negation, taken: Mapping[str, Sequence[Entry]]) -> Cho
     match node:
         case EventNode():
             go_on, stop = (1, 0) if node.reluctant else (0, 1)
-            entries = taken[node.alias]
+            entries = taken.get(node.alias, ())
             went = [choice for entry in entries for choice in ((go_on,), entry.key)]
             return [*went, (stop,)] if len(entries) != node.maximum else went
         case AnyOf(nodes):
             for number, branch in enumerate(nodes):
                 if any(each.alias in taken for each in components_of(branch)):
                     return [(number,), *_choices(branch, taken)]
-            return [(next(n for n, it in enumerate(nodes) if can_be_absent(it)),)]
+            number = next(n for n, it in enumerate(nodes) if can_be_absent(it))
+            return [(number,), *_choices(nodes[number], taken)]
         case AllOf():
             return _choices_of_all(node, taken)
         case Seq():

@@ -11,12 +11,12 @@ import pytest
 
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.generate import entry, random_query, random_stream
-from tests.topology.pattern.oracle import oracle
+from tests.topology.pattern.oracle import Binding, binding_of, oracle
 from tests.topology.pattern.uncertain_oracle import Unsuited, possible_and_certain, worlds
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.normal_form import normalise
+from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.syntax import Matches, Query, Strategy
 
 SEEDS = seeds_of_today(400)
@@ -26,15 +26,10 @@ Mode = tuple[Strategy, Matches]
 ANY: Mode = ("any", "all")
 CONTIGUOUS: tuple[Mode, ...] = (("next", "all"), ("strict", "all"))
 
-Labels = frozenset[tuple[int, int, tuple[str, int, int]]]
 
-
-def labels(matches: Iterable[Match]) -> set[Labels]:
+def labels(form: NormalForm, matches: Iterable[Match]) -> set[Binding]:
     """What is in them, whatever the order inside a group."""
-    return {
-        frozenset((match.alternative, j, one.identity) for j, one in match.labelled())
-        for match in matches
-    }
+    return {binding_of(form, match) for match in matches}
 
 
 def suited(rng: Random) -> Query:
@@ -64,12 +59,12 @@ def test_every_world_lies_between() -> None:
         except Unsuited:
             seen["unsuited"] += 1
             continue
-        some, all_ = labels(possible), labels(certain)
+        some, all_ = labels(form, possible), labels(form, certain)
         assert all_ <= some
         seen["certain"] += bool(all_)
         seen["uncertain"] += bool(some - all_)
         for world in worlds(rng, stream, 12):
-            true = labels(oracle(form, world))
+            true = labels(form, oracle(form, world))
             assert all_ <= true <= some, (seed, world)
             seen["decided"] += bool(true - all_)
     assert min(seen["certain"], seen["uncertain"], seen["decided"]) > 2, seen
@@ -85,7 +80,8 @@ def test_without_errors_it_is_the_oracle() -> None:
             possible, certain = possible_and_certain(form, stream)
         except Unsuited:
             continue
-        assert labels(possible) == labels(certain) == labels(oracle(form, stream))
+        some, all_ = labels(form, possible), labels(form, certain)
+        assert some == all_ == labels(form, oracle(form, stream))
         matched += bool(possible)
     assert matched > 5
 
@@ -102,11 +98,11 @@ def of_text(text: str) -> list[Entry]:
 def grades(pattern: str, events: str, options: str = "USING skip_till_any MATCHES ALL") -> str:
     form = normalise(parse_query(f"PATTERN {pattern} WITHIN 10 ns {options}"))
     possible, certain = possible_and_certain(form, of_text(events))
-    sure = labels(certain)
+    sure = labels(form, certain)
 
     def shown(match: Match) -> str:
         name = "".join(f"{one.type.lower()}{one.time_ns}" for _, one in match.labelled())
-        return name if labels([match]) <= sure else f"{name}?"
+        return name if labels(form, [match]) <= sure else f"{name}?"
 
     return " ".join(sorted(shown(match) for match in possible))
 

@@ -2,7 +2,8 @@
 
 Source: patterns.md 7, rule by rule, for MATCHES ALL with TIES STRICT. The true time of an event
 lies anywhere in [low, high], independent of all others. Rules are in three values: NO, MAYBE,
-YES. A match is possible if none says NO, certain if all say YES.
+YES. A match is possible if none says NO, certain if all say YES. One that several alternatives have
+is what the surest of them says.
 
 It is for alternatives in which the event before a step is known: linear ones of singles, or
 any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from random import Random
 
-from tests.topology.pattern.oracle import AlternativeOracle, Run
+from tests.topology.pattern.oracle import AlternativeOracle, Binding, Run, binding_of
 from topology.model.event import twin
 from topology.pattern.compile import expression
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
@@ -43,15 +44,16 @@ def possible_and_certain(
     form: NormalForm, entries: Sequence[Entry]
 ) -> tuple[list[Match], list[Match]]:
     """Matches of distinct events. Every certain match is a possible one."""
-    possible: list[Match] = []
-    certain: list[Match] = []
+    found: dict[Binding, tuple[int, Match]] = {}
     for alternative in form.alternatives:
         oracle = UncertainOracle(form, alternative, sorted(entries, key=lambda one: one.key))
         for match in oracle.candidates():
             graded = oracle.grade(match)
-            possible += [match] if graded >= MAYBE else []
-            certain += [match] if graded == YES else []
-    return in_order(possible), in_order(certain)
+            known, _ = found.get(binding_of(form, match), (NO, match))
+            if graded > known:
+                found[binding_of(form, match)] = graded, match
+    certain = [match for graded, match in found.values() if graded == YES]
+    return in_order([match for _, match in found.values()]), in_order(certain)
 
 
 def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:

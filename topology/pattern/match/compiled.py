@@ -140,8 +140,8 @@ class Compiled:
         self.ids = Anchors(self.form)
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
-        self._ends = [[over for gap in each.gaps for over in gap.over] for each in layouts]
-        self._limits = [[gap.limit for gap in each.gaps if gap.limit] for each in layouts]
+        self._layouts = layouts
+        self._is_limited = any(layout.limits for layout in layouts)
         self._columns = _columns(self.form, environment, self._slots)
         self._hidden = {
             (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
@@ -172,29 +172,21 @@ class Compiled:
             return match.last.time_ns + self.within_ns
         if not self.shape.has_end_negation:
             return match.last.time_ns
-        over = [ns - 1 for ns in self._over_ns(match)]
-        window_ns = match.first.time_ns + self.within_ns
-        for j, length_ns in self._limits[match.alternative]:
-            over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
-        return max([match.last.time_ns, *over])
+        return self._layouts[match.alternative].settled_ns(match)
 
     @property
     def lag_ns(self) -> int:
         """How long behind its end a match may still change, where times are exact."""
         shape = self.shape
-        stays = shape.open_tail or shape.skips or shape.looks_on or any(self._limits)
+        stays = shape.open_tail or shape.skips or shape.looks_on or self._is_limited
         return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
-        if not self._ends[match.alternative]:
+        layout = self._layouts[match.alternative]
+        if not layout.lasting:
             return match.last.time_ns
-        return max([match.last.time_ns, *self._over_ns(match)])
-
-    def _over_ns(self, match: Match) -> Iterator[int]:
-        """When its absences for a time are over."""
-        for left, length_ns in self._ends[match.alternative]:
-            yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
+        return max([match.last.time_ns, *layout.over_ns(match)])
 
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
         """Its events in order of time, with their components, and the columns of each: those of

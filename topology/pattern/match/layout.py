@@ -9,13 +9,14 @@ A binding has the slots of the components and then those of the negations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Binding, Condition
 from topology.pattern.compile.grading import YES, grade
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
+from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases, looks_at_time, looks_back, mentions
 from topology.pattern.tree.normal_form import (
@@ -131,7 +132,8 @@ class Layout:
     """`before[j]` and `after[j]`: the components that come before and behind component j. `starts`
     and `ends`: those that can be the first and the last, as all before or behind may be absent.
     `is_strict`: any event at all may matter to a step or a negation. `goes_on`: a match may end
-    with a greedy group; so what comes later may forbid it, as may a negation (`looks_ahead`)."""
+    with a greedy group; so what comes later may forbid it, as may a negation (`looks_ahead`).
+    `lasting`: when its absences for a time are over, and `limits`: those of `Blocker.limit`."""
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment
@@ -162,6 +164,8 @@ class Layout:
         self.gaps = [
             NegationGap(k, each, self, scope) for k, each in enumerate(alternative.blockers)
         ]
+        self.lasting = [over for gap in self.gaps for over in gap.over]
+        self.limits = [gap.limit for gap in self.gaps if gap.limit]
         self.looks_ahead = self.goes_on or any(gap.at_end for gap in self.gaps)
         self.has_strict_step = any("strict" in (part.edge, part.loop) for part in parts)
         self.is_strict = self.has_strict_step or any(gap.strict for gap in self.gaps)
@@ -170,6 +174,19 @@ class Layout:
     def by_end(self) -> bool:
         """Its units are end events, else start events."""
         return self.query.strategy == "any"
+
+    def over_ns(self, match: Match) -> Iterator[int]:
+        """When the absences for a time of a match are over."""
+        for left, length_ns in self.lasting:
+            yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
+
+    def settled_ns(self, match: Match) -> int:
+        """When a match is decided that no more than its absences for a time keep open."""
+        over = [ns - 1 for ns in self.over_ns(match)]
+        window_ns = match.first.time_ns + self.within_ns
+        for j, length_ns in self.limits:
+            over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
+        return max([match.last.time_ns, *over])
 
     def binding(self, bound: Sequence[Sequence[Entry]]) -> Binding:
         return [*bound, *[()] * (self.slots - self.count)]

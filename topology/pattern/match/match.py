@@ -72,6 +72,10 @@ class Match:
         members = tuple(tuple(entry.identity for entry in entries) for entries in self.bound)
         return (self.alternative, members)
 
+    def ways(self) -> Sequence[Match]:
+        """Return the match of each alternative that finds it; several only of a `TwinMatch`."""
+        return (self,)
+
     def labelled(self) -> Iterator[tuple[int, Entry]]:
         """Members with the index of their component, in the order of their keys."""
         pairs = [(j, entry) for j, entries in enumerate(self.bound) for entry in entries]
@@ -83,8 +87,9 @@ class Match:
 
 
 def same_content(one: Match, other: Match) -> bool:
-    """Without building it: an event has one entry, so this compares references mostly."""
-    if one.alternative != other.alternative:
+    """Without building it: an event has one entry, so this compares references mostly. False where
+    several alternatives find one of them: by how many it is found may have changed."""
+    if one.alternative != other.alternative or type(one) is not Match or type(other) is not Match:
         return False
     if [*map(len, one.bound)] != [*map(len, other.bound)]:
         return False

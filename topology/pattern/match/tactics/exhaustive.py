@@ -30,6 +30,7 @@ from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
+from topology.pattern.match.twins import Twins
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.free_groups import is_boundless
 from topology.pattern.tree.mentions import mentions
@@ -49,6 +50,7 @@ class Enumeration:
     def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
         query = layouts[0].query
         self._finders = finders
+        self._twins = Twins(layouts)
         self._limit = query.limit
         waits = not layouts[0].by_end or any(layout.looks_ahead for layout in layouts)
         self._reach_ns = layouts[0].span_ns if waits else 0
@@ -58,6 +60,8 @@ class Enumeration:
         matches: list[Match] = []
         for finder in self._finders:
             matches += finder.find(place, anchor, self._limit + 1, budget)
+        if self._twins.may_be:
+            matches = self._twins.merged(matches)
         if len(self._finders) > 1:
             matches = in_order(matches)
         return Evaluation(

@@ -49,13 +49,19 @@ class Grading:
         )
 
     def confidence(self, place: Place, match: Match) -> str:
-        """The match is one by reference times, or a possible one."""
-        case = Case(self.layouts[match.alternative], place, match.bound)
-        return CONFIRMED if is_sure(case) and self._is_chosen(case) == YES else UNCERTAIN
+        """The match is one by reference times, or a possible one. One that several alternatives
+        find is sure where it is so in one of them."""
+        for way in match.ways():
+            case = Case(self.layouts[way.alternative], place, way.bound)
+            if is_sure(case) and self._is_chosen(case) == YES:
+                return CONFIRMED
+        return UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
         """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
         and UNTIL."""
+        if type(match) is not Match:
+            return self.confidence(place, match) == CONFIRMED
         layout = self.layouts[match.alternative]
         alone = Case(layout, place, match.bound, newcomer)
         if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):

@@ -17,7 +17,8 @@ be: several doubts that exclude each other are not distinguished from ones that 
 Where nothing but each event by itself rules a set out, a newcomer changes little: it may rule out
 sets that there are, and new ones hold it. So these alone are looked for (`with_newcomer`); where a
 set is given up before it is whole, for the steps that it takes (`Plan.prunes`), all are, but what
-is known is asked about the newcomer alone.
+is known is asked about the newcomer alone. Where several alternatives find the same (`match.twins`)
+all is found anew: of those that are known only one is.
 
 Cost: exponential in the length of a group that is not free; bounded as all tactics are.
 """
@@ -32,6 +33,7 @@ from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBud
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.twins import Twins
 from topology.pattern.match.uncertain.case import Case, fits_beside, goes_with
 from topology.pattern.match.uncertain.forbidding import blocked, taken_otherwise
 from topology.pattern.match.uncertain.grade import valid
@@ -47,6 +49,7 @@ Known = Mapping[tuple[int, tuple[Sequence[Entry], ...]], bool]
 class Possible:
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._plans = [Plan(layout) for layout in layouts]
+        self._twins = Twins(layouts)
         self._limit = layouts[0].query.limit
         self._span_ns = layouts[0].span_ns
         mode, untils = layouts[0].matches, (until for each in layouts for until in each.untils)
@@ -54,6 +57,7 @@ class Possible:
             (mode == "all" or (mode == "one" and len(layouts) == 1))
             and not any(layout.is_strict for layout in layouts)
             and not any(until is not None for until in untils)
+            and not self._twins.may_be
         )
         self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
 
@@ -99,6 +103,8 @@ class Possible:
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
+        if self._twins.may_be:
+            found = self._twins.merged(found)
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
