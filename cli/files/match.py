@@ -42,7 +42,7 @@ from topology.pattern.run import admit
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.chains import chain_errors
+from topology.pattern.tree.chained_queries import chain_errors
 from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import NS_PER, in_unit
 from topology.wire import json_lines

@@ -52,7 +52,7 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
     query = topology.queries[name]
     if query.pattern is None:
         return []
-    from topology.pattern.tree.chains import types_read
+    from topology.pattern.tree.chained_queries import types_read
 
     patterns = _patterns_of(topology, *topology.streams_of(query))
     types = types_read(patterns)
@@ -82,7 +82,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     if all(query.pattern is None for query in topology.queries.values()):
         return
     # The tree of patterns takes a tenth of what the engine takes to import; most have no pattern.
-    from topology.pattern.tree.chains import chain_errors
+    from topology.pattern.tree.chained_queries import chain_errors
 
     for name, query in topology.queries.items():
         for read in patterns_read(topology, name):

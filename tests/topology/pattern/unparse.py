@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from topology.pattern.language.unparse import duration_text, expression_text
+from topology.pattern.language.expression_text import duration_text, expression_text
 from topology.pattern.tree import syntax
 from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.words import quoted

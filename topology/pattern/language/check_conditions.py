@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from topology.pattern.language.unparse import expression_text
+from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.value_types import Params, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases, counted_through, looks_back, mentions

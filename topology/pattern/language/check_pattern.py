@@ -113,6 +113,7 @@ def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tup
 
 
 def _any_order(node: Node | Negation, findings: Findings) -> None:
+    """Refuse counts inside an AND that prefer fewer events."""
     for each in walk(node):
         if isinstance(each, CountedNode) and each.reluctant:
             message = "in an AND events are preferred as they come, so ? behind a group's count"

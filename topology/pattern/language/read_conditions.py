@@ -1,4 +1,4 @@
-"""From the grammar's parse tree to expressions: the conditions of a query and its columns.
+"""From the grammar's parse tree to what both languages have: conditions, columns, names and counts.
 
 Each method is a rule of grammar.lark. Chains of AND and of OR are flat, parentheses or not;
 `-5` is a number, not a negative of one. What is found wrong is collected, and the tree after
@@ -20,7 +20,7 @@ from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
-MAX_BACK: Final = 1_000
+MAX_PREV: Final = 1_000
 """PREV looks no further back."""
 
 MAX_DIGITS: Final = 100
@@ -190,9 +190,9 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             case [syntax.Ref(alias, path, None)]:
                 return syntax.Previous(alias, path, 1, span)
             case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
-                if type(back) is int and 0 < back <= MAX_BACK:
+                if type(back) is int and 0 < back <= MAX_PREV:
                     return syntax.Previous(alias, path, back, span)
-        message = f"PREV takes an attribute, and how many events before, 1 to {MAX_BACK}"
+        message = f"PREV takes an attribute, and how many events before, 1 to {MAX_PREV}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
         return syntax.Constant(None, span)
 

@@ -1,8 +1,8 @@
 """From the grammar's parse tree to the tree of syntax.py.
 
 Each method is a rule of grammar.lark. What the grammar lets pass so that it can be reported
-better than as a slip of syntax is found here: windows without a unit, counts of compounds,
-negations out of place. What is found wrong is collected, and the tree after an error is never
+better than as a slip of syntax is found here: windows without a unit, LOOP of compounds, negations
+out of place. What is found wrong is collected, and the tree after an error is never
 used.
 """
 
@@ -16,8 +16,8 @@ from lark.tree import Meta
 from lark.visitors import v_args
 
 from topology.pattern.language.expected import unit_meant
+from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, span_of
-from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (

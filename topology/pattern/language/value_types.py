@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from topology.pattern.language.unparse import expression_text
+from topology.pattern.language.expression_text import expression_text
 from topology.pattern.tree import syntax
 from topology.pattern.tree.errors import Findings
 

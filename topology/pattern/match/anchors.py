@@ -1,4 +1,6 @@
-"""What a match is known by: its anchor, made of content alone, never of arrival.
+"""What a match is known by: its id, made of content alone, never of arrival.
+
+A late event that changes the id of a match retracts it and emits another.
 
 * MATCHES ONE and BEST: the start event. Whatever is taken from it on, it is one result.
 * MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last

@@ -165,7 +165,9 @@ class Compiled:
             self.filters[number, count + at] = _filter(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:
-        """An event after this time cannot change the match, where times are exact."""
+        """Return the time after which no event can change the match, where times are exact. With
+        SKIP it is the end of the window of its start: then all matches that start before are
+        decided, and so whether they drop it."""
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
         if self.shape.looks_on:

@@ -24,7 +24,7 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import UNBOUNDED
 
-MAX_BACK: Final = 64
+MAX_STEPS_BACK: Final = 64
 """So many events back are looked at, at most: groups with a count far above would cost more."""
 
 
@@ -63,7 +63,7 @@ def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:
     steps: list[tuple[int, bool]] = []
     for j in reversed(range(layout.count)):
         part = layout.components[j]
-        if part.maximum == UNBOUNDED or part.maximum > MAX_BACK:
+        if part.maximum == UNBOUNDED or part.maximum > MAX_STEPS_BACK:
             return None
         if part.is_group:
             if part.loop != "strict":
@@ -77,4 +77,4 @@ def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:
             steps.append((j, False))
         else:
             return None
-    return steps if len(steps) <= MAX_BACK else None
+    return steps if len(steps) <= MAX_STEPS_BACK else None

@@ -9,6 +9,7 @@ tactics give the same matches (`tests/topology/pattern`: differential laws).
     exhaustive   everything the language has; the definition, made to run backwards or
                  forwards through the indexes
     walk         MATCHES ONE: one walk from a start
+    best         MATCHES BEST: the first match that a search by preference finds
     slices       linear patterns whose groups are free: groups are slices, never enumerated
 
 `tactic_for` chooses.
@@ -79,8 +80,8 @@ class Evaluation:
     `hi_ns`: only an event of this time or earlier can change the result. `waits`: which entries
     newer than all that are held can change it: the slots (alternative, j) of components and,
     with j from the number of components on, of negations; None: any entry. It is
-    known for MATCHES ONE only, and empty where the result is settled; for the other modes it is
-    None. `steps`: the work done."""
+    known for MATCHES ONE and BEST, and empty where the result is settled; for the other modes it
+    is None. `steps`: the work done."""
 
     matches: list[Match] = field(default_factory=list)
     overflow: bool = False

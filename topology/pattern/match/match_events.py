@@ -1,4 +1,4 @@
-"""Matches as events of other queries (INTO; patterns_2.md 9).
+"""Matches as events of other queries (INTO).
 
 A match is an event of the type that INTO names, at the time of its end, right behind all others of
 that instant. Its payload has `start_ns`, `end_ns`, `key` where the query has one, and the columns;

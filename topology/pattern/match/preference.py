@@ -1,6 +1,6 @@
 """Which of two matches of a start MATCHES BEST prefers: the order of their choices.
 
-Source: patterns_2.md 4. A match is spelled as the choices that lead to it, from left to right in
+A match is spelled as the choices that lead to it, from left to right in
 the text: which branch of an OR; of a group and of what is optional, for each event that it went on
 and which event that was, and then that it stopped. The lesser spelling is preferred.
 

@@ -21,7 +21,8 @@ from topology.pattern.store.index import EntryIndex
 
 class RangeParts:
     """Which components take part; the others are optional, and absent. Everything is by place in
-    their order: `parts[p]` is the component."""
+    their order: `parts[p]` is the component. A group is free here, so its minimum is the only bound
+    of its count."""
 
     def __init__(self, layout: Layout, parts: Sequence[int]) -> None:
         self.layout = layout

@@ -1,4 +1,4 @@
-"""After-match skip: which of all matches of a partition are kept.
+"""After-match skip: what a kept match drops. The choice is made by `run.decide`.
 
 Matches sorted by (start, end) are kept or dropped one after the other: TO NEXT drops
 others with the start of a kept one, PAST LAST those that start at or before a kept one's end,

@@ -8,7 +8,7 @@ An event is put into the indexes of all levels (`put`). Then the units that it c
 evaluated level by level (`settle`), and the matches that a level emits, updates or retracts are
 exchanged in the levels that read them (`exchange`) before these are evaluated. So a level looks
 once at all that an event has changed. A query that reads itself, be it by others, is refused when
-it is read (`tree.chains`).
+it is read (`tree.chained_queries`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topology.pattern.run.query import RunContext, Wiring, restore_wirings, wiri
 from topology.pattern.run.run import Run
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.tree.chains import types_read
+from topology.pattern.tree.chained_queries import types_read
 
 
 class Dirty:

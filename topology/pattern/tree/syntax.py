@@ -26,7 +26,7 @@ FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
 """Those that find one match of a start, or none."""
 
 UNBOUNDED: Final = -1
-"""`EventNode.maximum` of `+`, `*` and `{n,}`."""
+"""The maximum of `+`, `*` and `{n,}`."""
 
 EVERY_FIELD: Final = "*"
 """The column that is all fields of an event, where each is a result."""

@@ -1,6 +1,6 @@
 """Counts of a whole SEQ, AND or OR, written out: `SEQ(B b, C c){1,3}` as one to three turns.
 
-Source: patterns_2.md 3. A turn more is an OR of the turn and of nothing, so that MATCHES BEST has
+A turn more is an OR of the turn and of nothing, so that MATCHES BEST has
 the order of choices that a regular expression has. What each turn holds has a name of its own
 (`b@1`), and the `label` that it has in the text. Conditions are rewritten to these:
 

@@ -22,7 +22,7 @@ from topology.pattern.match.match_events import entry_of
 from topology.pattern.run.admit import EXPIRED, REFUSED
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.chains import chain_errors
+from topology.pattern.tree.chained_queries import chain_errors
 
 INNER = {
     "plain": "SEQ(A a, B b) WHERE [k] WITHIN 10 ns RETURN a.x AS x, b.x AS y INTO AB",

@@ -11,8 +11,8 @@ import pytest
 
 from tests import ROOT
 from tests.topology.pattern.generate import random_query
+from topology.pattern.language.expression_text import expression_text
 from topology.pattern.language.parse import parse_query
-from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree import normal_form
 from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
 from topology.pattern.tree.partial_order import size, spread

@@ -1,17 +1,18 @@
 """MATCHES BEST: the match of a start that a backtracking regular expression finds first.
 
-Source: patterns_2.md 4. It is the least of the matches that ALL finds of the start, in the order of
-the choices that lead to them (`preference`): to go on in a group before what follows it, or after
-it where the count is reluctant; what is optional before its absence, or after it; the branches of
-an OR by their place in the text. So it is a function of the set of these matches alone, and a late
-event changes the least of them, of the same id.
+docs/guides/patterns.md has examples ("The best match"). It is the least of the matches that ALL
+finds of the start, in the order of the choices that lead to them (`preference`): to go on in a
+group before what follows it, or after it where the count is reluctant; what is optional before its
+absence, or after it; the branches of an OR by their place in the text. So it is a function of the
+set of these matches alone, and a late event changes the least of them, of the same id, or leaves
+none.
 
 The search is that of ALL (`search`), which tries what is preferred first and stops at the first
 match: that is the least of an alternative. The least of those of all alternatives is taken.
 
 A match is settled (`Evaluation.hi_ns`) where nothing that is preferred to it can still come: each
 step that was tried before it has met what it had to take, or, if it is STRICT, what it could not
-take. Else the end of the window settles it.
+take. Else the end of the window settles it, as it does always with SKIP (`Compiled.settles`).
 
 Cost: that of the search up to the first match, linear where each step but one leaves no choice, and
 at worst all runs that are preferred to it; bounded by the budget.

@@ -37,7 +37,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
 
-ONCE: Final = (1, 1, None, False)
+ONCE_EACH: Final = (1, 1, None, False)
 
 
 class Steps:
@@ -124,7 +124,7 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
     query, alternative = layout.query, layout.alternative
     if len(layouts) > 1 or layout.count < 2 or alternative.blockers or not alternative.is_linear:
         return None
-    if any((p.minimum, p.maximum, p.until, p.greedy) != ONCE for p in layout.components):
+    if any((p.minimum, p.maximum, p.until, p.greedy) != ONCE_EACH for p in layout.components):
         return None
     if layout.by_end or query.matches == "maximal":
         return None

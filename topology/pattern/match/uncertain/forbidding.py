@@ -1,4 +1,7 @@
-"""What forbids a match among the events around it: surely, maybe, or not.
+"""How sure it is that events around a match forbid it: surely, maybe, or not.
+
+This grades a match that was found. What forbids one by reference times is in `tactics` (`blockers`,
+`greedy`, `search`).
 
 *Negations* (`blocked`): is an event in a gap of the match that must not be there?
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from tests.topology.pattern.generate import BEST, MODES, random_query
 from tests.topology.pattern.trees import EXPRESSIONS, queries
 from tests.topology.pattern.unparse import unparse
+from topology.pattern.language.expression_text import duration_text, expression_text
 from topology.pattern.language.parse import parse, parse_query
-from topology.pattern.language.unparse import duration_text, expression_text
 from topology.pattern.tree import syntax
 
 
