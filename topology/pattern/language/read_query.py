@@ -161,7 +161,7 @@ class QueryReader(ConditionReader):
                 hint = "write how long, like !B FOR 5 s, or put it into a SEQ"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
             elif number:
-                message = "an OR of two absences would find the same events twice"
+                message = "an OR of two absences is not supported"
                 hint = "write one of them, or AND for both at once"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
         return AnyOf(tuple(children), span_of(meta))
