@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, repeat
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from topology.pattern.match.evaluation import Evaluation, Place
@@ -35,6 +36,7 @@ class Sets:
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
+        self._instant = attrgetter("key" if layout.by_key else "time_ns")
 
     def evaluate(self, place: Place, anchor: Entry, since_ns: int) -> Evaluation:
         """The set of the matches that end in the anchor and begin at `since_ns` or later, if there
@@ -50,9 +52,7 @@ class Sets:
     def count(self, bound: Sequence[Sequence[Entry]]) -> int:
         """How many matches there are in a set."""
         parts, last = self._parts, self._parts.count - 1
-        instants: list[Instants] = [
-            [entry.key if parts.by_key else entry.time_ns for entry in entries] for entries in bound
-        ]
+        instants: list[Instants] = [list(map(self._instant, entries)) for entries in bound]
         ways = Ways()
         for p in range(last + 1):
             minimum = parts.minimum[p]
