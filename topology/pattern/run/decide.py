@@ -117,23 +117,15 @@ class Visibility:
         for unit in units:
             selection.replace(unit.anchor.key, self.of(unit))
 
-    def decided(self) -> Barrier:
+    def decided(self, selection: Selection) -> Barrier:
         """What the matches that are decided drop of those that follow."""
-        if self.selection is None:
-            return Barrier()
-        self._show(self.selection, ())
-        return self.selection.decided(self._at.now.frontier_ns)
+        self._show(selection, ())
+        return selection.decided(self._at.now.frontier_ns)
 
-    def next_decided_ns(self) -> int:
-        """When the frontier has passed it, `decided` may be another."""
-        if self.selection is None:
-            return NEVER
-        return self.selection.next_decided_ns(self._at.now.frontier_ns)
-
-    def restart(self, barrier: Barrier) -> None:
-        """Begin anew behind what is decided."""
+    def let_go(self) -> None:
+        """Let go of what is decided, and begin anew behind it."""
         if self.selection is not None:
-            self.selection.barrier = barrier
+            self.selection.barrier = self.decided(self.selection)
             self.selection.clear()
 
 

@@ -27,7 +27,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.operator import Changes, State
+from topology.model.kept import INT
+from topology.model.operator import Changes, Plain, State
 from topology.model.result import Finding
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match_events import MatchTable
@@ -36,7 +37,6 @@ from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.level import QueryLevel, by_level
 from topology.pattern.run.query import Wiring
-from topology.pattern.run.unit import UnitOwner
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -246,7 +246,7 @@ class Engine:
             self._admission.take_out(entry)
         room = max(0, self._admission.max_retained - len(self._admission.retained))
         for entry in new[room:]:
-            self._matches.leave_out(entry)
+            self._matches.forget(entry.identity)
         self._left_out += len(new[room:])
         for reader in self.levels:
             reader.exchange(old, new[:room])
@@ -274,7 +274,7 @@ class Engine:
             if level.emitter.matches:
                 self._hand_up(level)
         if self._above and (len(self.freed) > freed or self._matches.is_large):
-            self._matches.forget(min(each.now.frontier_ns - each.reach_ns for each in self._above))
+            self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
         """Let the clock go on as far as an event in order would take it: absences are over by time,
@@ -319,23 +319,23 @@ class Engine:
     # -- state --------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state = {ENGINE: self._own_state(), **self._matches.rows(everything=True)}
+        state: State = {ENGINE: self._own_row(), **self._matches.snapshot()}
         for level in self.levels:
+            level.write()
             for run in level.runs():
-                state.update(run.state(everything=True))
+                state |= run.written
         return state
 
     def changes(self) -> Changes:
-        state = {ENGINE: self._own_state(), **self._matches.rows(everything=False)}
+        changes: Changes = {ENGINE: self._own_row(), **self._matches.changes()}
         for level in self.levels:
-            state |= level.closed
-            level.closed.clear()
-            for run in _changed_runs(level):
-                state.update(run.state(everything=False))
-        return state
+            level.write()
+            changes |= level.rows
+            level.rows.clear()
+        return changes
 
-    def _own_state(self) -> Any:
-        return [self.counts, {level.known_by: level.row() for level in self.levels}]
+    def _own_row(self) -> Plain:
+        return self.counts, {level.known_by: level.row() for level in self.levels}
 
     def entries(self) -> Iterable[Entry]:
         """Return the events that some index holds, matches aside."""
@@ -349,7 +349,8 @@ class Engine:
         the state does not know counts from now on; what is there of one that is no more is left."""
         rest = dict(state)
         counts, levels = rest.pop(ENGINE, ({}, {}))
-        self.counts.update(counts)
+        for word, count in counts.items():
+            self.counts[word] = INT.load(count, None, None, word)
         read = frozenset[str]().union(*(level.types for level in self.levels))
         matches, events = self._matches.restore(rest, read), list(entries)
         current = [match.entry for match in matches if match.is_current]
@@ -364,18 +365,10 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        self._first.closed.update(dict.fromkeys(rest))  # They are rows of queries that are no more.
+        self._first.rows |= dict.fromkeys(rest)  # They are of queries that are no more.
 
     def begin_after(self, newest_ns: int) -> None:
         """Let no query count matches that may rest on events up to that instant; nothing has come
         since the engine is there."""
         for level in self.levels:
             level.begin_after(newest_ns)
-
-
-def _changed_runs(level: QueryLevel) -> list[UnitOwner]:
-    """Return those with something new to write. What SKIP has decided moves with time alone."""
-    due = level.agenda.barriers.due(level.now.frontier_ns)
-    changed = list(level.changed | dict.fromkeys(due))
-    level.changed.clear()
-    return changed

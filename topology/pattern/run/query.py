@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
-from topology.model.operator import NEVER
+from topology.model.kept import INT, PLAIN, TEXT, optional, tuple_of
+from topology.model.operator import NEVER, Changes, Plain
 from topology.model.result import result_id
 from topology.model.timers import Timers
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
@@ -16,6 +17,10 @@ from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.unit import KNOWN_BY, MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
+
+QUERY: Final = tuple_of(TEXT, INT, PLAIN, optional(INT))
+NO_QUERY: Final = ("", 0, None, None)
+"""The row of a query that the state does not know."""
 
 
 class Wiring:
@@ -62,40 +67,25 @@ class Wiring:
         """Take what the query may emit now."""
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
+    def row(self) -> Plain:
+        return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
 
-def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
-    """The state of queries, by their names. A query is known again by its fingerprint."""
-    return {
-        wiring.query.name: [
-            wiring.query.known_by,
-            wiring.since_ns,
-            wiring.lateness.dump(),
-            wiring.target_ns,
-        ]
-        for wiring in wirings
-    }
+    def restore(self, row: Plain, from_now_on: Callable[[Compiled], int]) -> bool:
+        """Return whether the query waited and waits no more: what it has not emitted it does at the
+        next event.
 
-
-def restore_wirings(
-    wirings: Iterable[Wiring], rows: Mapping[str, Any], from_now_on: Callable[[Compiled], int]
-) -> set[str]:
-    """The queries that waited and wait no more: what they have not emitted they do at the next
-    event. `from_now_on`: from when on a query counts that the state does not know, or that has
-    changed since."""
-    released = set()
-    for wiring in wirings:
-        fingerprint, since_ns, lateness, target_ns = rows.get(
-            wiring.query.name, ("", 0, None, None)
-        )
-        known = fingerprint == wiring.query.known_by
-        wiring.since_ns = since_ns if known else from_now_on(wiring.query)
-        if target_ns is not None and wiring.target_ns is not None:
-            wiring.target_ns = target_ns
-        elif target_ns is not None and known:
-            released.add(wiring.query.name)
-        if known:
-            wiring.lateness.load(lateness)
-    return released
+        `from_now_on`: from when on a query counts that the state does not know, or that has changed
+        since. It is known again by its fingerprint.
+        """
+        fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
+        is_known: bool = fingerprint == self.query.known_by
+        self.since_ns = since_ns if is_known else from_now_on(self.query)
+        if is_known:
+            self.lateness.load(lateness)
+        waits = self.target_ns is not None
+        if waits and target_ns is not None:
+            self.target_ns = target_ns
+        return is_known and not waits and target_ns is not None
 
 
 class RunContext:
@@ -107,9 +97,9 @@ class RunContext:
         is_plain: Whether runs take the plain way where they can.
         is_alone: Whether there is one query only.
         reads_matches: Whether some events are matches of other queries.
-        known_by: A digest of the types of matches that are read; empty where none are.
         changed: The runs with something to be written. Who writes it empties this.
-        closed: The keys of rows of the state that are no more. Who writes them empties this.
+        rows: What the changelog has not as it is; None where a row is no more. Emptied as well.
+        known_by: A digest of the types of matches that are read; empty where none are.
     """
 
     def __init__(
@@ -136,7 +126,7 @@ class RunContext:
         self.is_alone = len(queries) == 1
         self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
-        self.closed: dict[str, None] = {}
+        self.rows: Changes = {}
 
 
 class PartitionQuery:
