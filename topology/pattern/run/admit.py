@@ -22,7 +22,7 @@ from topology.pattern.compile import expression
 from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.query import RunContext, Wiring
+from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import EntryIndex
@@ -146,8 +146,8 @@ class PartitionIndex:
         self.newest: Key | None = None
         self.in_order = True
         self.runs = [
-            Run(wiring, self._place(wiring, group), self.indexes, key, group.context)
-            for wiring in group.wirings
+            Run(PartitionQuery(each, self._place(each, group), self.indexes, key, group.context))
+            for each in group.wirings
         ]
 
     def take(self, entry: Entry, filters: Sequence[int]) -> bool:
@@ -164,11 +164,6 @@ class PartitionIndex:
         entry.places += len(filters)
         self.in_order = in_order
         return in_order
-
-    def take_out(self, entry: Entry, filters: Sequence[int]) -> None:
-        """It is in the indexes of these filters."""
-        for number in filters:
-            self.indexes[number].remove(entry)
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
@@ -289,7 +284,8 @@ class PartitionGroup:
         """From where it was put."""
         partition = self.known_partition_of(entry)
         if partition is not None:
-            partition.take_out(entry, self.filters_of(entry))
+            for number in self.filters_of(entry):
+                partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
         """One that was taken out before the state was written: what was emitted by it."""

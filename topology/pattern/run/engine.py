@@ -36,7 +36,6 @@ from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.level import QueryLevel, by_level
-from topology.pattern.run.query import Wiring
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -57,6 +56,7 @@ class Engine:
         findings: What there is to emit. Whoever drives the engine empties it.
         freed: The entries that nothing holds any more. The driver empties it, too.
         counts: How many events there were, by what became of them (`admit.WORDS`).
+        compiled: Its queries by name.
         levels: Its queries, by the matches of others that they read.
         is_plain: Whether the driver may hand events on without regard for their instants.
     """
@@ -105,30 +105,21 @@ class Engine:
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
         self._first, *self._above = self.levels
+        wirings = [wiring for level in self.levels for wiring in level.wirings]
+        self.compiled = {wiring.query.name: wiring.query for wiring in wirings}
         self._matches = MatchTable()
         self._left_out = 0
         self.is_plain = is_plain and not self._above
-        is_one_group = self.is_plain and len(self._first.groups) == 1
-        self._plain_group = (
-            self._first.groups[0]
-            if is_one_group and not self._first.groups[0].strict_everywhere
-            else None
-        )
+        group = self._first.groups[0]
+        is_alone = len(self._first.groups) == 1 and not group.strict_everywhere
+        self._plain_group = group if self.is_plain and is_alone else None
 
     # -- the queries, and what is known of them -----------------------------------------------
-
-    def _wirings(self) -> list[Wiring]:
-        return [wiring for level in self.levels for wiring in level.wirings]
-
-    @property
-    def compiled(self) -> dict[str, Compiled]:
-        """By name."""
-        return {wiring.query.name: wiring.query for wiring in self._wirings()}
 
     @property
     def emitted_when_received(self) -> list[str]:
         """The queries that wait for the end of a gap in which nothing may happen, by name."""
-        queries = [wiring.query.query for wiring in self._wirings()]
+        queries = [each.query for each in self.compiled.values()]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
 
     @property
@@ -169,7 +160,7 @@ class Engine:
 
     def asks_for(self, type_: str) -> bool:
         """Whether any query does, of events of this type."""
-        return any(level.asks_for(type_) for level in self.levels)
+        return any(group.asks_for(type_) for level in self.levels for group in level.groups)
 
     # -- events -------------------------------------------------------------------------------
 

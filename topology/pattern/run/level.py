@@ -72,14 +72,7 @@ class QueryLevel(RunContext):
         *,
         is_plain: bool,
     ) -> None:
-        super().__init__(
-            queries,
-            emitter,
-            emits_final,
-            max_error_ns,
-            is_plain=is_plain and not types,
-            types=types,
-        )
+        super().__init__(queries, types, emitter, emits_final, max_error_ns, is_plain=is_plain)
         self.types = types
         self.feeds = feeds
         self._admission = admission
@@ -94,10 +87,6 @@ class QueryLevel(RunContext):
 
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
-
-    def asks_for(self, type_: str) -> bool:
-        """Whether any query does, of events of this type."""
-        return any(group.asks_for(type_) for group in self.groups)
 
     @property
     def reach_ns(self) -> int:

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from topology.model.kept import INT, PLAIN, TEXT, optional, tuple_of
 from topology.model.operator import NEVER, Changes, Plain
-from topology.model.result import result_id
+from topology.model.result import digest_of, framed, result_id
 from topology.model.timers import Timers
+from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda, Lateness
 from topology.pattern.run.emit import MatchEmitter
@@ -105,12 +107,12 @@ class RunContext:
     def __init__(
         self,
         queries: Sequence[Compiled],
+        types: frozenset[str],
         emitter: MatchEmitter,
         emits_final: Collection[str],
         max_error_ns: int | None,
         *,
         is_plain: bool,
-        types: frozenset[str],
     ) -> None:
         digest = result_id(*(name.encode() for name in sorted(types)))
         self.known_by = digest[:KNOWN_BY] if types else ""
@@ -122,7 +124,7 @@ class RunContext:
         is_everywhere = any(query.shape.everywhere for query in queries)
         self.everything = EntryIndex() if is_everywhere else None
         self.emits_final = emits_final
-        self.is_plain = is_plain
+        self.is_plain = is_plain and not types
         self.is_alone = len(queries) == 1
         self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
@@ -132,21 +134,21 @@ class RunContext:
 class PartitionQuery:
     """A query in one partition, as all parts of its run see it. `place` and `indexes` have its
     entries; `units` are by the key of their anchor, those only that have emitted something or may
-    yet. `doubt`: the errors that the query heeds."""
+    yet. `doubt`: the errors that the query heeds. `owner`: its run."""
 
-    __slots__ = ("context", "doubt", "emitter", "indexes", "now", "owner", "partition", "place",
-                 "query", "units", "wiring")  # fmt: skip
+    __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",
+                 "partition", "place", "query", "units", "wiring")  # fmt: skip
+
+    owner: UnitOwner
 
     def __init__(
         self,
-        owner: UnitOwner,
         wiring: Wiring,
         place: Place,
         indexes: Sequence[EntryIndex],
         partition: Sequence[Any],
         context: RunContext,
     ) -> None:
-        self.owner = owner
         self.wiring = wiring
         self.query: Compiled = wiring.query
         self.place = place
@@ -157,3 +159,9 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
+        key = spelled_key(partition)
+        fingerprint = self.query.form.fingerprint.encode()
+        self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
+
+    def id_of(self, match: Match) -> str:
+        return digest_of(self._id_prefix + framed(self.query.ids.of(match)))

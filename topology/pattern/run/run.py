@@ -14,13 +14,12 @@ from topology.model.kept import ValueKind
 from topology.model.operator import NEVER, Plain, State
 from topology.model.result import EMIT, result_id
 from topology.pattern.match.anchors import spelled_key
-from topology.pattern.match.evaluation import Place
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affect import Affected
-from topology.pattern.run.decide import ShownResults, Visibility
+from topology.pattern.run.decide import Visibility, shown_results
 from topology.pattern.run.emit import Change, changes
-from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
+from topology.pattern.run.evaluate import Evaluator, PlainWay
 from topology.pattern.run.forget import (
     BARRIER,
     NOTHING,
@@ -30,10 +29,10 @@ from topology.pattern.run.forget import (
     row_of,
     waiting_row,
 )
-from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
+from topology.pattern.run.query import PartitionQuery
 from topology.pattern.run.unit import KNOWN_BY, FoundMatch, Gathered, MatchUnit
 from topology.pattern.store.entry import Entry, Identity, Key
-from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.query.results import CurrentResult
 
 
@@ -41,36 +40,28 @@ class Run:
     """`gathered`: the units that wait to be corrected (EMIT SLACK). `plain`: the plain way, None
     where it is not open, or no more. `written`: its rows by key, as they were written last."""
 
-    __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_shown", "_touched",
+    __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
                  "affected", "gathered", "plain", "query", "units", "visibility",
                  "written")  # fmt: skip
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        place: Place,
-        indexes: Sequence[EntryIndex],
-        partition: Sequence[Any],
-        context: RunContext,
-    ) -> None:
-        at = self._at = PartitionQuery(self, wiring, place, indexes, partition, context)
-        ids = MatchIds(at.query, partition)
+    def __init__(self, at: PartitionQuery) -> None:
+        self._at = at
+        at.owner = self
         self.query = at.query
         self.units = at.units
         self.affected = Affected(at)
-        self._evaluator = Evaluator(at, ids, self.affected)
+        self._evaluator = Evaluator(at, self.affected)
         self.gathered = Gathered()
         self.visibility = Visibility(at)
-        self._shown = ShownResults(at) if at.query.shows_apart else None
-        known_by = f"{at.query.known_by[:KNOWN_BY]}{context.known_by}/{at.query.name}"
-        self._barrier_key = f"barrier/{known_by}/{result_id(spelled_key(partition))}"
+        known_by = f"{at.query.known_by[:KNOWN_BY]}{at.context.known_by}/{at.query.name}"
+        self._barrier_key = f"barrier/{known_by}/{result_id(spelled_key(at.partition))}"
         self._row_prefix = f"unit/{known_by}"
         self._touched: dict[Key, Entry] = {}
         self.written: State = {}
         self.plain: PlainWay | None = None
-        waits = self.visibility.emits_final or wiring.target_ns is not None
-        if context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
-            self.plain = PlainWay(at, at.query.steps, ids)
+        waits = self.visibility.emits_final or at.wiring.target_ns is not None
+        if at.context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
+            self.plain = PlainWay(at, at.query.steps)
 
     # -- events and time ----------------------------------------------------------------------
 
@@ -205,8 +196,8 @@ class Run:
     def _emit_of(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
         if not visible and not unit.emitted:
             return
-        if self._shown is not None:
-            visible = self._shown.of(unit, visible)
+        if self.query.shows_apart:
+            visible = shown_results(self._at, unit, visible)
         emits_final = self.visibility.emits_final
         frontier_ns = self._at.now.frontier_ns
         changed = list(changes(unit, visible, frontier_ns, emits_final=emits_final))
@@ -332,7 +323,9 @@ class Run:
         else:
             unit = self.plain.walked(anchor, starts_wait=self._evaluator.starts_wait)
         if row:
-            shown = unit.found if self._shown is None else self._shown.of(unit, unit.found)
+            shown: Mapping[str, FoundMatch] = unit.found
+            if self.query.shows_apart:
+                shown = shown_results(self._at, unit, shown)
             restore_emitted(unit, shown, row, self._at.now.frontier_ns)
             if unit.emitted:
                 self.units[anchor.key] = unit
