@@ -97,12 +97,10 @@ def changes(
 def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
+    if one.confidence != other.confidence or one.values != other.values:
+        return False
     was, now = one.match, other.match
-    if (
-        one.confidence != other.confidence
-        or one.values != other.values
-        or was.alternative != now.alternative
-    ):
+    if was.alternative != now.alternative:
         return False
     if one.row is None or other.row is None:
         return was.bound == now.bound

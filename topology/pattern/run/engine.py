@@ -195,7 +195,7 @@ class Engine:
         return STORED
 
     def _accept(self, entry: Entry, at_ns: int) -> str:
-        self._correct_until(at_ns - 1)
+        self.on_time(at_ns - 1)
         word = self._admission.refusal(entry.event, entry.identity, self._first.now.frontier_ns)
         if not word:
             for level in self.levels:
@@ -210,7 +210,7 @@ class Engine:
     def pass_by(self, event: Event) -> str:
         """Take an event of a type that no query asks for, as `accept` takes others. It needs no
         entry, and is no copy of one that is retained."""
-        self._correct_until(event.at_ns - 1)
+        self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
         word = self._admission.refusal(event, identity, self._first.now.frontier_ns)
         if not word:
@@ -244,13 +244,6 @@ class Engine:
         for entry in new[:room]:
             self._admission.keep(entry)
 
-    def _correct_until(self, now_ns: int) -> None:
-        """Correct what was gathered until then, each at its own time."""
-        agenda = self._first.agenda
-        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
-            self._first.correct(due_ns)
-            self._settle(due_ns)
-
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
@@ -259,7 +252,7 @@ class Engine:
             return
         freed = len(self.freed)
         if self._first.agenda.gathering:
-            self._correct_until(at_ns - 1)
+            self.on_time(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:
@@ -271,15 +264,19 @@ class Engine:
         """Let the clock go on as far as an event in order would take it: absences are over by time,
         also where all are silent."""
         if watermark_ns > self.clock_ns:
-            self._correct_until(at_ns - 1)
+            self.on_time(at_ns - 1)
         for level in self.levels:
             level.pass_by(watermark_ns, 0)
         if any(level.is_due for level in self.levels):
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Nothing came up to and including `now_ns`."""
-        self._correct_until(now_ns)
+        """Nothing came up to and including `now_ns`: correct what was gathered until then, each at
+        its own time."""
+        agenda = self._first.agenda
+        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
+            self._first.correct(due_ns)
+            self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
         """When corrections that are gathered are due."""
@@ -330,10 +327,7 @@ class Engine:
 
     def entries(self) -> Iterable[Entry]:
         """Return the events that some index holds, matches aside."""
-        retained = self._admission.retained.values()
-        if not self._above:
-            return retained
-        return [entry for entry in retained if entry.inner is None]
+        return [entry for entry in self._admission.retained.values() if entry.inner is None]
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Restore into a fresh engine. `entries`: the events retained, in any order. A query that

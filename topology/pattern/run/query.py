@@ -53,12 +53,9 @@ class Wiring:
         self.anchors = frozenset(filters.index(query.filters[slot]) for slot in query.anchors)
         ends = end_slots(query.form)
         self.enders = frozenset(filters.index(query.filters[slot]) for slot in ends)
-        forbidding = [
-            (a.number, len(a.components) + k)
-            for a in query.form.alternatives
-            for k in range(len(a.blockers))
-        ]
-        forbidding += [(a, j) for a, j in ends if query.form.alternatives[a].components[j].greedy]
+        components = [a.components for a in query.form.alternatives]
+        forbidding = [(a, j) for a, j in query.filters if j >= len(components[a])]
+        forbidding += [(a, j) for a, j in ends if components[a][j].greedy]
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
     def raise_target(self, until_ns: int) -> None:
@@ -136,7 +133,7 @@ class PartitionQuery:
     entries; `units` are by the key of their anchor, those only that have emitted something or may
     yet. `doubt`: the errors that the query heeds. `owner`: its run."""
 
-    __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",
+    __slots__ = ("_id_prefix", "_ids", "context", "doubt", "emitter", "indexes", "now", "owner",
                  "partition", "place", "query", "units", "wiring")  # fmt: skip
 
     owner: UnitOwner
@@ -159,9 +156,10 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
+        self._ids = self.query.ids
         key = spelled_key(partition)
         fingerprint = self.query.form.fingerprint.encode()
         self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
 
     def id_of(self, match: Match) -> str:
-        return digest_of(self._id_prefix + framed(self.query.ids.of(match)))
+        return digest_of(self._id_prefix + framed(self._ids.of(match)))
