@@ -104,15 +104,15 @@ class Engine:
             )
             feeds += [(query, level) for query in mine]
             self.levels.append(level)
-        self._first, *self._above = self.levels
-        wirings = [wiring for level in self.levels for wiring in level.wirings]
-        self.compiled = {wiring.query.name: wiring.query for wiring in wirings}
+        self._first, self._above = self.levels[0], self.levels[1:]
         self._matches = MatchTable()
         self._left_out = 0
+        wirings = [wiring for level in self.levels for wiring in level.wirings]
+        self.compiled = {wiring.query.name: wiring.query for wiring in wirings}
         self.is_plain = is_plain and not self._above
-        group = self._first.groups[0]
-        is_alone = len(self._first.groups) == 1 and not group.strict_everywhere
-        self._plain_group = group if self.is_plain and is_alone else None
+        groups = self._first.groups
+        has_plain = self.is_plain and len(groups) == 1 and not groups[0].strict_everywhere
+        self._plain_group = groups[0] if has_plain else None
 
     # -- the queries, and what is known of them -----------------------------------------------
 
