@@ -68,22 +68,18 @@ NOTHING: Final = (None, ())
 BARRIER: Final = tuple_of(INT, TEXT, INT, INT, FLAG)
 
 
-def row_of(unit: MatchUnit | None, frontier_ns: int) -> Plain:
-    """Return the row of a unit that does not wait; None if there is nothing to write."""
+def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plain:
+    """Return the row of a unit; None if there is nothing to write. `due_ns`: until when it waits to
+    be corrected, None if it does not."""
     if unit is None:
-        return None
-    rows = [
-        (id_, old.revision, old.live, old.final, old.content.decided_ns)
-        for id_, old in unit.emitted.items()
-        if old.content.decided_ns >= frontier_ns
-    ]
-    return (None, rows) if rows else None
-
-
-def waiting_row(unit: MatchUnit | None, due_ns: int, frontier_ns: int) -> Plain:
-    """Return the row of a unit that waits until then to be corrected."""
-    if unit is None:
-        return due_ns, None
+        return None if due_ns is None else (due_ns, None)
+    if due_ns is None:
+        rows = [
+            (id_, old.revision, old.live, old.final, old.content.decided_ns)
+            for id_, old in unit.emitted.items()
+            if old.content.decided_ns >= frontier_ns
+        ]
+        return (None, rows) if rows else None
     found = [
         (id_, FOUND.dump(each))
         for id_, each in unit.found.items()

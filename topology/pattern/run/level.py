@@ -96,8 +96,14 @@ class QueryLevel(RunContext):
     # -- events -------------------------------------------------------------------------------
 
     def pass_by(self, time_ns: int, error_ns: int) -> None:
-        """Hear of an event that no index takes."""
-        self._widen(error_ns)
+        """Hear of an event that no index takes, and heed its error. What a larger one reaches is
+        what was still within the smaller one's reach, whether or not the rest has been purged."""
+        doubt = self.doubt
+        if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
+            self._purge(is_whole=True)
+            by_ns = doubt.widen(error_ns, self.now.frontier_ns)
+            for run in self.runs():
+                run.put_off(by_ns)
         if time_ns > self.now.clock_ns:
             self.now.clock_ns = time_ns
 
@@ -189,17 +195,6 @@ class QueryLevel(RunContext):
         for group in self.groups:
             for run in group.runs_around(entry):
                 self._note(run, run.affected.around(entry)).is_exchanged = True
-
-    def _widen(self, error_ns: int) -> None:
-        """Heed an error. What a larger one reaches is what was still within the smaller one's
-        reach, whether or not the rest has been purged."""
-        doubt, frontier_ns = self.doubt, self.now.frontier_ns
-        if doubt is NO_DOUBT or error_ns <= doubt.error_ns:
-            return
-        self._purge(is_whole=True)
-        by_ns = doubt.widen(error_ns, frontier_ns)
-        for run in self.runs():
-            run.put_off(by_ns)
 
     @property
     def is_due(self) -> bool:
@@ -373,7 +368,8 @@ class QueryLevel(RunContext):
                 self.doubt.restore(doubt)
         released = set()
         for wiring in self.wirings:
-            if wiring.restore(rows.get(wiring.query.name, NO_QUERY), self._from_now_on):
+            known = rows.get(wiring.query.name, NO_QUERY)
+            if wiring.restore(known, self._from_now_on(wiring.query)):
                 released.add(wiring.query.name)
         for entry in sorted(entries, key=attrgetter("key")):
             self._put_everywhere(entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from topology.model.kept import INT, PLAIN, TEXT, optional, tuple_of
@@ -69,16 +69,16 @@ class Wiring:
     def row(self) -> Plain:
         return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
 
-    def restore(self, row: Plain, from_now_on: Callable[[Compiled], int]) -> bool:
+    def restore(self, row: Plain, now_ns: int) -> bool:
         """Return whether the query waited and waits no more: what it has not emitted it does at the
         next event.
 
-        `from_now_on`: from when on a query counts that the state does not know, or that has changed
+        `now_ns`: from when on a query counts that the state does not know, or that has changed
         since. It is known again by its fingerprint.
         """
         fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
-        self.since_ns = since_ns if is_known else from_now_on(self.query)
+        self.since_ns = since_ns if is_known else now_ns
         if is_known:
             self.lateness.load(lateness)
         waits = self.target_ns is not None

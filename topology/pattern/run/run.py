@@ -27,7 +27,6 @@ from topology.pattern.run.forget import (
     restore_emitted,
     restore_waiting,
     row_of,
-    waiting_row,
 )
 from topology.pattern.run.query import PartitionQuery
 from topology.pattern.run.unit import KNOWN_BY, FoundMatch, Gathered, MatchUnit
@@ -87,17 +86,14 @@ class Run:
             if anchors[key] not in withdrawn:
                 units.append(self._evaluator.evaluate(anchors[key], only))
             elif key in self.units:
-                units.append(self._emptied(self.units[key]))
+                unit = self.units[key]
+                if self._evaluator.starts_wait:
+                    self.affected.wait(unit, frozenset())
+                unit.replace({}, self._at.now.frontier_ns)
+                units.append(unit)
         if newcomer is not None and doubts_apart:
             units += self._evaluator.put_in_doubt(newcomer, anchors)
         return units
-
-    def _emptied(self, unit: MatchUnit) -> MatchUnit:
-        """Return a unit whose event is no more, without what was found by it."""
-        if self._evaluator.starts_wait:
-            self.affected.wait(unit, frozenset())
-        unit.replace({}, self._at.now.frontier_ns)
-        return unit
 
     def follow(self, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
@@ -255,10 +251,8 @@ class Run:
         """Make the rows of what is not as it was written."""
         rows, frontier_ns, gathered = self._at.context.rows, self._at.now.frontier_ns, self.gathered
         for at, anchor in self._touched.items():
-            if at in gathered.anchors:
-                row = waiting_row(self.units.get(at), gathered.due_ns, frontier_ns)
-            else:
-                row = row_of(self.units.get(at), frontier_ns)
+            due_ns = gathered.due_ns if at in gathered.anchors else None
+            row = row_of(self.units.get(at), due_ns, frontier_ns)
             key = self._row_key(anchor)
             if row is not None:
                 self.written[key] = rows[key] = row
