@@ -62,12 +62,15 @@ class Evaluator:
             self._at.emitter.note_overflow(self._at.query, unit)
         found: dict[str, FoundMatch] = {}
         for match in evaluation.matches:
-            if match.first.time_ns < self._at.wiring.since_ns:
+            since_ns = self._at.wiring.since_ns
+            if match.first.time_ns < since_ns:
                 continue
             id_ = self._at.id_of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
-            if reads_unsure or self._may_be_skipped:
+            # A match from before the query began might skip what it finds, and so on.
+            may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
+            if reads_unsure or may_be_skipped:
                 found[id_].confidence = UNCERTAIN
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
@@ -75,11 +78,6 @@ class Evaluator:
             if self._affected.doubts_apart:
                 self._sure.note(unit)
         return unit
-
-    @property
-    def _may_be_skipped(self) -> bool:
-        """Whether a match from before the query began might skip what it finds, and so on."""
-        return self._at.query.shape.skips and self._at.wiring.since_ns > BEFORE_ALL_TIME
 
     def _matches_of(
         self, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
