@@ -62,13 +62,12 @@ class Variable:
 @dataclass(slots=True)
 class Compiler:
     """`named`: the slots it has met; `needs_whole`: an aggregate over all of a group, or an index
-    other than [1], was met too. `failures[0]` counts what users' functions raised."""
+    other than [1], was met too."""
 
     scope: Scope
     variables: list[Variable] = field(default_factory=list)
     named: set[int] = field(default_factory=set)
     needs_whole: bool = False
-    failures: list[int] = field(default_factory=lambda: [0])
 
     def value(self, expr: Expr) -> Value:
         """Compile a node by the method of its name."""
@@ -193,25 +192,13 @@ class Compiler:
 
         return test
 
-    def _guarded(self, function: Function) -> Callable[[list[Any]], Any]:
-        failures = self.failures
-
-        def call(arguments: list[Any]) -> Any:
-            try:
-                return values.known(function(*arguments))
-            except Exception:  # noqa: BLE001 - a user's code; it is counted and the value NULL
-                failures[0] += 1
-                return None
-
-        return call
-
     def _call(self, expr: syntax.Call) -> Value:
         name, arguments = expr.function, [self.value(part) for part in expr.arguments]
         function = values.FUNCTIONS.get(name)
         if function is None:
             if name not in self.scope.environment.functions:
                 raise ValueError(f"function {name} is not known")
-            call = self._guarded(self.scope.environment.functions[name])
+            call = _guarded(self.scope.environment.functions[name])
             return lambda binding, frame: call([part(binding, frame) for part in arguments])
         if len(arguments) != 1 and (name != "coalesce" or not arguments):
             raise ValueError(f"{name} takes one argument, not {len(arguments)}")
@@ -421,3 +408,13 @@ def _negated(test: Value) -> Value:
         return not result if type(result) is bool else result
 
     return negated
+
+
+def _guarded(function: Function) -> Callable[[list[Any]], Any]:
+    def call(arguments: list[Any]) -> Any:
+        try:
+            return values.known(function(*arguments))
+        except Exception:  # noqa: BLE001 - a user's code; the value is NULL
+            return None
+
+    return call

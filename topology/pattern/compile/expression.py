@@ -24,7 +24,7 @@ from itertools import product
 from typing import Any
 
 from topology.pattern.compile.attributes import attribute, field_of
-from topology.pattern.compile.closures import Binding, Compiler
+from topology.pattern.compile.closures import Binding, Compiler, Frame
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
 from topology.pattern.store.entry import Entry
@@ -42,39 +42,28 @@ __all__ = [
 
 
 class Condition:
-    """A conjunct over several entries. `nulls` counts how often it was unknown.
+    """A conjunct over several entries.
 
     `needs_whole`: it holds an aggregate over all of a group, an index other than [1], or `[a]`
     within OR: nothing can be said of an element alone."""
 
     def __init__(self, compiler: Compiler, expr: Expr, vacuous: bool | None = True) -> None:
-        self._test = compiler.test(expr)
-        self._compiler = compiler
+        self._test: Callable[[Binding, Frame], bool | None] = compiler.test(expr)
         self._variables = tuple(compiler.variables)
         self._over_slots = frozenset(variable.slot for variable in compiler.variables)
         self._named = frozenset(compiler.named)
         self._groups = compiler.scope.groups
         self._vacuous = vacuous
         self.needs_whole = compiler.needs_whole
-        self.nulls = 0
-
-    @property
-    def failures(self) -> int:
-        """How often a user's function in it raised, which makes it unknown."""
-        return self._compiler.failures[0]
 
     def holds(self, binding: Binding) -> bool | None:
         """Over everything bound."""
         variables = self._variables
         if not variables:
-            result: bool | None = self._test(binding, ())
-        elif len(variables) == 1:
-            result = self._over(binding, (variables[0].all(binding[variables[0].slot]),))
-        else:
-            result = self._over(binding, [var.all(binding[var.slot]) for var in variables])
-        if result is None:
-            self.nulls += 1
-        return result
+            return self._test(binding, ())
+        if len(variables) == 1:
+            return self._over(binding, (variables[0].all(binding[variables[0].slot]),))
+        return self._over(binding, [var.all(binding[var.slot]) for var in variables])
 
     def holds_newest(self, binding: Binding, slot: int) -> bool | None:
         """Only what the last entry of this slot adds, all the rest having been tested.
@@ -88,12 +77,9 @@ class Condition:
             return True if is_old or slot not in self._named else self.holds(binding)
         if len(self._variables) == 1:
             newest = self._variables[0].newest(binding[slot])
-            result = self._test(binding, newest) if newest else self._vacuous
-        else:
-            result = all_of(self._over(binding, domains) for domains in self._fresh(binding, slot))
-        if result is None:
-            self.nulls += 1
-        return result
+            return self._test(binding, newest) if newest else self._vacuous
+        held: bool | None = all_of(self._over(binding, each) for each in self._fresh(binding, slot))
+        return held
 
     def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
         """The test for every frame."""

@@ -22,7 +22,7 @@ from topology.pattern.compile import expression
 from topology.pattern.match.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
-from topology.pattern.run.query import RunContext, Wiring
+from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import EntryIndex
@@ -146,8 +146,8 @@ class PartitionIndex:
         self.newest: Key | None = None
         self.in_order = True
         self.runs = [
-            Run(wiring, self._place(wiring, group), self.indexes, key, group.context)
-            for wiring in group.wirings
+            Run(PartitionQuery(each, self._place(each, group), self.indexes, key, group.context))
+            for each in group.wirings
         ]
 
     def take(self, entry: Entry, filters: Sequence[int]) -> bool:
@@ -165,30 +165,21 @@ class PartitionIndex:
         self.in_order = in_order
         return in_order
 
-    def take_out(self, entry: Entry, filters: Sequence[int]) -> None:
-        """It is in the indexes of these filters."""
-        for number in filters:
-            self.indexes[number].remove(entry)
-
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
+        index_of = dict(zip(group.filters, self.indexes, strict=True))
         components, blockers, enders = [], [], []
         for a in query.form.alternatives:
             slots = range(len(a.components) + len(a.blockers))
-            found = [self._index(query.filters[a.number, slot], group) for slot in slots]
+            found = [index_of[query.filters[a.number, slot]] for slot in slots]
             components.append(found[: len(a.components)])
             blockers.append(found[len(a.components) :])
             untils = [query.untils.get((a.number, c.index)) for c in a.components]
-            enders.append([None if each is None else self._index(each, group) for each in untils])
-        everything = None
+            enders.append([None if each is None else index_of[each] for each in untils])
+        everything = index_of.get(EVERYTHING)
         if query.shape.everywhere:
             everything = group.context.everything
-        elif query.shape.strict:
-            everything = self._index(EVERYTHING, group)
-        return Place(components, blockers, everything, enders)
-
-    def _index(self, chosen: EntryFilter, group: PartitionGroup) -> EntryIndex:
-        return self.indexes[group.filters.index(chosen)]
+        return Place(components, blockers, everything if query.shape.strict else None, enders)
 
 
 class PartitionGroup:
@@ -230,9 +221,7 @@ class PartitionGroup:
 
     def filters_of(self, entry: Entry) -> list[int]:
         """The filters the entry passes, by number."""
-        known = self._by_type.get(entry.type)
-        if known is None:
-            known = self._remember(entry.type)
+        known = self._by_type.get(entry.type) or self._remember(entry.type)
         if not known.is_tested:
             return known.numbers
         tests = self._tests
@@ -240,9 +229,7 @@ class PartitionGroup:
 
     def asks_for(self, type_: str) -> bool:
         """Return whether any filter may take an event of this type."""
-        known = self._by_type.get(type_)
-        if known is None:
-            known = self._remember(type_)
+        known = self._by_type.get(type_) or self._remember(type_)
         return self.strict_everywhere or bool(known.numbers)
 
     def _remember(self, type_: str) -> FiltersOfType:
@@ -256,13 +243,9 @@ class PartitionGroup:
 
     def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
         """Put it where it belongs; the partition index in which it is."""
-        if not filters:
-            return None
-        partition = self._partition_of(entry)
+        partition = self._partition_of(entry) if filters else None
         if partition is None:
             return None
-        if partition.newest is None:
-            self._schedule(partition, entry.time_ns)
         partition.take(entry, filters)
         if entry.event.error_ns:
             for number in filters:
@@ -289,14 +272,13 @@ class PartitionGroup:
         """From where it was put."""
         partition = self.known_partition_of(entry)
         if partition is not None:
-            partition.take_out(entry, self.filters_of(entry))
+            for number in self.filters_of(entry):
+                partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
         """One that was taken out before the state was written: what was emitted by it."""
         partition = self._partition_of(entry) if self.filters_of(entry) else None
         if partition is not None:
-            if partition.newest is None:
-                self._schedule(partition, entry.time_ns)
             for run in partition.runs:
                 run.recall(entry, state)
 
@@ -312,13 +294,12 @@ class PartitionGroup:
                 self.refused += 1
                 return None
             found = self.partitions[key] = PartitionIndex(key, self)
+            reach_ns = self.reach_ns
+            self._timers.arm(found, entry.time_ns + reach_ns + reach_ns // PURGE_SHARE)
         return found
 
     def runs(self) -> list[Run]:
         return [run for partition in self.partitions.values() for run in partition.runs]
-
-    def _schedule(self, partition: PartitionIndex, oldest_ns: int) -> None:
-        self._timers.arm(partition, oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE)
 
     @property
     def purge_ns(self) -> int:

@@ -28,12 +28,12 @@ for each length, by powers of two, and at most twice the units that it finds of 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from topology.model.result import CONFIRMED
-from topology.pattern.match.compiled import Compiled, Slot
-from topology.pattern.match.match import Match
+from topology.pattern.match.compiled import Slot
+from topology.pattern.match.match import Bound
 from topology.pattern.run.query import PartitionQuery
 from topology.pattern.run.unit import MatchUnit
 from topology.pattern.store.entry import Entry, Key
@@ -100,11 +100,20 @@ class Affected:
             if is_in_doubt:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
-        return (
-            _within_reach(self._at.query, self._at.units, entry, anchors)
-            if is_in_doubt
-            else anchors
-        )
+        return self._within_reach(entry, anchors) if is_in_doubt else anchors
+
+    def _within_reach(self, entry: Entry, anchors: list[Entry]) -> list[Entry]:
+        """Those of the anchors whose units the event can change, where times are not exact."""
+        query, known = self._at.query, self._at.units.get
+        if query.possible is not None or query.shape.strict or query.untils:
+            return anchors
+        span_ns = query.span_ns
+        return [
+            anchor
+            for anchor in anchors
+            if abs(anchor.time_ns - entry.time_ns) <= span_ns
+            or _is_in_doubt(known(anchor.key), entry, span_ns)
+        ]
 
     @property
     def span_ns(self) -> int:
@@ -219,54 +228,37 @@ class Affected:
 # -- times that are not exact ----------------------------------------------------------------------
 
 
-def _within_reach(
-    query: Compiled, units: Mapping[Key, MatchUnit], entry: Entry, anchors: list[Entry]
-) -> list[Entry]:
-    """Those of the anchors whose units the event can change."""
-    if query.possible is not None or query.shape.strict or query.untils:
-        return anchors
-    span_ns = query.span_ns
-    return [
-        anchor
-        for anchor in anchors
-        if abs(anchor.time_ns - entry.time_ns) <= span_ns
-        or _is_in_doubt(units.get(anchor.key), entry, span_ns)
-    ]
-
-
 def _is_in_doubt(unit: MatchUnit | None, entry: Entry, span_ns: int) -> bool:
     if unit is None:
         return False
     low_ns, high_ns = entry.low_ns - span_ns, entry.high_ns + span_ns
-    return any(_meets(found.match, low_ns, high_ns) for found in unit.found.values())
+    return any(_meets(found.match.bound, low_ns, high_ns) for found in unit.found.values())
 
 
-def _meets(match: Match, low_ns: int, high_ns: int) -> bool:
+def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
     """Members and event have an interval each; do theirs, taken together, meet it?"""
-    groups: Sequence[Sequence[Entry]] = match.bound
-    return any(one.high_ns >= low_ns for group in groups for one in group) and any(
-        one.low_ns <= high_ns for group in groups for one in group
+    return any(one.high_ns >= low_ns for entries in bound for one in entries) and any(
+        one.low_ns <= high_ns for entries in bound for one in entries
     )
 
 
 # -- units that may be put in doubt ----------------------------------------------------------------
 
-Stretch = tuple[int, int, Key]
-"""From, until, and whose: the key of a unit's anchor."""
+Stretch = tuple[int, int, Key, MatchUnit]
+"""From, until, and whose: a unit and the key of its anchor."""
 
 
 class SureUnits:
     """The units of one run with a match that is sure, by when its members may have happened."""
 
-    __slots__ = ("_by_length", "_stretches", "_units")
+    __slots__ = ("_by_length", "_stretches")
 
     def __init__(self) -> None:
-        self._units: dict[Key, MatchUnit] = {}
         self._stretches: dict[Key, Stretch] = {}
         self._by_length: dict[int, list[Stretch]] = {}
 
     def __len__(self) -> int:
-        return len(self._units)
+        return len(self._stretches)
 
     def note(self, unit: MatchUnit) -> None:
         """What is found of it may be something else than it was, or as sure no more."""
@@ -277,7 +269,6 @@ class SureUnits:
         if known is not None:
             self.drop(key)
         if stretch is not None:
-            self._units[key] = unit
             self._stretches[key] = stretch
             insort(self._by_length.setdefault(_bits(stretch), []), stretch)
 
@@ -286,7 +277,6 @@ class SureUnits:
         stretch = self._stretches.pop(key, None)
         if stretch is None:
             return
-        del self._units[key]
         bits = _bits(stretch)
         alike = self._by_length[bits]
         del alike[bisect_left(alike, stretch)]
@@ -300,7 +290,7 @@ class SureUnits:
         for bits, alike in self._by_length.items():
             at = bisect_left(alike, (low_ns - (1 << bits), low_ns, ()))
             end = bisect_left(alike, (high_ns + 1, high_ns, ()), at)
-            found += [self._units[key] for _, until_ns, key in alike[at:end] if until_ns >= low_ns]
+            found += [unit for _, until_ns, _, unit in alike[at:end] if until_ns >= low_ns]
         return found
 
 
@@ -318,9 +308,8 @@ def _stretch_of(unit: MatchUnit) -> Stretch | None:
                     low_ns = entry.low_ns
                 if entry.high_ns > high_ns:
                     high_ns = entry.high_ns
-    return (low_ns, high_ns, unit.anchor.key) if is_any else None
+    return (low_ns, high_ns, unit.anchor.key, unit) if is_any else None
 
 
 def _bits(stretch: Stretch) -> int:
-    low_ns, high_ns, _ = stretch
-    return (high_ns - low_ns).bit_length()
+    return (stretch[1] - stretch[0]).bit_length()

@@ -11,7 +11,7 @@ decided anew is what lies between.
 
 Columns may look beyond the match (PREV and NEXT), so their values may change while the match stays;
 and with ALL ROWS PER MATCH each event of the match is a result of its own, by an id that begins
-with the match's. `ShownResults` makes both when a unit is emitted. What is decided is as it was
+with the match's. `shown_results` makes both when a unit is emitted. What is decided is as it was
 emitted: what lay beside it may be forgotten by now. Cost: the values of the visible matches of a
 unit whenever something of it changes; for ALL ROWS O(rows²) where a column looks at all rows up to
 its own.
@@ -117,23 +117,15 @@ class Visibility:
         for unit in units:
             selection.replace(unit.anchor.key, self.of(unit))
 
-    def decided(self) -> Barrier:
+    def decided(self, selection: Selection) -> Barrier:
         """What the matches that are decided drop of those that follow."""
-        if self.selection is None:
-            return Barrier()
-        self._show(self.selection, ())
-        return self.selection.decided(self._at.now.frontier_ns)
+        self._show(selection, ())
+        return selection.decided(self._at.now.frontier_ns)
 
-    def next_decided_ns(self) -> int:
-        """When the frontier has passed it, `decided` may be another."""
-        if self.selection is None:
-            return NEVER
-        return self.selection.next_decided_ns(self._at.now.frontier_ns)
-
-    def restart(self, barrier: Barrier) -> None:
-        """Begin anew behind what is decided."""
+    def let_go(self) -> None:
+        """Let go of what is decided, and begin anew behind it."""
         if self.selection is not None:
-            self.selection.barrier = barrier
+            self.selection.barrier = self.decided(self.selection)
             self.selection.clear()
 
 
@@ -268,45 +260,35 @@ ROW_DIGITS = 16
 """Digits of a row's id that follow those of its match."""
 
 
-class ShownResults:
-    """Those of a query in one partition."""
+def shown_results(
+    at: PartitionQuery, unit: MatchUnit, visible: Mapping[str, FoundMatch]
+) -> dict[str, FoundMatch]:
+    """Return the results of what is visible, by their ids."""
+    at.query.environment.neighbours.look_at(at.place.everything, at.query.within_ns)
+    shown: dict[str, FoundMatch] = {}
+    for id_, found in visible.items():
+        is_decided = found.decided_ns < at.now.frontier_ns
+        emitted = dict(_emitted(unit, id_)) if is_decided else {}
+        shown |= emitted or dict(_made(at.query, id_, found))
+    return shown
 
-    __slots__ = ("_at",)
 
-    def __init__(self, at: PartitionQuery) -> None:
-        self._at = at
-
-    def of(self, unit: MatchUnit, visible: Mapping[str, FoundMatch]) -> dict[str, FoundMatch]:
-        """By the ids of results."""
-        query, place = self._at.query, self._at.place
-        query.environment.neighbours.look_at(place.everything, query.within_ns)
-        shown: dict[str, FoundMatch] = {}
-        for id_, found in visible.items():
-            emitted = dict(_emitted(unit, id_)) if self._is_decided(found) else {}
-            shown |= emitted or dict(self._made(id_, found))
-        return shown
-
-    def _is_decided(self, found: FoundMatch) -> bool:
-        return found.decided_ns < self._at.now.frontier_ns
-
-    def _made(self, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
-        query, match, confidence = self._at.query, found.match, found.confidence
-        if query.reads_beyond and not self._is_exact_around(match):
+def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, FoundMatch]]:
+    match, confidence = found.match, found.confidence
+    if query.reads_beyond:
+        low_ns = match.first.low_ns - query.within_ns
+        high_ns = match.last.high_ns + query.within_ns
+        if not query.environment.neighbours.are_exact(low_ns, high_ns):
             confidence = UNCERTAIN
-        if not query.query.all_rows:
-            values = query.values(match)
-            yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
-            return
-        for j, entry, values in query.rows(match):
-            row_id = id_ + result_id(spelled(entry))[:ROW_DIGITS]
-            row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
-            row.row = (j, entry)
-            yield row_id, row
-
-    def _is_exact_around(self, match: Match) -> bool:
-        within_ns = self._at.query.within_ns
-        low_ns, high_ns = match.first.low_ns - within_ns, match.last.high_ns + within_ns
-        return self._at.query.environment.neighbours.are_exact(low_ns, high_ns)
+    if not query.query.all_rows:
+        values = query.values(match)
+        yield id_, FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+        return
+    for j, entry, values in query.rows(match):
+        row_id = id_ + result_id(spelled(entry))[:ROW_DIGITS]
+        row = FoundMatch(match, found.decided_ns, confidence, found.graded_ns, values)
+        row.row = (j, entry)
+        yield row_id, row
 
 
 def _emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:

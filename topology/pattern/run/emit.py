@@ -97,21 +97,15 @@ def changes(
 def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
-    if one.row is not None and other.row is not None:
-        return (
-            one.row[0] == other.row[0]
-            and one.confidence == other.confidence
-            and one.values == other.values
-            and one.match.alternative == other.match.alternative
-            and one.match.first.time_ns == other.match.first.time_ns
-            and one.match.last.time_ns == other.match.last.time_ns
-        )
-    return (
-        one.confidence == other.confidence
-        and one.values == other.values
-        and one.match.alternative == other.match.alternative
-        and one.match.bound == other.match.bound
-    )
+    if one.confidence != other.confidence or one.values != other.values:
+        return False
+    was, now = one.match, other.match
+    if was.alternative != now.alternative:
+        return False
+    if one.row is None or other.row is None:
+        return was.bound == now.bound
+    times = (was.first.time_ns, was.last.time_ns)
+    return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
 
 
 class MatchEmitter:
@@ -147,10 +141,7 @@ class MatchEmitter:
     def emit_at_once(
         self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
     ) -> None:
-        """The plain case: a change that needs no place among others of its event."""
-        self._add(query, partition, change, at_ns)
-
-    def _add(self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int) -> None:
+        """Make a result of a change, which needs no place among others of its event."""
         result = self._result(query, partition, change, at_ns)
         self._findings.append(result)
         if query.query.into in self._read:
@@ -167,13 +158,11 @@ class MatchEmitter:
 
     def flush(self, at_ns: int) -> None:
         """All that was taken since the last time."""
-        if not self.has_news:
-            return
         self.has_news = False
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
-            self._add(query, partition, change, at_ns)
+            self.emit_at_once(query, partition, change, at_ns)
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()

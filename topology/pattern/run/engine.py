@@ -27,7 +27,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.model.operator import Changes, State
+from topology.model.kept import INT
+from topology.model.operator import Changes, Plain, State
 from topology.model.result import Finding
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.match_events import MatchTable
@@ -35,8 +36,6 @@ from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.run.admit import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.level import QueryLevel, by_level
-from topology.pattern.run.query import Wiring
-from topology.pattern.run.unit import UnitOwner
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -57,6 +56,7 @@ class Engine:
         findings: What there is to emit. Whoever drives the engine empties it.
         freed: The entries that nothing holds any more. The driver empties it, too.
         counts: How many events there were, by what became of them (`admit.WORDS`).
+        compiled: Its queries by name.
         levels: Its queries, by the matches of others that they read.
         is_plain: Whether the driver may hand events on without regard for their instants.
     """
@@ -107,28 +107,19 @@ class Engine:
         self._first, self._above = self.levels[0], self.levels[1:]
         self._matches = MatchTable()
         self._left_out = 0
+        wirings = [wiring for level in self.levels for wiring in level.wirings]
+        self.compiled = {wiring.query.name: wiring.query for wiring in wirings}
         self.is_plain = is_plain and not self._above
-        is_one_group = self.is_plain and len(self._first.groups) == 1
-        self._plain_group = (
-            self._first.groups[0]
-            if is_one_group and not self._first.groups[0].strict_everywhere
-            else None
-        )
+        groups = self._first.groups
+        has_plain = self.is_plain and len(groups) == 1 and not groups[0].strict_everywhere
+        self._plain_group = groups[0] if has_plain else None
 
     # -- the queries, and what is known of them -----------------------------------------------
-
-    def _wirings(self) -> list[Wiring]:
-        return [wiring for level in self.levels for wiring in level.wirings]
-
-    @property
-    def compiled(self) -> dict[str, Compiled]:
-        """By name."""
-        return {wiring.query.name: wiring.query for wiring in self._wirings()}
 
     @property
     def emitted_when_received(self) -> list[str]:
         """The queries that wait for the end of a gap in which nothing may happen, by name."""
-        queries = [wiring.query.query for wiring in self._wirings()]
+        queries = [each.query for each in self.compiled.values()]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
 
     @property
@@ -169,7 +160,7 @@ class Engine:
 
     def asks_for(self, type_: str) -> bool:
         """Whether any query does, of events of this type."""
-        return any(level.asks_for(type_) for level in self.levels)
+        return any(group.asks_for(type_) for level in self.levels for group in level.groups)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -204,7 +195,7 @@ class Engine:
         return STORED
 
     def _accept(self, entry: Entry, at_ns: int) -> str:
-        self._correct_until(at_ns - 1)
+        self.on_time(at_ns - 1)
         word = self._admission.refusal(entry.event, entry.identity, self._first.now.frontier_ns)
         if not word:
             for level in self.levels:
@@ -219,7 +210,7 @@ class Engine:
     def pass_by(self, event: Event) -> str:
         """Take an event of a type that no query asks for, as `accept` takes others. It needs no
         entry, and is no copy of one that is retained."""
-        self._correct_until(event.at_ns - 1)
+        self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
         word = self._admission.refusal(event, identity, self._first.now.frontier_ns)
         if not word:
@@ -246,19 +237,12 @@ class Engine:
             self._admission.take_out(entry)
         room = max(0, self._admission.max_retained - len(self._admission.retained))
         for entry in new[room:]:
-            self._matches.leave_out(entry)
+            self._matches.forget(entry.identity)
         self._left_out += len(new[room:])
         for reader in self.levels:
             reader.exchange(old, new[:room])
         for entry in new[:room]:
             self._admission.keep(entry)
-
-    def _correct_until(self, now_ns: int) -> None:
-        """Correct what was gathered until then, each at its own time."""
-        agenda = self._first.agenda
-        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
-            self._first.correct(due_ns)
-            self._settle(due_ns)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -268,27 +252,31 @@ class Engine:
             return
         freed = len(self.freed)
         if self._first.agenda.gathering:
-            self._correct_until(at_ns - 1)
+            self.on_time(at_ns - 1)
         for level in self.levels:
             level.advance(level.fed_ns if level.feeds else frontier_ns, at_ns)
             if level.emitter.matches:
                 self._hand_up(level)
         if self._above and (len(self.freed) > freed or self._matches.is_large):
-            self._matches.forget(min(each.now.frontier_ns - each.reach_ns for each in self._above))
+            self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
         """Let the clock go on as far as an event in order would take it: absences are over by time,
         also where all are silent."""
         if watermark_ns > self.clock_ns:
-            self._correct_until(at_ns - 1)
+            self.on_time(at_ns - 1)
         for level in self.levels:
             level.pass_by(watermark_ns, 0)
         if any(level.is_due for level in self.levels):
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Nothing came up to and including `now_ns`."""
-        self._correct_until(now_ns)
+        """Nothing came up to and including `now_ns`: correct what was gathered until then, each at
+        its own time."""
+        agenda = self._first.agenda
+        while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
+            self._first.correct(due_ns)
+            self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
         """When corrections that are gathered are due."""
@@ -319,37 +307,35 @@ class Engine:
     # -- state --------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state = {ENGINE: self._own_state(), **self._matches.rows(everything=True)}
+        state: State = {ENGINE: self._own_row(), **self._matches.snapshot()}
         for level in self.levels:
+            level.write()
             for run in level.runs():
-                state.update(run.state(everything=True))
+                state |= run.written
         return state
 
     def changes(self) -> Changes:
-        state = {ENGINE: self._own_state(), **self._matches.rows(everything=False)}
+        changes: Changes = {ENGINE: self._own_row(), **self._matches.changes()}
         for level in self.levels:
-            state |= level.closed
-            level.closed.clear()
-            for run in _changed_runs(level):
-                state.update(run.state(everything=False))
-        return state
+            level.write()
+            changes |= level.rows
+            level.rows.clear()
+        return changes
 
-    def _own_state(self) -> Any:
-        return [self.counts, {level.known_by: level.row() for level in self.levels}]
+    def _own_row(self) -> Plain:
+        return self.counts, {level.known_by: level.row() for level in self.levels}
 
     def entries(self) -> Iterable[Entry]:
         """Return the events that some index holds, matches aside."""
-        retained = self._admission.retained.values()
-        if not self._above:
-            return retained
-        return [entry for entry in retained if entry.inner is None]
+        return [entry for entry in self._admission.retained.values() if entry.inner is None]
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Restore into a fresh engine. `entries`: the events retained, in any order. A query that
         the state does not know counts from now on; what is there of one that is no more is left."""
         rest = dict(state)
         counts, levels = rest.pop(ENGINE, ({}, {}))
-        self.counts.update(counts)
+        for word, count in counts.items():
+            self.counts[word] = INT.load(count, None, None, word)
         read = frozenset[str]().union(*(level.types for level in self.levels))
         matches, events = self._matches.restore(rest, read), list(entries)
         current = [match.entry for match in matches if match.is_current]
@@ -364,18 +350,10 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        self._first.closed.update(dict.fromkeys(rest))  # They are rows of queries that are no more.
+        self._first.rows |= dict.fromkeys(rest)  # They are of queries that are no more.
 
     def begin_after(self, newest_ns: int) -> None:
         """Let no query count matches that may rest on events up to that instant; nothing has come
         since the engine is there."""
         for level in self.levels:
             level.begin_after(newest_ns)
-
-
-def _changed_runs(level: QueryLevel) -> list[UnitOwner]:
-    """Return those with something new to write. What SKIP has decided moves with time alone."""
-    due = level.agenda.barriers.due(level.now.frontier_ns)
-    changed = list(level.changed | dict.fromkeys(due))
-    level.changed.clear()
-    return changed

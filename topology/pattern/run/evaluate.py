@@ -12,12 +12,9 @@ more than a window apart (`SureUnits`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Any
+from collections.abc import Container
 
-from topology.model.result import CONFIRMED, UNCERTAIN, digest_of, framed
-from topology.pattern.match.anchors import spelled_key
-from topology.pattern.match.compiled import Compiled
+from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.match.evaluation import Evaluation
 from topology.pattern.match.match import Match, same_content
 from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
@@ -30,28 +27,13 @@ from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.syntax import FROM_START
 
 
-class MatchIds:
-    """The ids of a query's matches in one partition."""
-
-    __slots__ = ("_ids", "_prefix")
-
-    def __init__(self, query: Compiled, partition: Sequence[Any]) -> None:
-        key = spelled_key(partition)
-        self._ids = query.ids
-        self._prefix = framed(b"%d:" % len(key) + key + query.form.fingerprint.encode())
-
-    def of(self, match: Match) -> str:
-        return digest_of(self._prefix + framed(self._ids.of(match)))
-
-
 class Evaluator:
     """The general way of one run."""
 
-    __slots__ = ("_affected", "_at", "_ids", "_known", "_sure", "starts_wait")
+    __slots__ = ("_affected", "_at", "_known", "_sure", "starts_wait")
 
-    def __init__(self, at: PartitionQuery, ids: MatchIds, affected: Affected) -> None:
+    def __init__(self, at: PartitionQuery, affected: Affected) -> None:
         self._at = at
-        self._ids = ids
         self._affected = affected
         self._sure = SureUnits()
         self._known: dict[Key, int] = {}  # errors with which all possible matches were found
@@ -80,12 +62,15 @@ class Evaluator:
             self._at.emitter.note_overflow(self._at.query, unit)
         found: dict[str, FoundMatch] = {}
         for match in evaluation.matches:
-            if match.first.time_ns < self._at.wiring.since_ns:
+            since_ns = self._at.wiring.since_ns
+            if match.first.time_ns < since_ns:
                 continue
-            id_ = self._ids.of(match)
+            id_ = self._at.id_of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
-            if reads_unsure or self._may_be_skipped:
+            # A match from before the query began might skip what it finds, and so on.
+            may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
+            if reads_unsure or may_be_skipped:
                 found[id_].confidence = UNCERTAIN
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
@@ -93,11 +78,6 @@ class Evaluator:
             if self._affected.doubts_apart:
                 self._sure.note(unit)
         return unit
-
-    @property
-    def _may_be_skipped(self) -> bool:
-        """Whether a match from before the query began might skip what it finds, and so on."""
-        return self._at.query.shape.skips and self._at.wiring.since_ns > BEFORE_ALL_TIME
 
     def _matches_of(
         self, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
@@ -202,17 +182,16 @@ class PlainWay:
     """The plain way of one run: its walks are followed, and its units are those of walks that were
     complete at some time."""
 
-    __slots__ = ("_at", "_ids", "walks")
+    __slots__ = ("_at", "walks")
 
-    def __init__(self, at: PartitionQuery, steps: Steps, ids: MatchIds) -> None:
+    def __init__(self, at: PartitionQuery, steps: Steps) -> None:
         self._at = at
-        self._ids = ids
         self.walks = FollowedWalks(steps, at.wiring.components, at.wiring.since_ns, at.place)
 
     def found(self, taken: Taken) -> tuple[str, FoundMatch]:
         """The match of a complete walk, with its id."""
         match = self.walks.steps.match(taken)
-        return self._ids.of(match), FoundMatch(match, self._at.query.decided_ns(match))
+        return self._at.id_of(match), FoundMatch(match, self._at.query.decided_ns(match))
 
     def unit_of(self, anchor: Entry) -> MatchUnit:
         """The unit of this start, without what was decided when the run last forgot: each purge

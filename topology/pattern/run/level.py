@@ -15,18 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Final
 
-from topology.model.operator import NEVER
+from topology.model.kept import INT, PLAIN, tuple_of
+from topology.model.operator import NEVER, Plain, State
 from topology.pattern.match.compiled import Compiled
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.admit import Admission, PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.emit import MatchEmitter
-from topology.pattern.run.query import RunContext, Wiring, restore_wirings, wiring_rows
+from topology.pattern.run.query import NO_QUERY, RunContext, Wiring
 from topology.pattern.run.run import Run
 from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.chained_queries import types_read
+
+LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
+"""Its clock, its frontier, its doubt, and the rows of its queries by name."""
 
 
 class Dirty:
@@ -68,14 +72,7 @@ class QueryLevel(RunContext):
         *,
         is_plain: bool,
     ) -> None:
-        super().__init__(
-            queries,
-            emitter,
-            emits_final,
-            max_error_ns,
-            is_plain=is_plain and not types,
-            types=types,
-        )
+        super().__init__(queries, types, emitter, emits_final, max_error_ns, is_plain=is_plain)
         self.types = types
         self.feeds = feeds
         self._admission = admission
@@ -91,10 +88,6 @@ class QueryLevel(RunContext):
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
 
-    def asks_for(self, type_: str) -> bool:
-        """Whether any query does, of events of this type."""
-        return any(group.asks_for(type_) for group in self.groups)
-
     @property
     def reach_ns(self) -> int:
         """How long an entry is kept behind the frontier, at most."""
@@ -103,8 +96,14 @@ class QueryLevel(RunContext):
     # -- events -------------------------------------------------------------------------------
 
     def pass_by(self, time_ns: int, error_ns: int) -> None:
-        """Hear of an event that no index takes."""
-        self._widen(error_ns)
+        """Hear of an event that no index takes, and heed its error. What a larger one reaches is
+        what was still within the smaller one's reach, whether or not the rest has been purged."""
+        doubt = self.doubt
+        if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
+            self._purge(is_whole=True)
+            by_ns = doubt.widen(error_ns, self.now.frontier_ns)
+            for run in self.runs():
+                run.put_off(by_ns)
         if time_ns > self.now.clock_ns:
             self.now.clock_ns = time_ns
 
@@ -196,17 +195,6 @@ class QueryLevel(RunContext):
         for group in self.groups:
             for run in group.runs_around(entry):
                 self._note(run, run.affected.around(entry)).is_exchanged = True
-
-    def _widen(self, error_ns: int) -> None:
-        """Heed an error. What a larger one reaches is what was still within the smaller one's
-        reach, whether or not the rest has been purged."""
-        doubt, frontier_ns = self.doubt, self.now.frontier_ns
-        if doubt is NO_DOUBT or error_ns <= doubt.error_ns:
-            return
-        self._purge(is_whole=True)
-        by_ns = doubt.widen(error_ns, frontier_ns)
-        for run in self.runs():
-            run.put_off(by_ns)
 
     @property
     def is_due(self) -> bool:
@@ -354,24 +342,35 @@ class QueryLevel(RunContext):
 
     # -- state --------------------------------------------------------------------------------
 
-    def row(self) -> Any:
-        queries = wiring_rows(self.wirings)
-        return [self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot(), queries]
+    def row(self) -> Plain:
+        queries = {wiring.query.name: wiring.row() for wiring in self.wirings}
+        return self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot(), queries
 
-    def restore(self, row: Any, rest: dict[str, Any], entries: Iterable[Entry]) -> None:
+    def write(self) -> None:
+        """Make the rows of what has changed. What SKIP has decided moves with time alone."""
+        due = self.agenda.barriers.due(self.now.frontier_ns)
+        for run in self.changed | dict.fromkeys(due):
+            run.write()
+        self.changed.clear()
+
+    def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
         """Restore into a fresh level, and take its rows out of `rest`.
 
         `row`: its own, None if the state does not know the level. A query that it does not know
         counts from now on, as one does that has read other matches. `entries`: those retained.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
-        rows: Mapping[str, Any] = {}
+        rows: Mapping[str, Plain] = {}
         if row is not None:
-            self.now.clock_ns, frontier_ns, doubt, rows = row
+            self.now.clock_ns, frontier_ns, doubt, rows = LEVEL.load(row, None, None, "")
             self.now.pass_by(frontier_ns)
             if self.doubt is not NO_DOUBT:
                 self.doubt.restore(doubt)
-        released = restore_wirings(self.wirings, rows, self._from_now_on)
+        released = set()
+        for wiring in self.wirings:
+            known = rows.get(wiring.query.name, NO_QUERY)
+            if wiring.restore(known, self._from_now_on(wiring.query)):
+                released.add(wiring.query.name)
         for entry in sorted(entries, key=attrgetter("key")):
             self._put_everywhere(entry)
             for group in self.groups:
@@ -385,7 +384,7 @@ class QueryLevel(RunContext):
             if run.gathered.anchors:
                 self.agenda.gathering[run] = None
 
-    def recall(self, entry: Entry, rest: dict[str, Any]) -> None:
+    def recall(self, entry: Entry, rest: State) -> None:
         """Take out of a state what was emitted by a match that was withdrawn before it."""
         if entry.type in self.types:
             for group in self.groups:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
-from topology.model.operator import NEVER
-from topology.model.result import result_id
+from topology.model.kept import INT, PLAIN, TEXT, optional, tuple_of
+from topology.model.operator import NEVER, Changes, Plain
+from topology.model.result import digest_of, framed, result_id
 from topology.model.timers import Timers
+from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.agenda import Agenda, Lateness
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.unit import KNOWN_BY, MatchUnit, Now, UnitOwner
 from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
+
+QUERY: Final = tuple_of(TEXT, INT, PLAIN, optional(INT))
+NO_QUERY: Final = ("", 0, None, None)
+"""The row of a query that the state does not know."""
 
 
 class Wiring:
@@ -46,12 +53,9 @@ class Wiring:
         self.anchors = frozenset(filters.index(query.filters[slot]) for slot in query.anchors)
         ends = end_slots(query.form)
         self.enders = frozenset(filters.index(query.filters[slot]) for slot in ends)
-        forbidding = [
-            (a.number, len(a.components) + k)
-            for a in query.form.alternatives
-            for k in range(len(a.blockers))
-        ]
-        forbidding += [(a, j) for a, j in ends if query.form.alternatives[a].components[j].greedy]
+        components = [a.components for a in query.form.alternatives]
+        forbidding = [(a, j) for a, j in query.filters if j >= len(components[a])]
+        forbidding += [(a, j) for a, j in ends if components[a][j].greedy]
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
     def raise_target(self, until_ns: int) -> None:
@@ -62,40 +66,25 @@ class Wiring:
         """Take what the query may emit now."""
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
+    def row(self) -> Plain:
+        return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
 
-def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
-    """The state of queries, by their names. A query is known again by its fingerprint."""
-    return {
-        wiring.query.name: [
-            wiring.query.known_by,
-            wiring.since_ns,
-            wiring.lateness.dump(),
-            wiring.target_ns,
-        ]
-        for wiring in wirings
-    }
+    def restore(self, row: Plain, now_ns: int) -> bool:
+        """Return whether the query waited and waits no more: what it has not emitted it does at the
+        next event.
 
-
-def restore_wirings(
-    wirings: Iterable[Wiring], rows: Mapping[str, Any], from_now_on: Callable[[Compiled], int]
-) -> set[str]:
-    """The queries that waited and wait no more: what they have not emitted they do at the next
-    event. `from_now_on`: from when on a query counts that the state does not know, or that has
-    changed since."""
-    released = set()
-    for wiring in wirings:
-        fingerprint, since_ns, lateness, target_ns = rows.get(
-            wiring.query.name, ("", 0, None, None)
-        )
-        known = fingerprint == wiring.query.known_by
-        wiring.since_ns = since_ns if known else from_now_on(wiring.query)
-        if target_ns is not None and wiring.target_ns is not None:
-            wiring.target_ns = target_ns
-        elif target_ns is not None and known:
-            released.add(wiring.query.name)
-        if known:
-            wiring.lateness.load(lateness)
-    return released
+        `now_ns`: from when on a query counts that the state does not know, or that has changed
+        since. It is known again by its fingerprint.
+        """
+        fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
+        is_known: bool = fingerprint == self.query.known_by
+        self.since_ns = since_ns if is_known else now_ns
+        if is_known:
+            self.lateness.load(lateness)
+        waits = self.target_ns is not None
+        if waits and target_ns is not None:
+            self.target_ns = target_ns
+        return is_known and not waits and target_ns is not None
 
 
 class RunContext:
@@ -107,20 +96,20 @@ class RunContext:
         is_plain: Whether runs take the plain way where they can.
         is_alone: Whether there is one query only.
         reads_matches: Whether some events are matches of other queries.
-        known_by: A digest of the types of matches that are read; empty where none are.
         changed: The runs with something to be written. Who writes it empties this.
-        closed: The keys of rows of the state that are no more. Who writes them empties this.
+        rows: What the changelog has not as it is; None where a row is no more. Emptied as well.
+        known_by: A digest of the types of matches that are read; empty where none are.
     """
 
     def __init__(
         self,
         queries: Sequence[Compiled],
+        types: frozenset[str],
         emitter: MatchEmitter,
         emits_final: Collection[str],
         max_error_ns: int | None,
         *,
         is_plain: bool,
-        types: frozenset[str],
     ) -> None:
         digest = result_id(*(name.encode() for name in sorted(types)))
         self.known_by = digest[:KNOWN_BY] if types else ""
@@ -132,31 +121,31 @@ class RunContext:
         is_everywhere = any(query.shape.everywhere for query in queries)
         self.everything = EntryIndex() if is_everywhere else None
         self.emits_final = emits_final
-        self.is_plain = is_plain
+        self.is_plain = is_plain and not types
         self.is_alone = len(queries) == 1
         self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
-        self.closed: dict[str, None] = {}
+        self.rows: Changes = {}
 
 
 class PartitionQuery:
     """A query in one partition, as all parts of its run see it. `place` and `indexes` have its
     entries; `units` are by the key of their anchor, those only that have emitted something or may
-    yet. `doubt`: the errors that the query heeds."""
+    yet. `doubt`: the errors that the query heeds. `owner`: its run."""
 
-    __slots__ = ("context", "doubt", "emitter", "indexes", "now", "owner", "partition", "place",
-                 "query", "units", "wiring")  # fmt: skip
+    __slots__ = ("_id_prefix", "_ids", "context", "doubt", "emitter", "indexes", "now", "owner",
+                 "partition", "place", "query", "units", "wiring")  # fmt: skip
+
+    owner: UnitOwner
 
     def __init__(
         self,
-        owner: UnitOwner,
         wiring: Wiring,
         place: Place,
         indexes: Sequence[EntryIndex],
         partition: Sequence[Any],
         context: RunContext,
     ) -> None:
-        self.owner = owner
         self.wiring = wiring
         self.query: Compiled = wiring.query
         self.place = place
@@ -167,3 +156,10 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
+        self._ids = self.query.ids
+        key = spelled_key(partition)
+        fingerprint = self.query.form.fingerprint.encode()
+        self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
+
+    def id_of(self, match: Match) -> str:
+        return digest_of(self._id_prefix + framed(self._ids.of(match)))

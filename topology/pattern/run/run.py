@@ -10,51 +10,57 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.model.operator import NEVER
-from topology.model.result import EMIT
-from topology.pattern.match.evaluation import Place
+from topology.model.kept import ValueKind
+from topology.model.operator import NEVER, Plain, State
+from topology.model.result import EMIT, result_id
+from topology.pattern.match.anchors import spelled_key
+from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affect import Affected
-from topology.pattern.run.decide import ShownResults, Visibility
+from topology.pattern.run.decide import Visibility, shown_results
 from topology.pattern.run.emit import Change, changes
-from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
-from topology.pattern.run.forget import UnitRows, restore_emitted, restore_waiting
-from topology.pattern.run.query import PartitionQuery, RunContext, Wiring
-from topology.pattern.run.unit import FoundMatch, Gathered, MatchUnit
+from topology.pattern.run.evaluate import Evaluator, PlainWay
+from topology.pattern.run.forget import (
+    BARRIER,
+    NOTHING,
+    UNIT,
+    restore_emitted,
+    restore_waiting,
+    row_of,
+)
+from topology.pattern.run.query import PartitionQuery
+from topology.pattern.run.unit import KNOWN_BY, FoundMatch, Gathered, MatchUnit
 from topology.pattern.store.entry import Entry, Identity, Key
-from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.query.results import CurrentResult
 
 
 class Run:
     """`gathered`: the units that wait to be corrected (EMIT SLACK). `plain`: the plain way, None
-    where it is not open, or no more."""
+    where it is not open, or no more. `written`: its rows by key, as they were written last."""
 
-    __slots__ = ("_at", "_evaluator", "_rows", "_shown", "affected", "gathered", "plain", "query",
-                 "units", "visibility")  # fmt: skip
+    __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
+                 "affected", "gathered", "plain", "query", "units", "visibility",
+                 "written")  # fmt: skip
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        place: Place,
-        indexes: Sequence[EntryIndex],
-        partition: Sequence[Any],
-        context: RunContext,
-    ) -> None:
-        at = self._at = PartitionQuery(self, wiring, place, indexes, partition, context)
-        ids = MatchIds(at.query, partition)
+    def __init__(self, at: PartitionQuery) -> None:
+        self._at = at
+        at.owner = self
         self.query = at.query
         self.units = at.units
         self.affected = Affected(at)
-        self._evaluator = Evaluator(at, ids, self.affected)
+        self._evaluator = Evaluator(at, self.affected)
         self.gathered = Gathered()
         self.visibility = Visibility(at)
-        self._shown = ShownResults(at) if at.query.shows_apart else None
-        self._rows = UnitRows(at.query, partition, self, context)
+        known_by = f"{at.query.known_by[:KNOWN_BY]}{at.context.known_by}/{at.query.name}"
+        self._barrier_key = f"barrier/{known_by}/{result_id(spelled_key(at.partition))}"
+        self._row_prefix = f"unit/{known_by}"
+        self._touched: dict[Key, Entry] = {}
+        self.written: State = {}
         self.plain: PlainWay | None = None
-        waits = self.visibility.emits_final or wiring.target_ns is not None
-        if context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
-            self.plain = PlainWay(at, at.query.steps, ids)
+        waits = self.visibility.emits_final or at.wiring.target_ns is not None
+        if at.context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
+            self.plain = PlainWay(at, at.query.steps)
 
     # -- events and time ----------------------------------------------------------------------
 
@@ -80,17 +86,14 @@ class Run:
             if anchors[key] not in withdrawn:
                 units.append(self._evaluator.evaluate(anchors[key], only))
             elif key in self.units:
-                units.append(self._emptied(self.units[key]))
+                unit = self.units[key]
+                if self._evaluator.starts_wait:
+                    self.affected.wait(unit, frozenset())
+                unit.replace({}, self._at.now.frontier_ns)
+                units.append(unit)
         if newcomer is not None and doubts_apart:
             units += self._evaluator.put_in_doubt(newcomer, anchors)
         return units
-
-    def _emptied(self, unit: MatchUnit) -> MatchUnit:
-        """Return a unit whose event is no more, without what was found by it."""
-        if self._evaluator.starts_wait:
-            self.affected.wait(unit, frozenset())
-        unit.replace({}, self._at.now.frontier_ns)
-        return unit
 
     def follow(self, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
@@ -125,7 +128,7 @@ class Run:
         id_, found = plain.found(taken)
         unit.found[id_] = found
         unit.emitted[id_] = CurrentResult(found, 0, live=True)
-        self._rows.touch(unit.anchor)
+        self._touch(unit.anchor)
         change = Change(EMIT, id_, 0, found, found, final=False)
         if is_only:
             self._at.emitter.emit_at_once(self.query, self._at.partition, change, at_ns)
@@ -153,7 +156,7 @@ class Run:
             self._evaluator.put_off(by_ns)
             for unit in self.units.values():
                 if unit.emitted:
-                    self._rows.touch(unit.anchor)
+                    self._touch(unit.anchor)
 
     # -- corrections that wait (EMIT SLACK) ---------------------------------------------------
 
@@ -169,14 +172,14 @@ class Run:
     def gather(self, anchors: Iterable[Entry], due_ns: int) -> None:
         """Evaluate these units when what is gathered is due."""
         for anchor in anchors:
-            self._rows.touch(anchor)
+            self._touch(anchor)
         self.gathered.add(anchors, due_ns)
 
     def evaluate_gathered(self) -> list[MatchUnit]:
         """The units that wait, evaluated anew; what has changed is for `emit`."""
         anchors = self.gathered.take()
         for anchor in anchors:
-            self._rows.touch(anchor)
+            self._touch(anchor)
         return [self._evaluator.evaluate(anchor) for anchor in anchors]
 
     # -- what is emitted ----------------------------------------------------------------------
@@ -189,14 +192,14 @@ class Run:
     def _emit_of(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
         if not visible and not unit.emitted:
             return
-        if self._shown is not None:
-            visible = self._shown.of(unit, visible)
+        if self.query.shows_apart:
+            visible = shown_results(self._at, unit, visible)
         emits_final = self.visibility.emits_final
         frontier_ns = self._at.now.frontier_ns
         changed = list(changes(unit, visible, frontier_ns, emits_final=emits_final))
         if changed:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
-            self._rows.touch(unit.anchor)
+            self._touch(unit.anchor)
             self.visibility.note_emitted(unit)
 
     # -- forgetting ---------------------------------------------------------------------------
@@ -208,7 +211,7 @@ class Run:
             for anchor in self.plain.walks.over(frontier_ns):
                 self._drop(anchor)
             return
-        self.visibility.restart(self.visibility.decided())  # what is decided is let go of
+        self.visibility.let_go()
         span_ns = self.affected.open_ns
         for unit in list(self.units.values()):
             if unit.anchor.time_ns + span_ns < frontier_ns:
@@ -220,35 +223,64 @@ class Run:
     def _drop(self, anchor: Entry) -> None:
         self.units.pop(anchor.key, None)
         self._evaluator.forget(anchor)
-        self._rows.forget(anchor)
+        self._touched.pop(anchor.key, None)
+        if self.written:
+            key = self._row_key(anchor)
+            if self.written.pop(key, None) is not None:
+                self._at.context.rows[key] = None
 
     def close(self) -> None:
         """All of it is forgotten."""
-        self._rows.close()
+        self._at.context.rows |= dict.fromkeys(self.written)
+        self._at.context.changed.pop(self, None)
         self._at.context.agenda.barriers.disarm(self)
 
     # -- state --------------------------------------------------------------------------------
 
-    def state(self, *, everything: bool) -> dict[str, Any]:
-        """The rows of all units, or of those that changed since it was asked last."""
-        decided = self.visibility.decided()
-        if not everything:
-            self._wait_for_barrier(self.visibility.next_decided_ns())
-        return self._rows.rows(
-            self.units, self.gathered, decided, self._at.now.frontier_ns, everything=everything
-        )
+    def _row_key(self, anchor: Entry) -> str:
+        source, epoch, seq = anchor.identity
+        return f"{self._row_prefix}/{epoch:d}/{seq:d}/{source}"
 
-    def _wait_for_barrier(self, until_ns: int) -> None:
-        if until_ns < NEVER:
-            self._at.context.agenda.barriers.arm(self, until_ns)
+    def _touch(self, anchor: Entry) -> None:
+        """Something of the unit is not as it was written."""
+        if not self._touched:
+            self._at.context.changed[self] = None
+        self._touched[anchor.key] = anchor
 
-    def restore(self, state: dict[str, Any], entries: Mapping[Identity, Entry]) -> None:
-        """Find again what was found, and take out of the state what was emitted of it."""
-        self.visibility.restart(self._rows.take_barrier(state))
-        if self.query.shape.skips:
-            self._wait_for_barrier(BEFORE_ALL_NS)
+    def write(self) -> None:
+        """Make the rows of what is not as it was written."""
+        rows, frontier_ns, gathered = self._at.context.rows, self._at.now.frontier_ns, self.gathered
+        for at, anchor in self._touched.items():
+            due_ns = gathered.due_ns if at in gathered.anchors else None
+            row = row_of(self.units.get(at), due_ns, frontier_ns)
+            key = self._row_key(anchor)
+            if row is not None:
+                self.written[key] = rows[key] = row
+            elif self.written.pop(key, None) is not None:
+                rows[key] = None
+        self._touched.clear()
+        selection = self.visibility.selection
+        if selection is not None:
+            barrier = self.visibility.decided(selection)
+            row = (*barrier.key, barrier.includes)
+            if barrier.key != BEFORE_ALL and row != self.written.get(self._barrier_key):
+                self.written[self._barrier_key] = rows[self._barrier_key] = row
+            until_ns = selection.next_decided_ns(frontier_ns)
+            if until_ns < NEVER:
+                self._at.context.agenda.barriers.arm(self, until_ns)
+
+    def restore(self, state: State, entries: Mapping[Identity, Entry]) -> None:
+        """Find again what was found, and take out of the state what was emitted of it. A unit that
+        waits to be corrected becomes what it was when it was evaluated last, not what it would be
+        now."""
+        if self.visibility.selection is not None:
+            self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
+            if self._barrier_key in state:
+                *at, includes = self._taken(self._barrier_key, BARRIER, state)
+                self.visibility.selection.barrier = Barrier(tuple(at), includes)
         for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
-            due_ns, row = self._rows.take_row(anchor, state)
+            key = self._row_key(anchor)
+            due_ns, row = self._taken(key, UNIT, state) if key in state else NOTHING
             if due_ns is None:
                 unit = self._found_again(anchor, row)
             else:
@@ -256,38 +288,41 @@ class Run:
                 self.gathered.add([anchor], due_ns)
                 if row is None:
                     continue
-                unit = self._as_written(anchor, row, entries)
+                unit = self.units[anchor.key] = MatchUnit(anchor, self)
+                waits = restore_waiting(unit, row, entries)
+                if self._evaluator.starts_wait:
+                    self.affected.wait(unit, waits)
             self.visibility.of(unit)
 
-    def recall(self, anchor: Entry, state: dict[str, Any]) -> None:
+    def _taken(self, key: str, kind: ValueKind, state: State) -> Any:
+        """Take a row out of a state that is restored."""
+        row = self.written[key] = kind.load(state.pop(key), None, None, key)
+        return row
+
+    def recall(self, anchor: Entry, state: State) -> None:
         """Take out of the state what was emitted of a unit whose event was withdrawn since: the
         revisions go on if it comes again."""
-        _, rows = self._rows.take_row(anchor, state)
-        unit = MatchUnit(anchor, self)
-        for each in rows:
-            restore_emitted(unit, {}, each, self._at.now.frontier_ns)
-        if unit.emitted:
-            self.units[anchor.key] = unit
+        key = self._row_key(anchor)
+        if key in state:
+            unit = MatchUnit(anchor, self)
+            row = self._taken(key, UNIT, state)[1]
+            restore_emitted(unit, {}, row, self._at.now.frontier_ns)
+            if unit.emitted:
+                self.units[anchor.key] = unit
 
-    def _found_again(self, anchor: Entry, row: Any) -> MatchUnit:
+    def _found_again(self, anchor: Entry, row: Plain) -> MatchUnit:
         """The unit as it is now, and what was emitted of it."""
         if self.plain is None:
             unit = self._evaluator.evaluate(anchor)
         else:
             unit = self.plain.walked(anchor, starts_wait=self._evaluator.starts_wait)
-        shown = unit.found if self._shown is None else self._shown.of(unit, unit.found)
-        for each in row:
-            restore_emitted(unit, shown, each, self._at.now.frontier_ns)
-        if unit.emitted:
-            self.units[anchor.key] = unit
-        if anchor.key not in self.units and self._rows.key_of(anchor) in self._rows.written:
-            self._rows.touch(anchor)  # decided since it was written
-        return unit
-
-    def _as_written(self, anchor: Entry, row: Any, entries: Mapping[Identity, Entry]) -> MatchUnit:
-        """The unit as it was when it was evaluated last, not as it would be now."""
-        unit = self.units[anchor.key] = MatchUnit(anchor, self)
-        waits = restore_waiting(unit, row, entries)
-        if self._evaluator.starts_wait:
-            self.affected.wait(unit, None if waits is None else frozenset(map(tuple, waits)))
+        if row:
+            shown: Mapping[str, FoundMatch] = unit.found
+            if self.query.shows_apart:
+                shown = shown_results(self._at, unit, shown)
+            restore_emitted(unit, shown, row, self._at.now.frontier_ns)
+            if unit.emitted:
+                self.units[anchor.key] = unit
+            elif anchor.key not in self.units:
+                self._touch(anchor)  # decided since it was written
         return unit

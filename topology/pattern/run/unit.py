@@ -128,9 +128,7 @@ class UnitOwner(Protocol):
 
     def emit(self, units: Iterable[MatchUnit]) -> None: ...
 
-    def state(self, *, everything: bool) -> dict[str, Any]:
-        """The rows to write."""
-        ...
+    def write(self) -> None: ...
 
 
 class MatchUnit:

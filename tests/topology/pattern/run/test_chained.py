@@ -18,7 +18,7 @@ from tests.topology.pattern.generate import entry
 from topology.model.result import LEAVES_AS, RETRACT, UPDATE, MatchResult
 from topology.pattern.language.parse import parse
 from topology.pattern.match.compiled import Compiled
-from topology.pattern.match.match_events import entry_of
+from topology.pattern.match.match_events import MatchEvent
 from topology.pattern.run.admit import EXPIRED, REFUSED
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
@@ -88,12 +88,12 @@ def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) ->
             last = max(result.members, key=lambda each: (each[4], *each[1:4]))
             key = {} if result.key is None else {"key": result.key}
             payload = {"start_ns": result.start_ns, "end_ns": result.end_ns, **key, **result.values}
-            match = entry_of(
+            match = MatchEvent(
                 query.query.into, query.name, result.id, result.end_ns,
                 errors[last.source, last.epoch, last.seq], payload, result.members,
                 is_sure=result.confidence == "confirmed",
             )  # fmt: skip
-            matches.append(match)
+            matches.append(match.entry)
     return shown(standing.values())
 
 

@@ -13,10 +13,15 @@ on. So that nothing is missed is sure for a bound that is set, or a frontier tha
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from topology.model.kept import INT, list_of, tuple_of
+from topology.model.operator import Plain
 
 MAX_ERROR_NS: Final = 3_600_000_000_000
 """One hour: no event with a larger error is taken, whatever is set."""
+
+DOUBT: Final = tuple_of(INT, list_of(tuple_of(INT, INT)))
 
 
 class Doubt:
@@ -46,14 +51,13 @@ class Doubt:
                 return nominal_ns + margin_ns
         return nominal_ns + self.margin_ns
 
-    def snapshot(self) -> Any:
-        return [self.error_ns, [list(step) for step in self.steps]]
+    def snapshot(self) -> Plain:
+        return self.error_ns, list(self.steps)
 
-    def restore(self, state: Any) -> None:
-        error_ns, steps = state
+    def restore(self, state: Plain) -> None:
+        error_ns, steps = DOUBT.load(state, None, None, "")
         if error_ns >= self.error_ns:
-            self.error_ns, self.steps = error_ns, [(step[0], step[1]) for step in steps]
-            self.margin_ns = 2 * error_ns
+            self.error_ns, self.steps, self.margin_ns = error_ns, steps, 2 * error_ns
 
 
 NO_DOUBT: Final = Doubt(0)
