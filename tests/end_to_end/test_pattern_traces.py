@@ -204,7 +204,6 @@ def test_the_engine_alone_corrects(
         tmp_path,
         stages=stages,
         partitions=1,
-        stream="clock: {unsynced: trust}",
         more=f"{asked}correct_for: {correct_for}\n",
     )
     expected = oracle(setting, rows)

@@ -1,4 +1,6 @@
-"""Which units of a run an event can change.
+"""Which units of a run an event can change by what is found of them.
+
+What SKIP then keeps or drops elsewhere, however far, is found by `decide.Selection`.
 
 Cost of an event in order: under skip-till-any one unit, if it can end a
 match; for MATCHES ONE and BEST one for each start that waits for such an event; for ALL by start

@@ -50,7 +50,8 @@ class Visibility:
         self._again: dict[Key, None] = {}
 
     def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
-        """What is visible of these units now, and of those of which SKIP keeps something else."""
+        """Return what may be emitted of these units, and of those of which SKIP keeps something
+        else now."""
         if self.selection is None:
             return [(unit, self.of(unit)) for unit in units]
         self._show(self.selection, units)
@@ -58,7 +59,8 @@ class Visibility:
         return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
-        """What is visible of the unit, before SKIP; arms a timer for when there will be more."""
+        """Look at what is visible of the unit, before SKIP, and arm a timer for when there will be
+        more."""
         query, now, agenda = self._at.query.query, self._at.now, self._at.context.agenda
         if self._at.wiring.target_ns is not None:
             visible = self._before_target(unit, self._at.wiring.target_ns)
@@ -118,20 +120,21 @@ class Visibility:
             selection.replace(unit.anchor.key, self.of(unit))
 
     def decided(self, selection: Selection) -> Barrier:
-        """What the matches that are decided drop of those that follow."""
+        """Return what the matches that are decided drop of those that follow. Every match that
+        starts before them is decided, too."""
         self._show(selection, ())
         return selection.decided(self._at.now.frontier_ns)
 
     def let_go(self) -> None:
-        """Let go of what is decided, and begin anew behind it."""
+        """Let go of what is decided, and begin anew behind it, at a purge."""
         if self.selection is not None:
             self.selection.barrier = self.decided(self.selection)
             self.selection.clear()
 
 
 class VisibleMatch:
-    """A match that is visible: of which unit, and how SKIP has decided. `behind`: the barrier after
-    it; None until it has been decided."""
+    """A match that is visible: of which unit, and whether SKIP keeps it. `behind`: the barrier
+    after it; None until SKIP has looked at it."""
 
     __slots__ = ("anchor", "behind", "found", "id", "is_kept")
 
@@ -202,7 +205,7 @@ class Selection:
         self._high = max(self._high, at)
 
     def settle(self) -> list[Key]:
-        """Decide what is not decided; the units of which something has changed since."""
+        """Keep or drop what is not settled; the units of which something has changed since."""
         if self._high >= 0:
             barrier = self.barrier
             if self._low > 0:
@@ -211,14 +214,14 @@ class Selection:
             for at in range(self._low, len(self._seen)):
                 seen = self._seen[at]
                 was = seen.behind
-                barrier = self._decide(seen, barrier)
+                barrier = self._keep_or_drop(seen, barrier)
                 if at >= self._high and was is not None and barrier.is_like(was):
                     break
             self._high = -1
         changed, self._changed = self._changed, {}
         return list(changed)
 
-    def _decide(self, seen: VisibleMatch, barrier: Barrier) -> Barrier:
+    def _keep_or_drop(self, seen: VisibleMatch, barrier: Barrier) -> Barrier:
         is_kept = not barrier.drops(seen.found.match)
         if is_kept:
             barrier = barrier.behind(self._after(seen.found.match))

@@ -74,7 +74,8 @@ def changes(
     *,
     emits_final: bool,
 ) -> Iterable[Change]:
-    """What has to be emitted so that `visible` is what readers have; notes that it was.
+    """Return what has to be emitted so that `visible` is what readers have, and note that it was.
+    This is the one place where a match is retracted.
 
     `emits_final`: what was emitted before it was decided is so once more when it is."""
     for id_, old in unit.emitted.items():

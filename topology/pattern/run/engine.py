@@ -167,9 +167,9 @@ class Engine:
     def accept(self, entry: Entry, at_ns: int) -> str:
         """Take an event, and return what became of it: one of `admit.WORDS`.
 
-        The plain case goes at one go: an event of a sure time, neither late nor known, that some
-        filter takes, in a partition that is there, of queries that all partition alike; nothing is
-        gathered."""
+        The plain case goes at one go: an event of a sure time, neither before the frontier nor
+        known, that some filter takes, in a partition that is there, of queries that all partition
+        alike; nothing is gathered. It may be out of order."""
         group, admission, level = self._plain_group, self._admission, self._first
         now = level.now
         if (

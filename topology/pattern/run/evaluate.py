@@ -1,9 +1,10 @@
 """What a unit comes to: evaluated anew from the indexes, or, in the plain case, by a walk followed.
 
 Both ways find the same, byte for byte. The plain one (`match.tactics.followed`) is open where the
-query is a plain sequence, results are emitted when found and not once more when final, no target is
-waited for, and no time is unsure. When the first unsure one comes, or an index grows beyond what
-one evaluation may look through, a run goes the general way from then on (`Run.give_up`).
+query is a plain sequence without SKIP, results are emitted when found and not once more when final,
+no target is waited for, and no time is unsure. When the first unsure one comes, or an index grows
+beyond what one evaluation may look through, a run goes the general way from then on
+(`Run.give_up`).
 
 Where events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly an event puts sure
 matches in doubt by itself (`Affected.doubts_apart`), where its true time and a member's may be no
@@ -136,7 +137,8 @@ class Evaluator:
         )
 
     def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
-        """The units, but for those evaluated, of which something is sure no more."""
+        """Return the units, but for those evaluated, of which something is sure no more. That
+        retracts nothing: it updates the confidence."""
         grading, doubted = self._at.query.grading, []
         if grading is None:
             return []

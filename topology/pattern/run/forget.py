@@ -1,5 +1,7 @@
 """The rows of units in a state: what a checkpoint writes of them, until they are forgotten.
 
+With SKIP there is a row of the barrier behind what is decided as well (`Run.write`).
+
 The state has a row for each unit with results that are not decided: what is current can be found
 again from the events it rests on, so only what was emitted is written. Not so for a unit that is
 gathered (EMIT SLACK): the events are there already, and it has not been evaluated since. A row

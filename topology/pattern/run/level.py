@@ -204,8 +204,8 @@ class QueryLevel(RunContext):
         return self.agenda.events.next_ns < self.now.clock_ns
 
     def settle(self, at_ns: int) -> None:
-        """Emit what has changed, with what waited for time, so that what is in doubt now is emitted
-        once."""
+        """Evaluate what has changed, and emit it in one go with what waited for time, so that a
+        unit with both changes is emitted once."""
         self._emit(self._evaluated(), at_ns)
 
     def correct(self, due_ns: int) -> None:
@@ -218,7 +218,7 @@ class QueryLevel(RunContext):
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for run, each in dirty.items():
-                found += run.look(
+                found += run.evaluate(
                     each.anchors, each.newcomer, self._withdrawn, is_exchanged=each.is_exchanged
                 )
         if self._withdrawn:

@@ -29,7 +29,7 @@ class Wiring:
     """A query, wired to the indexes that it shares with others. `filters` are numbers in the
     partition group. `number`: the query's place among all. `blockers`: filters of what may forbid a
     match, negations and greedy groups at its end. Matches that start before `since_ns` are not the
-    query's: it was added after.
+    query's: it was added after. One that a late event makes start before is retracted.
 
     `components`: of a plain sequence (`match.tactics.followed`), the filter of each component.
 

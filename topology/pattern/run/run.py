@@ -64,7 +64,7 @@ class Run:
 
     # -- events and time ----------------------------------------------------------------------
 
-    def look(
+    def evaluate(
         self,
         anchors: Mapping[Key, Entry],
         newcomer: Entry | None,

@@ -11,11 +11,16 @@
 | match in it | what it means | what comes next |
 | --- | --- | --- |
 | hidden | it is found, and may not be emitted yet; the agenda has it | visible, gone |
-| visible | it may be emitted (`decide`) | kept, skipped, gone |
+| visible | it may be emitted (`decide`) | kept, skipped, hidden, gone |
 | skipped | SKIP drops it for one before it | kept, gone |
 | kept | SKIP keeps it, or there is no SKIP | emitted |
 | emitted | readers have it | updated, retracted |
 | retracted | readers have it no more; its revisions go on | emitted |
+
+What was emitted and is gone, skipped or hidden is retracted (`emit.changes`). It is gone where an
+event out of order changes what is found: its id (`match.anchors`), a negation, a step that takes
+another event, a condition, UNTIL, GREEDY, a larger match of MAXIMAL, LIMIT, or the beginning of a
+query that was added. It is hidden where an absence at its end lasts longer than it seemed.
 
 A match is *decided* when the frontier has passed `decided_ns`. What is decided is frozen, as the
 events that it rests on may be absent: a new evaluation neither adds nor changes nor removes it.

@@ -25,7 +25,7 @@ class Entry:
     none. The true time is not before `low_ns`, nor behind `high_ns`. `places`: how many indexes
     hold it. `spelled`: see `match.anchors`;
     `member`: see `run.emit`; `play`: that of its clock. `inner`: the events of one that is a match
-    (`run.match_events`), and `is_sure`: that match is confirmed."""
+    (`match.match_events`), and `is_sure`: that match is confirmed."""
 
     __slots__ = (
         "event",
