@@ -40,6 +40,7 @@ pytestmark = [
     pytest.mark.chaos,
 ]
 
+PIECE = 20
 HOUR_NS = 3_600_000_000_000
 SECOND_NS = 1_000_000_000
 
@@ -83,10 +84,13 @@ def queries(patterns: Mapping[str, str]) -> str:
     return "queries:\n" + "".join(lines)
 
 
-def in_order_of_arrival(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """Numbered by each source as they came."""
-    numbers: dict[str, Any] = {}
-    return [row._replace(seq=next(numbers.setdefault(row.source, count()))) for row in rows]
+def numbered(rows: Iterable[TraceRow]) -> list[TraceRow]:
+    """Numbered by each source in the order of its times; they come in another order."""
+    rows, numbers = list(rows), dict[str, Any]()
+    for at in sorted(range(len(rows)), key=lambda at: rows[at].ts_ns):
+        source = rows[at].source
+        rows[at] = rows[at]._replace(seq=next(numbers.setdefault(source, count())))
+    return rows
 
 
 def quakes() -> list[TraceRow]:
@@ -95,7 +99,7 @@ def quakes() -> list[TraceRow]:
         known = {name: value for name, value in numbers.items() if value == value}  # noqa: PLR0124
         return row._replace(payload=known)
 
-    return in_order_of_arrival(map(numeric, usgs_quakes()))
+    return numbered(map(numeric, usgs_quakes()))
 
 
 def soccer() -> list[TraceRow]:
@@ -107,7 +111,7 @@ def soccer() -> list[TraceRow]:
             TraceRow(0, row["source"], 0, BASE_NS + int(row["event_ms"]) * MS, row["event"], {})
             for row in csv.DictReader(lines)
         ]
-    return in_order_of_arrival(rows)
+    return numbered(rows)
 
 
 def entries_of(rows: Sequence[TraceRow]) -> list[Entry]:
@@ -204,6 +208,7 @@ def test_the_engine_alone_corrects(
         tmp_path,
         stages=stages,
         partitions=1,
+        stream="reorder: {rule: fixed, max_wait: 1us, start: zero, late: pass}",
         more=f"{asked}correct_for: {correct_for}\n",
     )
     expected = oracle(setting, rows)
@@ -217,16 +222,22 @@ def test_the_engine_alone_corrects(
     halfway = len(rows) // 2
     with running(worker):
         worker.wait_ready()
-        send(setting, records(rows[:halfway]))
+        send_in_pieces(setting, rows[:halfway])
         await_some(standing)
         worker.kill_all()
         worker.start()
-        send(setting, records(rows[halfway:]))
+        send_in_pieces(setting, rows[halfway:])
         standing.await_expected(expected)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections")
     assert standing.corrections > 0
     standing.close()
+
+
+def send_in_pieces(setting: Setting, rows: Sequence[TraceRow]) -> None:
+    """Not all in one instant, in which nothing would have to be corrected."""
+    for at in range(0, len(rows), PIECE):
+        send(setting, records(rows[at : at + PIECE]))
 
 
 def await_some(standing: Standing) -> None:
