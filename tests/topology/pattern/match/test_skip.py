@@ -116,7 +116,7 @@ def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
 ) -> None:
     """Counted in matches that SKIP decides about, with nothing ever decided for good."""
     decided: list[Match] = []
-    real: Any = decide.Selection._decide
+    real: Any = decide.Selection._keep_or_drop
 
     def counting(self: Any, seen: Any, barrier: Any) -> Any:
         decided.append(seen.found.match)
@@ -124,7 +124,7 @@ def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
 
     if not hasattr(decide, "__file__") or not str(decide.__file__).endswith(".py"):
         pytest.skip("compiled: its methods cannot be watched")
-    monkeypatch.setattr(decide.Selection, "_decide", counting)
+    monkeypatch.setattr(decide.Selection, "_keep_or_drop", counting)
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     engine = Engine([Compiled(parse_query(text))])
     for at in range(600):
