@@ -49,7 +49,7 @@ class FoundKind(ValueKind):
 
 FOUND: Final = FoundKind(f"match {FOUND_ROW.name}", is_plain=False)
 EMITTED: Final = list_of(tuple_of(TEXT, INT, FLAG, FLAG, INT))
-"""Of each result: its id, its revision, whether it is live and final, `decided_ns`."""
+"""A row for each result: its id, its revision, whether it is live and final, `decided_ns`."""
 
 WAITING: Final = tuple_of(
     INT,
