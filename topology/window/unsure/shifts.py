@@ -22,8 +22,7 @@ Cost: O(m log m) for m unsure events.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
+from itertools import pairwise
 
 from topology.model.one_clock import Play
 from topology.window.aggregates.sums import free_spread
@@ -92,7 +91,8 @@ def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
     """Return the smallest value on [first, last] of the function that changes by `size` at `at`."""
     level = lowest = sum(size for at, size in steps if at <= first)
     inside = sorted(step for step in steps if first < step[0] <= last)
-    for _, together in groupby(inside, key=itemgetter(0)):
-        level += sum(size for _, size in together)
-        lowest = min(lowest, level)
+    for (at, size), (following, _) in pairwise([*inside, (last + 1, 0)]):
+        level += size
+        if following > at and level < lowest:
+            lowest = level
     return lowest
