@@ -250,7 +250,8 @@ class Detecting(KeepingQuery):
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Take a result that is current, or no longer is, in the instant that is open."""
+        """Put a result of another query among the events to read, or take it out where it no longer
+        is current. The instant is still open."""
         seen = said.seen
         if self._types and seen.type not in self._types:
             return

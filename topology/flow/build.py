@@ -69,7 +69,8 @@ def reorder(site: Site) -> Operator:
 
 
 def _by_time(site: Site) -> ReorderByTime:
-    """A stamp far ahead makes dead, as in CLOCK, where sources are taken at their word."""
+    """Return the operator that orders sources by time. Where CLOCK takes sources at their word, an
+    event far ahead of its arrival becomes a dead letter here, as it would there."""
     config = site.config
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None

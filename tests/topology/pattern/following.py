@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.language.check import check
@@ -14,6 +15,21 @@ from topology.pattern.store.entry import Entry, Identity
 
 Content = tuple[tuple[str, Identity], ...]
 """Members with their aliases, in one order."""
+
+
+@dataclass(repr=False)
+class World:
+    """A query, its stream in order, and the same as it arrives."""
+
+    seed: int
+    text: str
+    query: Compiled
+    stream: list[Entry]
+    arrivals: list[Entry]
+
+    def __repr__(self) -> str:
+        told = [(one, one.event.error_ns, one.payload) for one in self.stream]
+        return f"seed {self.seed}\n{self.text}\n{told}\n{self.arrivals}"
 
 
 class Reader:

@@ -7,7 +7,6 @@ manual of each; it knows nothing of the normal form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from random import Random
 
@@ -16,6 +15,7 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import (
     Reader,
+    World,
     anew,
     compiled,
     contents,
@@ -112,18 +112,6 @@ EXAMPLES = [
     ("SEQ(A a, !B b, C c) WHERE b.time - a.time < 5 ns", "", "a1 c2", "1-2"),  # no FOR: c may come
     ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", "a1 b9", ""),  # asked of no c
 ]
-
-
-@dataclass(repr=False)
-class World:
-    seed: int
-    text: str
-    query: Compiled
-    stream: list[Entry]
-    arrivals: list[Entry]
-
-    def __repr__(self) -> str:
-        return f"seed {self.seed}\n{self.text}\n{self.stream}\n{self.arrivals}"
 
 
 @pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)

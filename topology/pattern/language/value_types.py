@@ -53,7 +53,8 @@ def value_type_of(value: Value) -> ValueType:
 
 
 class ValueTypes:
-    """What the expressions of one query are values of; what cannot be goes to `findings`."""
+    """The types of the values of one query's expressions. An expression that can have no value but
+    NULL is a finding."""
 
     def __init__(
         self,

@@ -44,7 +44,8 @@ Slot = tuple[int, int]
 
 
 class EntryFilter(NamedTuple):
-    """Entries of these types (none named: all) for which the conjuncts on `alias` hold."""
+    """What an entry must be to be looked at: one of these types (any, if none is named), and such
+    that the conditions `own`, which name it `alias`, hold."""
 
     types: frozenset[str]
     own: tuple[Expr, ...] = ()

@@ -176,12 +176,12 @@ class Layout:
         return self.query.strategy == "any"
 
     def over_ns(self, match: Match) -> Iterator[int]:
-        """When the absences for a time of a match are over."""
+        """Return when each FOR of a match is over."""
         for left, length_ns in self.lasting:
             yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
 
     def settled_ns(self, match: Match) -> int:
-        """When a match is decided that no more than its absences for a time keep open."""
+        """Return when a match is decided that nothing but its FORs and limits keep open."""
         over = [ns - 1 for ns in self.over_ns(match)]
         window_ns = match.first.time_ns + self.within_ns
         for j, length_ns in self.limits:

@@ -77,7 +77,7 @@ class Match:
         return (self,)
 
     def labelled(self) -> Iterator[tuple[int, Entry]]:
-        """Members with the index of their component, in the order of their keys."""
+        """Return the members in the order of their keys, each with the index of its component."""
         pairs = [(j, entry) for j, entries in enumerate(self.bound) for entry in entries]
         pairs.sort(key=lambda pair: pair[1].key)
         return iter(pairs)

@@ -1,8 +1,8 @@
 """Which of two matches of a start MATCHES BEST prefers: the order of their choices.
 
-A match is spelled as the choices that lead to it, from left to right in
-the text: which branch of an OR; of a group and of what is optional, for each event that it went on
-and which event that was, and then that it stopped. The lesser spelling is preferred.
+A match is spelled as the choices that lead to it, from left to right in the text: which branch of
+an OR; of a group and of what is optional, for each event that it went on and which event that was,
+and then that it stopped. The lesser spelling is preferred.
 
 Within an AND the events are in no order of the text, so there the choices are spelled as the
 events come: of which part each is, the first in the text before others, unless its count is

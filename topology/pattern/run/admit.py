@@ -135,8 +135,12 @@ class FiltersOfType(NamedTuple):
 
 
 class PartitionIndex:
-    """The entries of one partition. `newest` is the largest key that was ever put into it, None as
-    long as there was none: one without entries is let go of. `in_order`: the last one had it."""
+    """The entries of one partition.
+
+    Attributes:
+        newest: The largest key that was put into it, None if there was none.
+        in_order: Whether the last entry that was put into it had that key.
+    """
 
     __slots__ = ("in_order", "indexes", "key", "newest", "runs")
 
@@ -307,8 +311,11 @@ class PartitionGroup:
         return self._timers.next_ns
 
     def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
-        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided: the
-        entries, each once for every index that it left. `is_whole`: of all of it."""
+        """Let go of what no event can reach any more, now that all before `frontier_ns` is decided.
+        `is_whole`: in each partition, not only where there is enough.
+
+        Return the entries that left, each once for every index that it was in.
+        """
         left: list[Entry] = []
         reach_ns = self.reach_ns
         since_ns = frontier_ns - reach_ns

@@ -196,8 +196,8 @@ class PlainWay:
         return self._at.id_of(match), FoundMatch(match, self._at.query.decided_ns(match))
 
     def unit_of(self, anchor: Entry) -> MatchUnit:
-        """The unit of this start, without what was decided when the run last forgot: each purge
-        would cost the most if it looked at all units."""
+        """Return the unit of this start, and make it if there is none. What was decided when the
+        run last forgot is let go of here, as a purge that looked at all units would cost most."""
         unit = self._at.units.get(anchor.key)
         if unit is None:
             unit = self._at.units[anchor.key] = MatchUnit(anchor, self._at.owner)

@@ -136,7 +136,7 @@ class Run:
             self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
-        """Go the general way from now on."""
+        """Close the plain way: from now on units are evaluated anew (`Evaluator`)."""
         plain, self.plain = self.plain, None
         if plain is not None:
             plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)

@@ -230,8 +230,8 @@ def _skip(
 def _columns(
     clause: RecognizeClause, conditions: RowConditions, findings: Findings
 ) -> tuple[Column, ...]:
-    """Those of PARTITION BY and MEASURES, or of these the ones behind SELECT; where each row has a
-    line, of its own columns too."""
+    """Return the columns of the result: those of PARTITION BY and MEASURES, or what SELECT chooses
+    among them. Where each row has a result, SELECT may choose the row's own columns, too."""
     measures = clause.measures or ()
     named_once(measures, findings)
     found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]

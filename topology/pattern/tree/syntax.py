@@ -327,7 +327,8 @@ class RowAggregate(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Running(Expression):
-    """`test` of each event of `alias`, over the match up to that event: SQL's DEFINE."""
+    """SQL's DEFINE: `test` has to hold for each event of `alias`, where it sees the match up to
+    that event."""
 
     BELOW = ("test",)
 
