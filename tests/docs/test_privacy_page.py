@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import runpy
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -35,6 +37,7 @@ PAGE = ROOT / "docs/operate/privacy.md"
 SCRIPT = ROOT / "docs/examples/retract_results.py"
 SET = AlterConfigOpType.SET
 SOURCE, PAYLOAD = "press-7", b'{"machine": "press-7", "worn_by": "Ada"}'
+PAYLOAD_OF = defaultdict(lambda: b"{}", {SOURCE: PAYLOAD})
 MARKS = (SOURCE.encode(), b"Ada")
 STREAM = "reorder: {max_wait: 1s, late: side, forget_after: 1s, start: zero}"
 MORE = """\
@@ -45,7 +48,6 @@ queries:
   table: {window: tumbling 1s, aggregate: {n: count()}, key: payload.machine, upsert: true}
 """
 TIMEOUT_S = 60.0
-T = TypeVar("T")
 
 
 def of_source(record: Read) -> bool:
@@ -60,61 +62,75 @@ def newest_of(bootstrap: str, topic: str) -> list[Read]:
 
 
 class Plant:
-    """Two sources that send, one of which is to be forgotten."""
+    """Two sources that send ten times a second each, one of which is to be forgotten."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._seq = 0
+        self._seqs = {SOURCE: 0, "oven-2": 0}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def send(self, source: str, seq: int, ago_s: float = 0.0, **more: bytes) -> None:
-        headers = [*contract(source, seq, time.time_ns() - int(ago_s * 1e9)), *more.items()]
-        send(self._setting, [(source, PAYLOAD if source == SOURCE else b"{}", headers)])
+    def __enter__(self) -> Plant:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.1):
+            with self._lock:
+                self.send({source: self._next(source) for source in self._seqs})
+
+    def _next(self, source: str) -> int:
+        self._seqs[source] += 1
+        return self._seqs[source] - 1
+
+    def send(self, seqs: dict[str, int], ago_s: float = 0.0, **more: bytes) -> None:
+        at_ns = time.time_ns() - int(ago_s * 1e9)
+        send(
+            self._setting,
+            [
+                (source, PAYLOAD_OF[source], [*contract(source, seq, at_ns), *more.items()])
+                for source, seq in seqs.items()
+            ],
+        )
 
     def send_what_is_to_go(self) -> None:
-        """In order, late, lost, and dead."""
-        for seq in (0, 1, 2, 4, 6):
-            self.send(SOURCE, seq)
-            self.goes_on()
-        self.until(self._orders, {0, 1, 2, 4, 6}, "that 3 and 5 are given up")
-        self.send(SOURCE, 3, ago_s=3.0)
+        """What is lost, late, and dead, beside what is in order."""
+        with self._lock:
+            seq = self._next(SOURCE)
+        self.until_ordered(SOURCE, beyond=seq)
+        self.send({SOURCE: seq}, ago_s=3.0)
         send(self._setting, [(SOURCE, PAYLOAD, [("sourceId", SOURCE.encode())])])
         offset = b'{"at": 1, "offset": 0, "error": 1}'
         publish(self._setting, self._setting.topology.topics.clock, SOURCE, offset)
-        self.goes_on(1.0)
 
-    def goes_on(self, seconds: float = 0.0) -> None:
-        """The other source sends for so long, once at least."""
-        end_s = time.monotonic() + seconds
-        while True:
-            self.send("oven-2", self._seq)
-            self._seq += 1
-            time.sleep(0.1)
-            if time.monotonic() >= end_s:
-                return
+    def end(self) -> None:
+        """The source that is to be forgotten says goodbye."""
+        with self._lock:
+            self.send({SOURCE: self._seqs.pop(SOURCE)}, kind=b"bye")
 
-    def goes_on_fast(self, count: int) -> None:
+    def send_fast(self, count: int) -> None:
         """The other source sends so many at once."""
-        seqs = range(self._seq, self._seq + count)
-        at_ns = time.time_ns()
-        send(self._setting, [("oven-2", b"{}", contract("oven-2", n, at_ns)) for n in seqs])
-        self._seq += count
+        with self._lock:
+            records = [
+                ("oven-2", b"{}", contract("oven-2", self._next("oven-2"), time.time_ns()))
+                for _ in range(count)
+            ]
+            send(self._setting, records)
 
-    def until(self, look: Callable[[], set[T]], wanted: set[T], what: str) -> None:
-        """The other source sends until a look finds what is wanted."""
-        seen: set[T] = set()
+    def until_ordered(self, source: str, beyond: int | None = None) -> None:
+        """What is sent after this number, or after this instant, is ordered."""
+        seq = self._seqs[source] if beyond is None else beyond
 
-        def looks() -> bool:
-            nonlocal seen
-            self.goes_on()
-            seen = look()
-            return seen == wanted
+        def ordered() -> list[int]:
+            found = read_all(self._setting.bootstrap, self._setting.ordered)
+            return [each.number("seqNum") for each in found if each.header("sourceId") == source]
 
-        wait_until(looks, what, lambda: frozenset(seen))
-
-    def _orders(self) -> set[int]:
-        """The numbers of what is ordered of the source that is to be forgotten."""
-        found = read_all(self._setting.bootstrap, self._setting.ordered)
-        return {each.number("seqNum") for each in found if each.header("sourceId") == SOURCE}
+        wait_until(lambda: max(ordered(), default=-1) > seq, f"an event behind {source} {seq}")
 
 
 def publish(setting: Setting, topic: str, key: str, value: bytes | None) -> None:
@@ -154,27 +170,36 @@ def test_nothing_is_left_of_a_source(
     compacted = [each.name for each in specs if "cleanup.policy" in each.config]
     results = [name for name in compacted if "changelog" not in name and name != topics.clock]
     changelogs = [name for name in compacted if "changelog" in name]
-    plant = Plant(setting)
 
     def left(names: Iterable[str], *, newest: bool = False) -> set[str]:
         looked = newest_of if newest else read_all
         return {n for n in names if any(map(of_source, looked(setting.bootstrap, n)))}
 
-    with running(Worker("w", setting.path, setting.bootstrap, tmp_path)):
-        plant.send_what_is_to_go()
-        everywhere = {each.name for each in specs}
-        plant.until(lambda: left(everywhere), everywhere, "the source in every topic")
-        plant.send(SOURCE, 7, kind=b"bye")
-        plant.goes_on(4.0)
-        plant.send("press-8", 0)
-        plant.until(lambda: left(changelogs, newest=True), set(), "that the state forgets it")
+    with running(Worker("w", setting.path, setting.bootstrap, tmp_path)), Plant(setting) as plant:
+        topics_to_clean = {each.name for each in specs}
+        missing = set(topics_to_clean)
+
+        def nothing_is_missing() -> bool:
+            plant.send_what_is_to_go()
+            missing.difference_update(left(missing))
+            return not missing
+
+        wait_until(nothing_is_missing, "the source in every topic", lambda: sorted(missing))
+        plant.end()
+        newcomers = (f"lathe-{n}" for n in itertools.count())
+
+        def the_state_forgets_it() -> bool:
+            plant.send({next(newcomers): 0})
+            return not left(changelogs, newest=True)
+
+        wait_until(the_state_forgets_it, "that the state forgets the source")
 
         asked = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.S)[0])
         own = {"events.raw": setting.raw, "events.ordered": setting.ordered}
         own |= {f"events.{name}": getattr(topics, name) for name in ("late", "gaps", "dead")}
         deleted = [own[each["topic"]] for each in asked["partitions"]]
         passed = ends(setting, deleted)
-        plant.goes_on(2.0)
+        plant.until_ordered("oven-2")
         admin = AdminClient({"bootstrap.servers": setting.bootstrap})
         for answer in admin.delete_records(passed).values():
             answer.result(TIMEOUT_S)
@@ -186,12 +211,12 @@ def test_nothing_is_left_of_a_source(
             with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
                 admin.delete_records([TopicPartition(name, 0, 1)])[TopicPartition(name, 0)].result()
         compact_soon(setting, compacted)
-        plant.goes_on_fast(purging.LEAST)  # what is read between stages goes so many at a time
+        plant.send_fast(purging.LEAST)  # what is read between stages goes so many at a time
 
-        def what_is_left() -> set[str]:
+        def nothing_is_left() -> bool:
             for name in (*results, topics.clock):
                 publish(setting, name, "oven-2", None)
-            everywhere.intersection_update(left(everywhere))
-            return everywhere
+            topics_to_clean.intersection_update(left(topics_to_clean))
+            return not topics_to_clean
 
-        plant.until(what_is_left, set(), "that brokers compact")
+        wait_until(nothing_is_left, "that brokers compact", lambda: sorted(topics_to_clean))
