@@ -12,6 +12,7 @@ from inorder.contract import DATA, MAX_INT64
 from inorder.given import Input, Reader, check_input, records_of, runnable
 from inorder.records import EventPlace, Record
 from topology.config import Topology
+from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
 from topology.model.event import Event
@@ -30,7 +31,7 @@ PLACES_UNUSED: Final = 1_024
 
 FORM: Final = Form(
     "inorder ordering",
-    1,
+    STATE_NUMBER,
     anew="begin with a fresh Ordering, and feed it from the safe offsets on",
     mended="give back the bytes as they were, or begin with a fresh Ordering",
 )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from spark_analytics.backfill.part import Positions
+from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import SavedReplay
 from topology.flow.replay_state import packed_replay, unpacked_replay
 from topology.wire.line_reader import Content
@@ -19,7 +20,7 @@ from topology.wire.packed import content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder state",
-    1,
+    STATE_NUMBER,
     anew="run the backfill anew",
     mended="give back the file as it was written, or run the backfill anew into a new folder",
 )

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from spark_analytics.backfill.part import Positions
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restored
+from topology.flow.registry import STATE_NUMBER
 from topology.flow.replay import Replay, SavedReplay
 from topology.flow.replay_state import held_event, packed_held
 from topology.model.operator import Changes, State
@@ -30,7 +31,7 @@ from topology.wire.packed import Packed, content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder live state",
-    1,
+    STATE_NUMBER,
     anew="remove checkpoint and tables to begin anew",
     mended="give back the checkpoint as it was written, or remove it and the tables to begin anew",
 )

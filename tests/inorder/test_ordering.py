@@ -24,7 +24,7 @@ from inorder.engine import (
     replay,
 )
 from inorder.given import Reader, records_of
-from inorder.ordering import MAX_PARTITIONS, PLACES_UNUSED
+from inorder.ordering import FORM, MAX_PARTITIONS, PLACES_UNUSED
 from inorder.records import (
     DeadRecord,
     DuplicateRecord,
@@ -39,6 +39,7 @@ from inorder.records import (
 )
 from tests.seeds import seeds_of_today
 from topology.flow.replay import Replay
+from topology.model.kept import ShapeRefused
 from topology.wire.json_lines import step_lines
 
 MS = 1_000_000
@@ -637,6 +638,14 @@ def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: st
         order.restore(snapshot)
     assert len(order.feed(event(0))) == 0
     assert order.balance().held == 1
+
+
+def test_a_state_of_another_shape_is_not_called_damaged() -> None:
+    def refuse(values: object) -> None:
+        raise ShapeRefused("merge.source is written in version 9")
+
+    with pytest.raises(StateUnreadable, match="version 9.*go on with what wrote it, or begin with"):
+        FORM.read(kept(Ordering(PLAIN)), refuse)
 
 
 def test_a_snapshot_is_not_for_another_order_of_the_chain() -> None:

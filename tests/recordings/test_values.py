@@ -123,8 +123,10 @@ def test_times_of_parquet(tmp_path: Path, times: Any, options: Any, expected: An
     assert (found.reason if isinstance(found, Malformed) else found.ts_ns) == expected
 
 
-def test_a_number_that_is_a_double_is_refused(tmp_path: Path) -> None:
-    (found,) = parquet_of(tmp_path / "a.parquet", {"s": ["a"], "n": [7.0], "t": [1]})
+@pytest.mark.parametrize("number", [7.0, float("nan")])
+def test_a_number_that_is_a_double_is_refused(tmp_path: Path, number: float) -> None:
+    (found,) = parquet_of(tmp_path / "a.parquet", {"s": ["a"], "n": [number], "t": [1]})
+    assert isinstance(found, Malformed)
     assert found.reason == "seq_not_integer"
     assert "cast the column" in found.detail
 

@@ -209,6 +209,10 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             message = f"`{where}` is not signed"
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
+        where = getattr(places, field, None)
+        if field != "sig" and (where is None or where.place != "header"):
+            # Its name is a default, so the other field has to give way.
+            field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
 

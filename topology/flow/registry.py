@@ -53,6 +53,9 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(DETECTOR, build.detectors, shape=3),
 )
 
+STATE_NUMBER: Final = sum(row.shape for row in ROWS)
+"""The version of the states of all operators together, for states that hold those of a topology."""
+
 
 def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
     """Those of a stage with these operators (None: of all), by `<operator>_<figure>`."""

@@ -46,7 +46,7 @@ from topology.model.event import DATA, Event
 from topology.model.kept import FLAG, INT, Shape
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
-from topology.model.tables import KeptState
+from topology.model.tables import KeptState, refuse_others
 from topology.query.beginning import BEGINNINGS, QueryBeginning
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -322,9 +322,13 @@ class Windows(QueryOperator):
 
     def _take_others(self, others: State) -> None:
         of_target: State = {}
+        unknown: State = {}
         for name, value in others.items():
-            if name.startswith(OF_TARGET):
+            if name.startswith(OF_TARGET) and TARGET in others:
                 of_target[name[len(OF_TARGET) :]] = value
+            elif name != TARGET:
+                unknown[name] = value
+        refuse_others(unknown)
         target = self._target
         if TARGET in others:
             if target is not None and target.load(others[TARGET]):

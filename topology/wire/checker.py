@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Final, NamedTuple
 
 from inorder import rfc3339
@@ -185,7 +186,7 @@ class Look:
             fault = "empty"
         elif type(value) is int:
             fault = "negative" if value < low == 0 else HUGE
-        elif not isinstance(value, float) or -(2.0**63) < value < 2.0**63:
+        elif not isinstance(value, float) or isnan(value) or abs(value) < 2.0**63:
             fault = UNREADABLE if field == "ts" else "not_integer"
         self.refuse(field, fault, takes)
         return None

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
+from topology.model.kept import ShapeRefused
+
 T = TypeVar("T")
 
 _WRITER: Final = f" of Python {sys.version_info[0]}.{sys.version_info[1]}"
@@ -64,6 +66,11 @@ class Form(NamedTuple):
             return read(marshal.loads(rest))
         except StateUnreadable:
             raise
+        except ShapeRefused as refused:
+            raise StateUnreadable(
+                f"the state cannot be read by this version ({refused}); go on with what wrote it,"
+                f" or {self.anew}"
+            ) from None
         except DAMAGES as wrong:
             raise self._damaged(f"{type(wrong).__name__}: {wrong}") from None
 

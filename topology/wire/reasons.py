@@ -8,12 +8,12 @@ of `FIELDS`; a detail names all that is wrong.
 |---------------|--------------------------------|-------------------------------------------------|
 | `repeated`    | all                            | the header is there more than once              |
 | `missing`     | source, seq, mapped ts         | no such field, null, or a path ends before it   |
-| `empty`       | source, seq, stream, epoch, ts | the field has no value                          |
+| `empty`       | all but type and kind          | the field has no value                          |
 | `undecodable` | source, stream, type           | bytes that are not UTF-8                        |
 | `not_text`    | source, stream, type           | neither a text nor, in a mapped record, a number|
-| `not_integer` | seq, epoch                     | something else than an integer                  |
-| `negative`    | seq, epoch                     | an integer below 0                              |
-| `huge`        | source, stream, seq, epoch, ts | too long, or out of the range of 64 bits        |
+| `not_integer` | seq, epoch, arrival            | something else than an integer                  |
+| `negative`    | seq, epoch, arrival            | an integer below 0                              |
+| `huge`        | all but type and kind          | too long, or out of the range of 64 bits        |
 | `unreadable`  | ts                             | no time                                         |
 | `unknown`     | kind                           | no kind that a producer may send                |
 """
@@ -72,10 +72,13 @@ REASONS: Final[dict[str, Words]] = {
     ),
     "ts_missing": Words("is missing", "name a time that every record has, by header or payload"),
     "clock_missing": Words("is missing", "write t1, t2, t3 and t4, or at, offset and error"),
+    "source_empty": Words("is empty", "write a name"),
+    "seq_empty": Words("is empty", f"write {TAKES}{WITHOUT_SEQ}"),
+    "ts_empty": Words("is empty", f"write {TAKES}"),
     "empty": Words("is empty", "write a value, or leave it out"),
     "undecodable": Words("is not UTF-8", "write UTF-8"),
     "not_text": Words("is no text", "write a text, or map a field that is a text or an integer"),
-    "not_integer": Words("is no integer", f"{_DIGITS}, or cast the column to an integer"),
+    "not_integer": Words("is no integer", f"{_DIGITS} (of a table: cast the column to an integer)"),
     "epoch_not_integer": Words("is no integer", f"{_DIGITS}, or leave it out"),
     "negative": Words("is negative", _DIGITS),
     HUGE: Words("is out of range", _DIGITS),

@@ -89,6 +89,10 @@ def test_all_of_it_filled_in_is_the_same() -> None:
             "fields: {source: header.sig, seq: header.n}; signed: true",
             "`sig` already means `source`",
         ),
+        (
+            "fields: {source: header.seqNum, seq: payload.n}; signed: true",
+            "a.fields.source (line 3)",
+        ),
         ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
         ("fields: {source: header.d, seq: header.n}; signed: true", UNSIGNED_TIME),
         ("fields: {source: header.d, seq: header.n, ts: timestamp}; signed: true", UNSIGNED_TIME),

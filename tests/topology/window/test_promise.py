@@ -17,10 +17,11 @@ from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import QualityConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, PASSED, Event
+from topology.model.kept import ShapeRefused
 from topology.model.operator import NEVER
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.published import waits
-from topology.window.operator import Windows
+from topology.window.operator import TARGET, Windows
 
 SEEDS = seeds_of_today(1)
 COUNT = (Output("n", "count"),)
@@ -43,6 +44,14 @@ def windows(
 
 def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
     return event(source, int(ref_ms), ref_ms, {}, at_ms=at_ms, **how)
+
+
+@pytest.mark.parametrize("part", ["junk", "promise/of/a"])
+def test_parts_that_nobody_knows_are_refused(part: str) -> None:
+    fresh = windows()
+    state = {name: row for name, row in windows().snapshot().items() if name != TARGET}
+    with pytest.raises(ShapeRefused, match=f"not known here: {part}"):
+        list(fresh.restoring({**state, part: []}, []))
 
 
 def rendered(operator: Windows, *events: Event, until_ms: float | None = None) -> list[Any]:

@@ -144,8 +144,8 @@ MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, tuple[Any, ...]]] 
     *(
         (f"seq {text!r}", headers(seqNum=text), f"seq_{fault}", hint, (*PLACE[:3], None))
         for text, fault, hint in [
-            (b"", "empty", "write a value"),
-            (None, "empty", "write a value"),
+            (b"", "empty", "write an integer"),
+            (None, "empty", "write an integer"),
             (b"abc", "not_integer", "`abc`"),
             (b" 1", "not_integer", "` 1`"),
             (b"1 ", "not_integer", "in plain digits"),
@@ -197,8 +197,8 @@ MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, tuple[Any, ...]]] 
     *(
         (f"ts {text!r}", headers(ts=text), f"ts_{fault}", hint, PLACE)
         for text, fault, hint in [
-            (b"", "empty", "write a value"),
-            (None, "empty", "write a value"),
+            (b"", "empty", "write an integer"),
+            (None, "empty", "write an integer"),
             (b"yesterday", "unreadable", "RFC 3339"),
             (b"1.5", "unreadable", "RFC 3339"),
             (b"+1", "unreadable", "RFC 3339"),

@@ -188,7 +188,7 @@ BAD: list[tuple[str | bytes, str, str, tuple[Any, ...]]] = [
         "is no text: 7; write",
         ("default", None, NO_EPOCH, 1),
     ),
-    (line(source=""), "source_empty", "write a value", ("default", None, NO_EPOCH, 1)),
+    (line(source=""), "source_empty", "write a name", ("default", None, NO_EPOCH, 1)),
     (line(source="é" * 129), "source_huge", "256 bytes", ("default", None, NO_EPOCH, 1)),
     *(
         (
