@@ -32,6 +32,7 @@ from topology.answer.rules import FINAL
 from topology.answer.settings import AnswerSettings
 from topology.model.event import Event
 from topology.model.kept import BIG, Kept, Shape
+from topology.query.beginning import QueryBeginning
 
 NOT_YET: Final = -(1 << 66)
 FOR_EVER: Final = 1 << 66
@@ -58,7 +59,12 @@ class Frontier(Kept):
     SHAPE = FRONTIER
 
     def __init__(
-        self, query: AnswerSettings, target: QualityTarget | None = None, *, ordered: bool = True
+        self,
+        query: AnswerSettings,
+        target: QualityTarget | None = None,
+        beginning: QueryBeginning | None = None,
+        *,
+        ordered: bool = True,
     ) -> None:
         """`ordered`: the query reads ordered events, so that W closes what its target does not."""
         self._query = query
@@ -66,6 +72,7 @@ class Frontier(Kept):
         self._new_source_allowance_ns = query.new_source_allowance_ns
         self._heeds_errors = query.heeds_errors
         self._target = target
+        self._beginning = beginning
         self._ordered = ordered
         self.waits_for_final = query.answer == FINAL
         self._closes = not self.waits_for_final and (ordered or target is None)
@@ -154,7 +161,7 @@ class Frontier(Kept):
 
     def after(self, watermarks: Sequence[Event]) -> Frontier:
         """As it would stand if these were announced."""
-        other = Frontier(self._query, self._target, ordered=self._ordered)
+        other = Frontier(self._query, self._target, self._beginning, ordered=self._ordered)
         other.load(self.dump())
         for event in watermarks:
             other.announce(event)
@@ -180,7 +187,10 @@ class Frontier(Kept):
 
     def is_incomplete(self, end_ns: int) -> bool:
         """By the last announcement something is missing that may lie before there: a lost number,
-        or a source that is not waited for; or it was not waited for certainty."""
+        or a source that is not waited for; or it was not waited for certainty. A query that began
+        in the middle of its stream knows nothing of that before the first announcement."""
+        if self._announced_ns == NOT_YET and self._beginning and self._beginning.awaits_watermarks:
+            return True
         if self.sure_ns < self.goal_ns and self.sure_ns < end_ns:
             return True
         complete_ns = self._complete_ns - self.error_ns

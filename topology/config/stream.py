@@ -199,8 +199,11 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
 
 def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
     """What a signature does not cover: it is of headers, and of the value."""
+    named = {"sig"}
     for name in PLACES:
         where = getattr(places, name)
+        if where is not None and where.place == "header":
+            named.add(name)
         taken = ("header",) if name == "source" else ("header", "payload", "text")
         if name == "ts" and (places.ts_optional or where == TIMESTAMP):
             message = "a record's own timestamp is not signed"
@@ -209,8 +212,7 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             message = f"`{where}` is not signed"
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
-        where = getattr(places, field, None)
-        if field != "sig" and (where is None or where.place != "header"):
+        if field not in named:
             # Its name is a default, so the other field has to give way.
             field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"

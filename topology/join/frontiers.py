@@ -157,7 +157,10 @@ def frontiers_of(
 ) -> Frontiers:
     """Return the frontiers of a fresh join."""
     target = target_of(query)
-    of_stream = {stream: Frontier(query, target, ordered=ordered) for stream in query.streams}
+    of_stream = {
+        stream: Frontier(query, target, beginnings[stream], ordered=ordered)
+        for stream in query.streams
+    }
     return Frontiers(query.streams, of_stream, target, beginnings, ordered=ordered)
 
 

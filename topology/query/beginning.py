@@ -66,6 +66,11 @@ class QueryBeginning:
         """Whether events came before the query."""
         return self.since_ns != ALWAYS
 
+    @property
+    def awaits_watermarks(self) -> bool:
+        """Whether only a watermark tells the query what is missing."""
+        return self._announced and self.is_amid
+
     def hear(self, event: Event) -> None:
         """Learn the instant from an event that comes while it is not known."""
         if event.kind == WATERMARK and self._ordered:

@@ -160,7 +160,7 @@ class Windows(QueryOperator):
         if self._target is not None:
             self._target.keep_apart()
         self._stale: Changes = {}
-        self._frontier = Frontier(query, self._target, ordered=ordered)
+        self._frontier = Frontier(query, self._target, self._beginning, ordered=ordered)
         self._progress = QueryProgress([self._frontier], self._target, ordered=ordered)
         self._emitter = WindowEmitter(stream, query, self._frontier, self._beginning)
         makers = self._makers = Makers([*query.outputs.values()], functions or {}, plain=plain)
