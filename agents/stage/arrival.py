@@ -19,8 +19,8 @@ more than `max_ahead` does not move the clock. Topics with foreign records must 
 two (`no_arrival`).
 
 The embedded broker sets no arrival times either, but all its producers are on this machine and
-share its clock. There the timestamp that the producer's client set at sending counts as the arrival time.
-It must be plausible: not in the future and not older than `OLDEST_STAMP_NS`.
+share its clock. There the timestamp that the producer's client set at sending counts as the arrival
+time. It must be plausible: not in the future and not older than `OLDEST_STAMP_NS`.
 """
 
 from __future__ import annotations
