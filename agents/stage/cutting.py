@@ -10,9 +10,9 @@ So both are timed. The limits are `CUT_S` for a cut, and a quarter of `transacti
 commit. After one that took longer, the next checkpoint takes only as much work as fits into the
 limit. While they are quick and the bound was used, it doubles each time, up to `MAX_BATCH` and
 `MOST_BYTES`. A partition begins with a small bound, because the speed of its commits is not known
-yet. The time of the quickest commit so far is taken as the fixed cost of each commit, up to the
-same quarter, and is not counted. A failed commit halves the bounds. The results are the same for
-every size of checkpoint.
+yet. The time of the quickest commit so far counts as the fixed cost of every commit, up to the same
+quarter. Only the time beyond it is measured. A failed commit halves the bounds. The results are the
+same for every size of checkpoint.
 
 The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
 and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
