@@ -100,7 +100,7 @@ class Arrangement:
 
     @property
     def in_one_partition(self) -> frozenset[str]:
-        """The streams that this stage alone puts in order.
+        """The streams that this stage puts in order by REORDER and MERGE together.
 
         The topology file states that each of them is in one partition of its input (`keyed_by:
         stream`).
@@ -187,7 +187,10 @@ class Arrangement:
 
     @property
     def clocks(self) -> list[ClockConfig]:
-        """The clocks of time-synced streams that this stage corrects, by the drift table."""
+        """The clocks of the time-synced streams whose timestamps this stage corrects.
+
+        They need the drift table.
+        """
         stamps = REORDER in self.operator_names
         streams = self.topology.streams.values() if stamps else ()
         return [stream.clock for stream in streams if stream.clock.sync != "none"]

@@ -191,7 +191,7 @@ class ArrivalClock:
         return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]
 
     def restore(self, state: Sequence[int]) -> None:
-        """Restore the clock; a state of a backfill has no part for the log's clock."""
+        """Restore the clock; the state of a backfill has nothing about the log."""
         self.now_ns, self._ticked_ns, self.overtaken, *log = state
         self.log.restore(log)
 

@@ -157,7 +157,7 @@ class PartitionCheckpoints:
         self.copying.note(checkpoint.changes, end)
 
     async def _end_of(self, checkpoint: Checkpoint) -> int:
-        """Commit, and return the changelog offset after the changes."""
+        """Commit a checkpoint, and return the changelog offset after its changes."""
         try:
             return await self.delivery.commit(checkpoint)
         except EndUnanswered as unanswered:

@@ -155,7 +155,7 @@ class StageHandler:
         """Release partitions, but keep their state, because most of them come back at once.
 
         If one does not, its next owner fences it. A reset revokes a single partition that is in
-        doubt. That partition stays with the watchdog, so its standstill continues.
+        doubt. The watchdog keeps that partition, so its stall still counts.
         """
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt

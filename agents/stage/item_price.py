@@ -31,7 +31,8 @@ WEIGHT: Final = 4
 class ItemPrice:
     """The measured cost of an item of the detectors `ahead`.
 
-    `busy_ns` returns the processor time of the process, and `now_ns` is a clock.
+    `busy_ns` returns the processor time of the process, and `now_ns` the time of a monotonic
+    clock.
     """
 
     ahead: Sequence[DetectorQueries]

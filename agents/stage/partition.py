@@ -257,7 +257,10 @@ class Partition:
         return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """Return the buffered events, their ages and their causes (`agents.watch.unhealthy`)."""
+        """Return what is buffered here, since when, and what it waits for.
+
+        `agents.watch.unhealthy` explains the waits.
+        """
         came_s = self.checkpoints.at_s
         return {
             "topic": self.source.topic,

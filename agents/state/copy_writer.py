@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S: Final = 1.0
 WRITE_AT_BYTES: Final = 4 << 20
-"""Number of waiting bytes that are written at once."""
+"""Number of waiting bytes that are written without further delay."""
 
 MAX_WAITING_BYTES: Final = 64 << 20
 """Most bytes of waiting keys and values; repeated changes of a key all count."""

@@ -107,8 +107,8 @@ def apply_note(event: Event, note: Note) -> None:
 class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
-    Events wait at the places `waiting`. All other places keep past events for later ones: windows
-    of hours are read from the log again, never spilled.
+    Events wait at the places `waiting`. The other places keep past events that later ones may need.
+    These may be windows of hours, so they are read from the log again, never spilled.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
@@ -161,7 +161,10 @@ class HeldPages:
         return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
-        """Return the first waiting event in the log; a dead letter's place also waits."""
+        """Return the waiting event that is first in the log.
+
+        A dead letter that has a place in the sequence counts, too.
+        """
         return min(self._held(self._waiting), key=offset_of, default=None)
 
     def _held(self, places: int = ANYWHERE) -> Iterator[Event]:

@@ -97,8 +97,8 @@ hung_since_s: Final[dict[str, float]] = {}
 class RedisStore:
     """A copy in Redis; see `agents.state.stores.store`.
 
-    `client` must not retry by itself: `connect` makes one. `address` is that of its server. Copies
-    with one address do not wait for a server that hangs one after the other.
+    `client` must not retry by itself: `connect` makes one. `address` is that of its server. If a
+    server hangs, only the first of the copies with its address waits for it.
     """
 
     def __init__(self, client: redis.Redis, name: StoreName, address: str = "") -> None:

@@ -247,7 +247,7 @@ def _number(path: Path) -> int:
 
 
 def _remove(folder: Path, kind: str, kept: int = 0) -> None:
-    """Remove the folders of that kind except the newest; the next time tries again."""
+    """Remove the folders of that kind except the `kept` newest; failures are retried next time."""
     found = sorted(_aside(folder, kind), key=_number)
     for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
