@@ -122,7 +122,7 @@ class ClockFeed:
     words: int = 0
     refused: int = 0
     _shares: list[Share] = field(default_factory=list, init=False)
-    _wanted: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
+    _needed: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
     """The range of arrival times that each asker needs."""
     _homes: dict[str, Share] = field(default_factory=dict, init=False)
     _moved: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -144,7 +144,7 @@ class ClockFeed:
 
         `asker` identifies the owner of that input. Raises FeedEnded if the topic is no longer read.
         """
-        self._wanted[asker] = (since_ns, until_ns)
+        self._needed[asker] = (since_ns, until_ns)
         begun_ns, began_s, logged = time.time_ns(), time.monotonic(), False
         while not self._covers(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
@@ -160,11 +160,11 @@ class ClockFeed:
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
         """Let the topic be read up to this time, which the asker has reached without input."""
-        self._wanted[asker] = (arrival_ns, arrival_ns)
+        self._needed[asker] = (arrival_ns, arrival_ns)
 
     def left(self, asker: Any) -> None:
         """Forget an asker that needs no more samples."""
-        self._wanted.pop(asker, None)
+        self._needed.pop(asker, None)
 
     def _covers(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
         if since_ns - self.activation_ns - self.window_ns < self._forgotten_ns:
@@ -279,12 +279,12 @@ class ClockFeed:
                 await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:
-        oldest_ns = min((since_ns for since_ns, _ in self._wanted.values()), default=1 << 63)
+        oldest_ns = min((since_ns for since_ns, _ in self._needed.values()), default=1 << 63)
         return oldest_ns - self.activation_ns - self.window_ns
 
     def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
         """Pause each partition that is read further ahead than the askers need."""
-        furthest_ns = max((until_ns for _, until_ns in self._wanted.values()), default=0)
+        furthest_ns = max((until_ns for _, until_ns in self._needed.values()), default=0)
         limit_ns = furthest_ns + LOOKAHEAD_NS
         for share in self._shares:
             if share.clock.now_ns > limit_ns:
@@ -326,7 +326,7 @@ class ClockFeed:
             share.copying.note(changes, share.copied_to)
 
     def _forget(self) -> None:
-        if self._wanted:
+        if self._needed:
             oldest_ns = self._oldest_needed() - STEP_BACK_NS
             self.table.forget_before(oldest_ns)
             if oldest_ns > self._forgotten_ns:

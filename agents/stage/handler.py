@@ -54,7 +54,7 @@ class StageHandler:
     stage_log: StageLog
     emptied: Callable[[], None] = lambda: None
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
-    _kept: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
+    _revoked: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     """Revoked partitions that may come back."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
     """Partitions whose last checkpoint failed."""
@@ -90,9 +90,9 @@ class StageHandler:
         self.services.metrics.rebalances.labels(stage).inc()
         self.watchdog.joined(time.monotonic_ns())
         self._stirred.set()
-        kept, self._kept = self._kept, {}
+        revoked, self._revoked = self._revoked, {}
         for source in sorted(partitions):
-            partition = kept.pop(source, None) or self._new(source)
+            partition = revoked.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             partition.is_queued, partition.is_read = True, False
             if source not in self._in_doubt:
@@ -101,7 +101,7 @@ class StageHandler:
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
         if not partitions <= self._in_doubt:
             self.stage_log.owns(self._partitions)
-        moved = asyncio.create_task(self._release(kept))
+        moved = asyncio.create_task(self._release(revoked))
         try:
             opened = await together(*(self._open(source) for source in sorted(partitions)))
         finally:
@@ -175,22 +175,22 @@ class StageHandler:
         try:
             await partition.settle()
             if partition.is_open:
-                self._kept[source] = partition
+                self._revoked[source] = partition
         except CommitFailed as failed:
             return f"{source.topic}/{source.partition}", str(failed)
         finally:
-            if self._kept.get(source) is not partition:
+            if self._revoked.get(source) is not partition:
                 await partition.abandon()
         return None
 
     async def close(self) -> None:
-        kept, self._kept = self._kept, {}
-        await self._release(kept)
+        revoked, self._revoked = self._revoked, {}
+        await self._release(revoked)
 
-    async def _release(self, kept: dict[TopicPartition, Partition]) -> None:
+    async def _release(self, revoked: dict[TopicPartition, Partition]) -> None:
         """Close partitions that do not come back."""
-        await asyncio.gather(*(partition.abandon() for partition in kept.values()))
-        kept.clear()
+        await asyncio.gather(*(partition.abandon() for partition in revoked.values()))
+        revoked.clear()
         if not self._partitions:
             self.emptied()
 

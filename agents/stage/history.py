@@ -262,10 +262,10 @@ def _bytes_of(text: Any) -> bytes | None:
 
 
 def refuse_other(
-    found: Progress, wanted: Histories | None, source: TopicPartition, topology: Topology
+    found: Progress, expected: Histories | None, source: TopicPartition, topology: Topology
 ) -> None:
     """Raise StateRefused if a partition's existing state did not begin with this history."""
-    if wanted is None or found.history == wanted.name:
+    if expected is None or found.history == expected.name:
         return
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"

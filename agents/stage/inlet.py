@@ -180,13 +180,13 @@ class RawInlet(Inlet):
         if isinstance(item, Event):
             record = item.record
             count, size = len(record.headers), largest_size(record)
-            told = ""
+            excess = ""
             if count > MAX_HEADERS:
-                told = f"{count} headers, and {MAX_HEADERS} are allowed"
+                excess = f"{count} headers, and {MAX_HEADERS} are allowed"
             elif size > self._max_record_bytes:
-                told = f"{size} bytes, and {self._max_record_bytes} are allowed"
-            if told:
-                fault = fault_of("record", HUGE, "the record", told=told)
+                excess = f"{size} bytes, and {self._max_record_bytes} are allowed"
+            if excess:
+                fault = fault_of("record", HUGE, "the record", told=excess)
                 return dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
         return item
 

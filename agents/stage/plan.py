@@ -216,8 +216,8 @@ class _Looking:
         topology = change.read_as(arrangement.topology, old.streams)
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
-        if wanted := waiting - parts.spilled.keys():
-            async with aclosing(self.logs.read_again(source, wanted)) as pieces:
+        if missing := waiting - parts.spilled.keys():
+            async with aclosing(self.logs.read_again(source, missing)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)

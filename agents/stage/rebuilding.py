@@ -124,11 +124,11 @@ class Rebuilding:
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(records, parts, found)
             await self._went(len(records))
-        wanted = parts.notes.keys() - parts.spilled.keys()
-        if wanted:
-            position = min(wanted)
-            self._end += max(wanted) + 1 - position
-            async with aclosing(self.services.logs.read_again(source, wanted)) as pieces:
+        offsets = parts.notes.keys() - parts.spilled.keys()
+        if offsets:
+            position = min(offsets)
+            self._end += max(offsets) + 1 - position
+            async with aclosing(self.services.logs.read_again(source, offsets)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
                     await self._went(reached - position)
@@ -158,8 +158,8 @@ class Rebuilding:
     ) -> None:
         """Make events of the records that have notes, each read as it was when it came."""
         notes = parts.notes
-        noted = [record for record in records if record.offset in notes]
-        for until, group in groupby(noted, lambda record: self.into.read_until(record.offset)):
+        recorded = [record for record in records if record.offset in notes]
+        for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):
             alike, inlet, read = list(group), self._inlets[until], set[int]()
             if inlet is not None:
                 await self.services.schemas.reach_for(inlet.registered, alike)
