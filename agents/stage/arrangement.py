@@ -1,8 +1,8 @@
-"""What one process runs: a stage of the topology, wired to real topics.
+"""Wire one stage of the topology to real topics, for one process.
 
-Settled once at the start, from the topology and from how many partitions the topics
-have; the same value for every partition the process owns. What a state of it rests on is its
-contract (topology.config.change).
+An arrangement is fixed once at the start, from the topology and from the topics' numbers of
+partitions. All partitions of the process share it. Its contract describes what a saved state
+depends on (`topology.config.change`).
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ from topology.wire.signed import SignatureCheck
 
 
 class ArrangementError(Exception):
-    """The topology and the topics do not fit; the message states what to do."""
+    """A topology that does not fit the topics; the message states the remedy."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`partitions`: how many each topic has that the stage reads or writes.
+    """A stage, its topics and all that its partitions are built from.
 
-    `upstream`: the table of upstream partitions (topology.config.change), in a stage that writes or
-    reads the header `lane`. `masters`: the master keys by which signed streams are checked.
+    Attributes:
+        partitions: Number of partitions of each topic that the stage reads or writes.
+        upstream: The table of upstream partitions (`topology.config.change`), in a stage that
+            writes or reads the header `lane`.
+        masters: The master keys that verify signed streams.
     """
 
     topology: Topology
@@ -60,17 +63,17 @@ class Arrangement:
 
     @cached_property
     def lane_places(self) -> tuple[tuple[str, int], ...]:
-        """The input partitions by the number that the header `lane` has for each."""
+        """The input partitions, indexed by their number in the header `lane`."""
         return tuple(change.places(self.upstream))
 
     @property
     def operator_names(self) -> list[str]:
-        """Those of the stage that have work: windows, patterns and joins need queries."""
+        """The operators of the stage that have work: windows, patterns and joins need queries."""
         return [name for name in self.stage.operators if self.topology.has_work(name)]
 
     @property
     def is_first(self) -> bool:
-        """It reads input topics, whose append time is the clock."""
+        """Whether the stage reads input topics, whose arrival times are the clock."""
         return self.reads == RAW
 
     @property
@@ -79,12 +82,12 @@ class Arrangement:
 
     @property
     def only_looks(self) -> bool:
-        """It lets no event go into a topic."""
+        """Whether the stage writes no events, only results."""
         return not {REORDER, MERGE} & set(self.operator_names)
 
     @property
     def writes_progress(self) -> bool:
-        """The next stage waits for progress of each partition of the input."""
+        """Whether the next stage waits for progress of each input partition."""
         return REORDER in self.operator_names and MERGE not in self.operator_names
 
     @property
@@ -97,23 +100,29 @@ class Arrangement:
 
     @property
     def in_one_partition(self) -> frozenset[str]:
-        """Streams that this stage puts in order whole, on the word of the topology file that each
-        lies in one partition of its input."""
+        """The streams that this stage puts in order by REORDER and MERGE together.
+
+        The topology file states that each of them is in one partition of its input (`keyed_by:
+        stream`).
+        """
         if not {REORDER, MERGE} <= {*self.operator_names}:
             return frozenset()
         streams = self.topology.streams.items()
         return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
 
     def held_limit_bytes(self, topic: str) -> int:
-        """The payload that a partition of this input topic may hold, by the bounds of REORDER and
-        MERGE, and of MERGE again where it has upstream partitions to bring in one order."""
+        """Return the most payload bytes that a partition of this input topic may buffer.
+
+        This is the sum of the bounds of REORDER and MERGE. A MERGE that puts upstream partitions in
+        order first adds the largest bound once more.
+        """
         streams, names = self.streams_of(topic).values(), self.operator_names
         held = sum(stream.reorder.max_held_bytes for stream in streams if REORDER in names)
         queued = [stream.reorder.max_held_bytes for stream in streams if MERGE in names]
         return held + sum(queued) + (0 if REORDER in names else max(queued, default=0))
 
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
-        """The streams whose records can come by this input topic."""
+        """Return the streams whose records can be in this input topic."""
         if self.reads == SEQUENCED:
             return dict(self.topology.streams)
         streams, is_ordered = self.topology.streams.items(), self.reads == ORDERED
@@ -130,14 +139,13 @@ class Arrangement:
 
     @property
     def needs_whole(self) -> set[str]:
-        """The topics of which each partition counts: those it reads, and those whose partitions
-        are its upstream partitions."""
+        """The topics of which every partition counts: the inputs and the upstream topics."""
         topics = self.topology.topics
         upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
-        """Return what the state of a partition rests on beside the settings of its operators."""
+        """Return what the state of a partition depends on, besides its operators' settings."""
         topology, names = self.topology, self.operator_names
         written = self._written(source)
         streams = {
@@ -169,7 +177,7 @@ class Arrangement:
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
-        """Return what the state of a partition says of itself before it has come anywhere."""
+        """Return the progress that the state of a new partition records."""
         contract = Raw(encode(self.contract(source)))
         return Progress(0, [], contract, topic_id, STATE_FORMAT, entries=0, digest=0)
 
@@ -179,7 +187,10 @@ class Arrangement:
 
     @property
     def clocks(self) -> list[ClockConfig]:
-        """The clocks of streams that this stage stamps and that sync; they need the drift table."""
+        """The clocks of the time-synced streams whose timestamps this stage corrects.
+
+        They need the drift table.
+        """
         stamps = REORDER in self.operator_names
         streams = self.topology.streams.values() if stamps else ()
         return [stream.clock for stream in streams if stream.clock.sync != "none"]
@@ -189,7 +200,7 @@ class Arrangement:
         return Stage(self.topology, self.operator_names, self.lanes(source), streams, table)
 
     def lanes(self, source: TopicPartition) -> Lanes | None:
-        """Return the lanes of a partition of `events.sequenced`, and None where none is read."""
+        """Return the upstream partitions of a partition of `events.sequenced`; None elsewhere."""
         if self.reads != SEQUENCED:
             return None
         come = {
@@ -222,7 +233,7 @@ class Arrangement:
         return outlets.SequencedOutlet(writer, self._written(source), lane)
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
-        """Return where the events of each stream go that can come from there."""
+        """Return the output topic and partition of each stream that this input topic can have."""
         topics = stage_topics.events_of(self.topology, self.stage)
         come = self.streams_of(source.topic)
         return {
@@ -246,7 +257,7 @@ class Arrangement:
 
 
 def ordered_reader(topology: Topology, topic: str) -> Inlet:
-    """The inlet of an ordered topic, and what queries read of its values."""
+    """Return the inlet of an ordered topic, which also reads the values that queries need."""
     streams = {name: each for name, each in topology.streams.items() if each.output == topic}
     ordered = OrderedInlet(HeaderReader(next(iter(streams.values())).headers))
     _read_payloads(ordered, streams, tables_of(topology))
@@ -256,7 +267,7 @@ def ordered_reader(topology: Topology, topic: str) -> Inlet:
 def _read_payloads(
     inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
 ) -> None:
-    """Make the inlet read what queries ask for of the values."""
+    """Make the inlet read the values that queries need."""
     try:
         payloads = payload_readers(streams, tables)
     except SchemaFault as fault:
@@ -273,11 +284,12 @@ def input_reader(
     *,
     checks: bool = True,
 ) -> RawInlet:
-    """Return the inlet of an input topic, which reads what queries ask for of its values, too.
+    """Return the inlet of an input topic, which also reads the values that queries need.
 
-    Streams that share an input topic share its header contract or mapping; those by time need no
-    number. `checks`: signatures, else none is, for who only looks. ArrangementError where one is
-    to be checked and there is no master key to check it by."""
+    Streams that share an input topic share its header contract or mapping. Streams that are ordered
+    by time need no sequence number. Readers that only look turn the signature check off with
+    `checks`. Raises ArrangementError if signatures are to be checked and there is no master key.
+    """
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]
     if signed and not masters:
@@ -308,7 +320,7 @@ NO_MASTERS: Final = (
 
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Every topic whose number of partitions the stage needs to know: those it has a right to."""
+    """Return all topics whose number of partitions the stage needs: those it has a right to."""
     return sorted(
         right.name
         for right in rights(topology, stage)
@@ -323,10 +335,15 @@ def arrange(
     masters: tuple[bytes, ...] = (),
     lanes: Sequence[tuple[str, int, int]] = (),
 ) -> Arrangement:
-    """Settle what a stage does on these topics. `lanes`: the upstream partitions that the state
-    knows (topology.config.change), behind which new ones come. ArrangementError where a changelog
-    does not have its input's partitions, or an input more than the cut of the stages rests on, or
-    keys are missing."""
+    """Return the arrangement of a stage on these topics.
+
+    `lanes` are the upstream partitions that the state knows (`topology.config.change`); new ones
+    are added after them. Raises ArrangementError in three cases:
+
+    - a changelog has fewer partitions than its input;
+    - an input has more partitions than the division into stages allows;
+    - master keys are missing.
+    """
     for found in scattered(topology.streams, [stage], partitions):
         raise ArrangementError(f"{found.what}; {found.remedy}")
     for topic in stage_topics.inputs_of(topology, stage):

@@ -1,26 +1,26 @@
-"""The arrival clock of one input partition: the only clock the operators know.
+"""Keep the arrival clock of one input partition, the only clock that the operators read.
 
-Arrival is the broker's append time, as `topology.model.append_clock` takes it: the running
-maximum, since the clock of a new leader may step back, but where a broker's clock is wrong. It is
-part of the checkpoint, so catching up after a stop behaves as it would have live, and a replay of
-the log gives the same answer.
+The arrival time of a record is the append time (LogAppendTime) that the broker gave it.
+`topology.model.append_clock` takes its running maximum, because the clock of a new leader may step
+back. It also handles a broker's clock that is wrong. The arrival clock is part of the checkpoint.
+So catching up after a stop gives the same results as live work, and so does a replay of the log.
 
-Where no record arrives, time moves on only while the partition is caught up, to the
-moment at which the fetch that showed this was asked for, less `tick_lag`: never to the
-wall clock, since a worker that wakes from a pause would pass records it has not read. A
-record overtaken all the same counts as arriving at the tick, and is counted. Where the broker's
-clock is doubted, and this machine's is nearer to that than to ours, it is ahead by as much.
+If no record arrives, time advances only while the partition is caught up. It advances to the start
+of the fetch that showed this, less `tick_lag`. It never advances to the wall clock, because a
+worker that wakes from a pause would pass records that it has not read. A record that arrives before
+such a tick counts as arriving at the tick, and is counted. If the broker's clock is in doubt, this
+machine's clock may be nearer to it than to the arrival clock. Then the doubted amount is subtracted
+from the tick.
 
-A topic without append times (CreateTime) gives no such clock: arrival is then the time of
-reading, and two runs over one log may differ. `arrival: timestamp` takes the largest of the
-records' own stamps so far instead, so that a replay gives the same answer; one that is further
-ahead of the reading than `max_ahead` moves nothing. Topics of others have to say which
-(`no_arrival`).
+A topic with `CreateTime` has no such clock. The arrival time is then the time of reading, and two
+runs over one log may differ. With `arrival: timestamp` it is the largest of the records' own
+timestamps so far, so a replay gives the same answer. A timestamp that is ahead of the reading by
+more than `max_ahead` does not move the clock. Topics with foreign records must choose one of the
+two (`no_arrival`).
 
-The embedded broker stamps nothing either, but all
-who send to it are on this machine and under one clock: there the stamp that a producer's client
-gives a record as it is sent counts as its arrival, as long as it can be one, not ahead and not
-older than `OLDEST_STAMP_NS`.
+The embedded broker sets no arrival times either, but all its producers are on this machine and
+share its clock. There the timestamp that the producer's client set at sending counts as the arrival
+time. It must be plausible: not in the future and not older than `OLDEST_STAMP_NS`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,21 @@ from topology.model.outcome import Malformed
 LOG_APPEND_TIME: Final = 1
 NS_PER_MS: Final = 1_000_000
 OLDEST_STAMP_NS: Final = 60_000_000_000
-"""Before the reading; what is older was hardly given when the record was sent."""
+"""Largest plausible time between sending and reading, on the embedded broker."""
 
 
 @dataclass(eq=False)
 class ArrivalClock:
-    """`now_ns` never goes back. `overtaken` counts records that a tick had passed. `embedded`:
-    the log is the embedded broker's. `log`: the clock of the append times, without ticks. `judges`:
-    a broker's clock may be doubted; else any append time is taken as it is. `arrival`,
-    `max_ahead_ns`: as the topology has them for the topic."""
+    """The clock of one input partition; `now_ns` never goes back.
+
+    Attributes:
+        embedded: The log is the embedded broker's.
+        judges: The broker's clock is checked; otherwise each of its timestamps is believed.
+        arrival: The topology's setting for the topic.
+        max_ahead_ns: The topology's setting for the topic.
+        log: The clock of the arrival times alone, without ticks.
+        `overtaken`: Number of records that arrived after a tick had passed them.
+    """
 
     tick_lag_ns: int
     embedded: bool = False
@@ -65,8 +71,11 @@ class ArrivalClock:
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
     ) -> int:
-        """Arrival of the next record of the log, or of so many that bear the same stamp, where the
-        log goes on plainly; `read_at_ns` is the wall clock."""
+        """Return the arrival time of the next record of the log.
+
+        `records` is the number of consecutive records with this timestamp. The timestamps must
+        increase as usual (`goes_on`); otherwise use `judge`. `read_at_ns` is the wall clock.
+        """
         if self.arrival == "timestamp":
             arrival_ns = timestamp_ms * NS_PER_MS
             if arrival_ns > read_at_ns + self.max_ahead_ns:
@@ -84,11 +93,11 @@ class ArrivalClock:
 
     @property
     def is_of_reading(self) -> bool:
-        """Arrival is the time of reading, so it does not say how long a record has waited."""
+        """Whether arrival is the time of reading, which hides how long a record has waited."""
         return self.arrival == "read" or self.without_append_time
 
     def _come(self, arrival_ns: int, records: int = 1) -> int:
-        if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
+        if arrival_ns <= self._ticked_ns:  # A tick fires everything that is due at its own instant.
             self.overtaken += records
         if arrival_ns > self.now_ns:
             self.now_ns = arrival_ns
@@ -97,13 +106,17 @@ class ArrivalClock:
     # -- a broker's clock that may be wrong --------------------------------------------------------
 
     def goes_on(self, records: Sequence[Any]) -> bool:
-        """`arrive` is enough for them; else each is to be judged by its stamp."""
+        """Return whether `arrive` suffices for these records; otherwise `judge` each of them."""
         if not self._is_judged(records):
             return True
         return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
 
     def went_on(self, records: Sequence[Any], events: Sequence[Event], ts_name: str) -> None:
-        """They did, and yielded those events. `ts_name`: the header that bears a stamp."""
+        """Record the timestamps of a batch that passed `goes_on`, for later checks of the clock.
+
+        `events` are the events of these records; `ts_name` is the header with the reported
+        timestamp.
+        """
         if self._is_judged(records):
             stamped = [
                 event for event in events if event.kind != DEAD and _is_stamped(event, ts_name)
@@ -119,8 +132,10 @@ class ArrivalClock:
     def judge(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
     ) -> int:
-        """As `arrive`, for any record; `stamp_ns`: when the record was sent by its own account, by
-        another clock than the broker's."""
+        """Return the arrival time of any next record, with the broker's clock checked.
+
+        `stamp_ns` is the time of sending by the source's own clock, None if it reported none.
+        """
         if timestamp_type != LOG_APPEND_TIME or not self.judges:
             return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
         return self._come(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
@@ -132,7 +147,7 @@ class ArrivalClock:
         read_at_ns: int,
         ts_name: str,
     ) -> None:
-        """What each of the records has become."""
+        """Set the arrival time of each record's event or dead letter."""
         for record, item in zip(records, items, strict=True):
             stamp_ns = None
             if isinstance(item, Event) and _is_stamped(item, ts_name):
@@ -142,7 +157,7 @@ class ArrivalClock:
                 item.arrival_ns = item.at_ns
 
     def fault(self) -> str:
-        """What is wrong with the broker's clock, for people; "" if nothing is known."""
+        """Describe the fault of the broker's clock for people; "" if no fault is known."""
         log = self.log
         if log.doubted_ns:
             return (
@@ -159,7 +174,10 @@ class ArrivalClock:
         return ""
 
     def tick(self, caught_up_at_ns: int) -> bool:
-        """The partition held nothing more at that time; True if time moved."""
+        """Advance time in a caught-up partition, and return whether it moved.
+
+        `caught_up_at_ns` is the time at which the partition had no more records.
+        """
         tick_ns = caught_up_at_ns - self.tick_lag_ns
         doubted_ns = self.log.doubted_ns
         if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
@@ -173,7 +191,7 @@ class ArrivalClock:
         return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]
 
     def restore(self, state: Sequence[int]) -> None:
-        """A history is no evidence about the log."""
+        """Restore the clock; the state of a backfill has nothing about the log."""
         self.now_ns, self._ticked_ns, self.overtaken, *log = state
         self.log.restore(log)
 
@@ -185,14 +203,16 @@ def arrival_clock(
     *,
     embedded: bool = False,
 ) -> ArrivalClock:
-    """The clock of a partition of this topic, as the topology says that its records arrive."""
+    """Return the clock of a partition of this topic, with the topology's `arrival` setting."""
     arrival, max_ahead_ns = topology.arrival_of(topic)
     return ArrivalClock(tick_lag_ns, embedded=embedded, arrival=arrival, max_ahead_ns=max_ahead_ns)
 
 
 def no_arrival(topology: Topology, topic: str) -> str | None:
-    """Why a topic without append times cannot be read, None where it can: what others send says
-    nothing of when it arrived, unless the topology does."""
+    """Return why a topic without append times (CreateTime) cannot be read, None if it can.
+
+    Foreign records do not show when they arrived, unless the topology has a setting for it.
+    """
     names = [name for name, each in topology.streams.items() if each.input == topic and each.fields]
     if not names:
         return None
@@ -205,7 +225,10 @@ def no_arrival(topology: Topology, topic: str) -> str | None:
 
 
 def _is_stamped(event: Event, ts_name: str) -> bool:
-    """By its source; else the broker's stamp replaces that, and is no evidence about a broker."""
+    """Return whether the source reported the timestamp.
+
+    Otherwise `ts_ns` is the broker's own timestamp, which is no evidence about the broker's clock.
+    """
     record = event.record
     return event.ts_ns != record.timestamp * NS_PER_MS or any(
         name == ts_name for name, _ in record.headers

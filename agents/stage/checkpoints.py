@@ -1,28 +1,28 @@
-"""The checkpoints of one partition: when one is cut, how it is committed, what a failure leads to.
+"""Decide when one partition cuts a checkpoint, commit it, and handle its failure.
 
-* One is due `checkpoint` after the last, or when so much waits that it is full
-  (agents.stage.cutting). It is cut between two batches, without an await: the encoded outputs, the
-  changes of state (agents.stage.partition_state) and the next offset belong together.
-* While it is on its way the next batches are worked on. Only one is on its way at a time.
-* It reaches Kafka in one transaction (agents.stage.delivery). The local copy is written after the
-  commit, by a thread of its own. It can only lag.
-* One that fails leaves memory ahead of the log, so nothing is retried from memory. `CommitFailed`
-  becomes a `PartitionReset` (agents.stage.handler), and the transport revokes the partition and
-  opens it anew, mostly in this process. After `MAX_RESETS` without progress the next failure ends
-  the process.
+* A checkpoint is due `checkpoint` after the last, or when the waiting work is at its limit
+  (`agents.stage.cutting`). It is cut between two batches, without an await. So the encoded outputs,
+  the changes of state (`agents.stage.partition_state`) and the next offset belong together.
+* The next batches are processed during the commit. Only one checkpoint is in flight at a time.
+* It reaches Kafka in one transaction (`agents.stage.delivery`). A separate thread writes the local
+  copy after the commit, so the copy can only lag.
+* A checkpoint that fails leaves memory ahead of the log, so nothing is retried from memory.
+  `CommitFailed` becomes a `PartitionReset` (`agents.stage.handler`). The transport revokes the
+  partition and opens it again, usually in this process. After `MAX_RESETS` without progress the
+  next failure ends the process.
 
-With one exception: all was sent, the end of the transaction was asked for once, and then the
-connection broke, or nothing came. Another producer takes the place of the one that asked: its start
-decides the transaction, and whatever is still on its way of it is refused from then on. The
-changelog, which is in the transaction, shows how it was decided:
+There is one exception. Everything was sent and the end of the transaction was requested once, but
+the connection broke or no answer came. Then another producer replaces the one that asked. Its start
+decides the transaction, and the broker refuses anything of it that is still in flight. The
+changelog is in the transaction, so it shows the decision:
 
-| the changelog since the last checkpoint holds | so | then |
+| the changelog since the last checkpoint has | so | then |
 | --- | --- | --- |
 | the changes of this one | it is committed | the state in memory is right, and work goes on |
-| anything else, as a rule nothing | it is aborted, or another owner was at work | `CommitFailed` |
+| anything else, usually nothing | it is aborted, or another owner wrote | `CommitFailed` |
 
-The first costs what a producer's start and one read cost, some 50 ms on one machine; the second a
-restore. All changes are compared, so half of a transaction does not pass for one.
+The first case costs a producer's start and one read, some 50 ms on one machine. The second costs a
+restore. All changes are compared, so half of a transaction is not taken for a whole one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 MARKER: Final = 1
-"""Offsets that the end of a transaction takes."""
+"""Number of offsets that the end marker of a transaction takes."""
 
 
 @dataclass(eq=False)
@@ -55,12 +55,13 @@ class PartitionCheckpoints:
     """The checkpoints of one partition, `every_s` apart.
 
     Attributes:
-        log_end: Where the changelog ended when the last one had come through.
-        taken: Records worked on since the last one was cut.
-        commits: How many came through since the partition was opened.
-        next_offset: The input offset of the last of them, or of the state that was found.
-        needed_from: The first offset that a restore from it reads again, where others ask for it.
-        at_s: When it came through (monotonic); None before the first.
+        log_end: End offset of the changelog after the last commit.
+        taken: Number of records processed since the last cut.
+        commits: Number of commits since the partition was opened.
+        next_offset: Input offset of the last commit, or of the state that was found.
+        needed_from: First offset that a restore from the last commit reads again, if others ask
+            for it.
+        at_s: Time of the last commit (monotonic); None before the first.
     """
 
     state: PartitionState
@@ -84,26 +85,27 @@ class PartitionCheckpoints:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may wait for the next one."""
+        """Whether no more work may wait for the next checkpoint."""
         return self.taken >= self.cutting.records or self.outbox.bytes >= self.cutting.bytes
 
     def is_due(self) -> bool:
-        """Return whether it is time for the next one, and none is on its way or has failed."""
+        """Return whether a checkpoint is due, and none is in flight or has failed."""
         if self._on_its_way is not None and self._on_its_way.done():
             if self._on_its_way.exception() is not None:
-                return False  # `take` raises it: the transport resets the partition then
+                # `take` raises the failure, and the transport then resets the partition.
+                return False
             self._on_its_way = None
         return self._on_its_way is None and time.monotonic() - self._cut_s >= self.every_s
 
     @property
     def is_owed(self) -> bool:
-        """Whether finished work waits for one, or for the end of one."""
+        """Whether finished work waits for a checkpoint, or a checkpoint is in flight."""
         return self._on_its_way is not None or bool(self.taken or self.outbox.records)
 
     # -- cut and sent ------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Cut one, if there is anything to commit, and send it on its way."""
+        """Cut a checkpoint, if there is anything to commit, and start its commit."""
         if self.state.next_offset is None or not (self.taken or self.outbox.records):
             return
         size = self.taken, self.outbox.bytes
@@ -114,13 +116,16 @@ class PartitionCheckpoints:
         self._on_its_way = asyncio.create_task(self._commit(checkpoint, *size))
 
     async def write(self, whole: Mapping[bytes, bytes] | None = None) -> None:
-        """Commit one before the work begins. `whole`: a state that the changelog has not."""
+        """Commit a checkpoint before the work begins.
+
+        `whole` is a state that the changelog lacks.
+        """
         checkpoint = self._cut()
         changes = {**(whole or {}), **checkpoint.changes}
         await self._commit(checkpoint._replace(changes=changes), 0, 0)
 
     def _cut(self) -> Checkpoint:
-        """Take the changes, the outputs and the offset of one moment: no await in between."""
+        """Take the changes, the outputs and the offset of one moment, without an await."""
         state = self.state
         assert state.next_offset is not None, "nothing was read"
         changes = state.changes(self.log_end)
@@ -129,8 +134,11 @@ class PartitionCheckpoints:
         return Checkpoint(outputs, changes, state.source, state.next_offset, needed_from)
 
     async def _commit(self, checkpoint: Checkpoint, records: int, payload_bytes: int) -> None:
-        """Commit one after so many records, with so much in its outputs. CommitFailed where it has
-        not come through, StateRefused where the changelog is not what it was."""
+        """Commit a checkpoint after so many records, with outputs of so many bytes.
+
+        Raises CommitFailed if the commit did not succeed, and StateRefused if the changelog has
+        lost its end.
+        """
         started_s = time.monotonic()
         try:
             end = await self._end_of(checkpoint)
@@ -149,14 +157,18 @@ class PartitionCheckpoints:
         self.copying.note(checkpoint.changes, end)
 
     async def _end_of(self, checkpoint: Checkpoint) -> int:
-        """Commit, and return the changelog offset after the changes."""
+        """Commit a checkpoint, and return the changelog offset after its changes."""
         try:
             return await self.delivery.commit(checkpoint)
         except EndUnanswered as unanswered:
             return await self._found(checkpoint, unanswered)
 
     async def _found(self, checkpoint: Checkpoint, unanswered: EndUnanswered) -> int:
-        """Return the same where the end was not answered, by what the changelog shows."""
+        """Read from the changelog whether an unanswered commit succeeded.
+
+        Returns the changelog offset after the changes, and raises CommitFailed if it did not
+        succeed.
+        """
         try:
             await self.delivery.renew()
             found = await self.restoring.changes_since(self.log_end)
@@ -179,13 +191,13 @@ class PartitionCheckpoints:
     # -- its end -----------------------------------------------------------------------------------
 
     async def arrived(self) -> None:
-        """Wait for the one on its way. Raises its failure."""
+        """Wait for the checkpoint in flight, and raise its failure."""
         if self._on_its_way is not None:
             await asyncio.wait([self._on_its_way])
             self.raise_failure()
 
     def raise_failure(self) -> None:
-        """Raise the failure of the last one, if it has failed."""
+        """Raise the failure of the last checkpoint, if it has failed."""
         if self._on_its_way is not None and self._on_its_way.done():
             self._on_its_way.result()
             self._on_its_way = None
@@ -195,7 +207,7 @@ class PartitionCheckpoints:
         return await self.restoring.changelog_end() - self.log_end <= MARKER
 
     async def close(self) -> None:
-        """Give up the one on its way, and let go of producer and local copy."""
+        """Cancel the checkpoint in flight, and close the producer and the local copy."""
         if self._on_its_way is not None:
             self._on_its_way.cancel()
             await asyncio.wait([self._on_its_way])

@@ -1,27 +1,26 @@
-"""The drift table of a process, filled from `clock.offsets`.
+"""Fill the drift table of a process from `clock.offsets`.
 
-Every process that stamps events reads the whole topic, without a group, into one
-`topology.clock.drift_table`, which its partitions share. What applies to an event follows
-from arrival times alone, as long as a sample is in the table before the first event it
-applies to is stamped. So a partition does not work on input that arrived up to time a before
-`reach` has returned, which is when each partition of the topic
+Every process that corrects timestamps reads the whole topic, without a group. It reads it into one
+`topology.clock.drift_table`, which its partitions share. Each sample must be in the table before
+the first event that it applies to is corrected. Then arrival times alone decide which samples apply
+to an event. So a partition works on input that arrived up to time a only after `reach` has
+returned. That requires one of two things from each partition of the topic:
 
-* has been read to a record appended at a - `activation` or later, or
-* was at its end when it was looked at, no longer than `activation` before `reach` was
-  called: all that was appended that long before the input at hand was fetched is read
-  then, whatever the clocks of brokers and workers show.
+* it has been read to a record that arrived at a - `activation` or later;
+* it was at its end when it was checked, at most `activation` before `reach` was called. Then
+  everything that arrived that long before the input was fetched has been read, whatever the clocks
+  of brokers and workers show.
 
-A declared offset holds from `activation` after its append, so that the same goes for it.
+A declared offset applies from `activation` after its arrival, so the same is true for it.
 
-In a backlog the topic is read no further ahead than `LOOKAHEAD_NS` beyond the input that
-is furthest, and what arrived before the input that is furthest behind, less the memory of
-the model, is forgotten: the table stays small however far behind a worker is. Should a
-partition come that is further behind than that, the topic is read again from there, while
-the others wait.
+In a backlog the topic is read at most `LOOKAHEAD_NS` beyond the input that is furthest ahead.
+Samples that arrived before the input that is furthest behind, less the memory of the model, are
+forgotten. So the table stays small however far behind a worker is. If a partition arrives that is
+further behind, the topic is read again from there, while the others wait.
 
-The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so
-that a restart need not read the topic from its beginning. A record that is no reading of a
-clock is counted and logged, never more.
+The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so a
+restart need not read the topic from its beginning. A record that is no reading of a clock is
+counted and logged, and has no other effect.
 """
 
 from __future__ import annotations
@@ -51,42 +50,47 @@ log = logging.getLogger(__name__)
 
 LOOKAHEAD_NS: Final = 60_000_000_000
 LOOKS: Final = 3
-"""So often in `activation` the end of the topic is looked for; in between an answer without records
-stays at the broker, for no less than the shortest wait and no more than the longest."""
+"""Number of times within `activation` that the end of the topic is checked.
+
+In between, the broker delays an answer without records, within the shortest and the longest wait.
+"""
 
 SHORTEST_WAIT_MS: Final = 100
 LONGEST_WAIT_MS: Final = 500
 
 MAX_READ: Final = 5_000
-"""Records taken at a time."""
+"""Most records of one poll."""
 
 COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
-"""Changes that wait for the local copy; at the bound they are written at once."""
+"""Most changes that wait for the local copy; at this bound they are written at once."""
 
 STEP_BACK_NS: Final = 10_000_000_000
-"""So much more is kept than anybody needs: on the embedded broker, where arrival is the time of
-sending, input may be a little older than what was reported as read."""
+"""Additional time for which samples are remembered.
+
+On the embedded broker arrival is the time of sending, so input may be a little older than was
+reported as read.
+"""
 
 LOG_AFTER_S: Final = 10.0
 FORGOTTEN: Final = b"\nforgotten"
-"""Key in the copies: what arrived before this instant is not in them. No source is named so."""
+"""Key in the copies of the time before which samples are missing; no source has this name."""
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
 LOGGED_REFUSALS: Final = 10
-"""Refused records that are logged one by one; the rest are counted."""
+"""Number of refused records that are logged one by one; the rest are only counted."""
 
 Word = Sample | Declared
 
 
 @dataclass(eq=False)
 class Share:
-    """One partition of the topic: how far it is read, and its local copy.
+    """A partition of the topic: its reading position and its local copy.
 
     Attributes:
-        ended_at_ns: The wall clock when it was last seen to hold nothing more.
-        position: The largest so far, to which the copy is moved: it never goes back, as the
-            reading may.
+        ended_at_ns: The wall clock when the partition was last seen to have no more records.
+        position: The largest reading position so far, to which the copy is moved. It never goes
+            back, although the reading may.
     """
 
     partition: TopicPartition
@@ -100,10 +104,12 @@ class Share:
 
 @dataclass(eq=False)
 class ClockFeed:
-    """`start`, then `reach` before each batch, `stop` at the end.
+    """The reader of `clock.offsets`: `start`, `reach` before each batch, `stop` at the end.
 
-    `activation_ns` is the shortest of the streams', `window_ns` their longest
-    memory. `refused` counts records without a reading of a clock.
+    Attributes:
+        activation_ns: The shortest activation of the streams.
+        window_ns: The longest memory of the streams.
+        refused: Number of records without a reading of a clock.
     """
 
     brokers: Brokers
@@ -116,12 +122,12 @@ class ClockFeed:
     words: int = 0
     refused: int = 0
     _shares: list[Share] = field(default_factory=list, init=False)
-    _wanted: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
-    """From when until when, by arrival, each asker needs it."""
+    _needed: dict[Any, tuple[int, int]] = field(default_factory=dict, init=False)
+    """The range of arrival times that each asker needs."""
     _homes: dict[str, Share] = field(default_factory=dict, init=False)
     _moved: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _forgotten_ns: int = field(default=NOTHING_FORGOTTEN_NS, init=False)
-    """What arrived before may be removed from the table."""
+    """The arrival time before which samples may be missing from the table."""
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -134,9 +140,11 @@ class ClockFeed:
     # -- for the partitions ------------------------------------------------------------------------
 
     async def reach(self, asker: Any, since_ns: int, until_ns: int) -> None:
-        """Return when all that can apply to input of these arrivals is in the table. `asker`
-        is whoever works on that input. Raises FeedEnded if the topic is no longer read."""
-        self._wanted[asker] = (since_ns, until_ns)
+        """Return when the table has all samples that can apply to input of these arrival times.
+
+        `asker` identifies the owner of that input. Raises FeedEnded if the topic is no longer read.
+        """
+        self._needed[asker] = (since_ns, until_ns)
         begun_ns, began_s, logged = time.time_ns(), time.monotonic(), False
         while not self._covers(since_ns, until_ns, begun_ns):
             if not logged and time.monotonic() - began_s > LOG_AFTER_S:
@@ -151,12 +159,12 @@ class ClockFeed:
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
-        """It has come so far, without input: the topic may be read as far."""
-        self._wanted[asker] = (arrival_ns, arrival_ns)
+        """Let the topic be read up to this time, which the asker has reached without input."""
+        self._needed[asker] = (arrival_ns, arrival_ns)
 
     def left(self, asker: Any) -> None:
-        """It asks no more."""
-        self._wanted.pop(asker, None)
+        """Forget an asker that needs no more samples."""
+        self._needed.pop(asker, None)
 
     def _covers(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
         if since_ns - self.activation_ns - self.window_ns < self._forgotten_ns:
@@ -171,7 +179,7 @@ class ClockFeed:
     # -- reading -----------------------------------------------------------------------------------
 
     async def start(self, partitions: int) -> None:
-        """Load the copies, and begin to read behind them."""
+        """Load the copies, and begin to read after them."""
         for number in range(partitions):
             partition = TopicPartition(self.topic, number)
             copy = self.new_copy(partition, self.topic)
@@ -193,7 +201,8 @@ class ClockFeed:
             async with self.brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
                 WholeBatches(consumer._fetcher)
-                consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3  # an answer wakes it
+                # The next answer of the broker wakes it.
+                consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3
                 await self._begin(consumer)
                 begun.set_result(None)
                 await self._go_on(consumer, times)
@@ -248,7 +257,7 @@ class ClockFeed:
                 await self._copy()
 
     async def _go_back(self, consumer: AIOKafkaConsumer) -> None:
-        """Where somebody needs what has been forgotten, read again from there."""
+        """Read again from earlier, if an asker needs samples that were forgotten."""
         since_ns = self._oldest_needed()
         if since_ns >= self._forgotten_ns:
             return
@@ -266,16 +275,16 @@ class ClockFeed:
             if at is not None:
                 consumer.seek(share.partition, at.offset)
             elif self.brokers.is_embedded:
-                # It cannot look up times, and has little to read again.
+                # It cannot look up offsets by time, and has little to read again.
                 await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:
-        oldest_ns = min((since_ns for since_ns, _ in self._wanted.values()), default=1 << 63)
+        oldest_ns = min((since_ns for since_ns, _ in self._needed.values()), default=1 << 63)
         return oldest_ns - self.activation_ns - self.window_ns
 
     def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
-        """Not further ahead than needed."""
-        furthest_ns = max((until_ns for _, until_ns in self._wanted.values()), default=0)
+        """Pause each partition that is read further ahead than the askers need."""
+        furthest_ns = max((until_ns for _, until_ns in self._needed.values()), default=0)
         limit_ns = furthest_ns + LOOKAHEAD_NS
         for share in self._shares:
             if share.clock.now_ns > limit_ns:
@@ -311,13 +320,13 @@ class ClockFeed:
         self._forget()
         for share in self._shares:
             if share.position == share.copied_to:
-                continue  # a copy changes only as it moves on
+                continue  # The copy changes only when the position advances.
             changes, share.changes = share.changes, {}
             share.copied_to = share.position
             share.copying.note(changes, share.copied_to)
 
     def _forget(self) -> None:
-        if self._wanted:
+        if self._needed:
             oldest_ns = self._oldest_needed() - STEP_BACK_NS
             self.table.forget_before(oldest_ns)
             if oldest_ns > self._forgotten_ns:
@@ -334,12 +343,14 @@ class ClockFeed:
 
 
 class FeedEnded(Exception):
-    """The drift table is not kept up any more; the process has to start anew."""
+    """The drift table is no longer updated, so the process has to restart."""
 
 
 def word_of(record: Any, clock: ArrivalClock) -> Word | str:
-    """What a record of `clock.offsets` says, or why it says nothing; moves the clock. A round of
-    time sync bears the time of its source."""
+    """Return the sample or declared offset of a record, or why it has none, and move the clock.
+
+    A round of time sync has the time of its source, which is evidence about the broker's clock.
+    """
     word = _read(record)
     stamp_ns = word.t4_ns if isinstance(word, Sample) else None
     arrival_ns = clock.judge(record.timestamp, record.timestamp_type, time.time_ns(), stamp_ns)
@@ -352,7 +363,7 @@ def _read(record: Any) -> Word | str:
     try:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
-    except ValueError as fault:  # both are
+    except ValueError as fault:  # Faults of UTF-8 and of JSON are both ValueErrors.
         return f"the key is no UTF-8 or the value no JSON ({fault})"
     if not source:
         return "it has no key; the key is the source"

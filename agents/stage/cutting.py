@@ -1,22 +1,22 @@
-"""How much may wait for a checkpoint, so that its cut does not keep the loop for long, and its
-commit is over long before the brokers would abort it.
+"""Limit the work that waits for a checkpoint, by the time that cuts and commits take.
 
-A cut takes what has changed from all operators at one instant. Its cost is that of the changes:
-next to nothing for many records of few sources, 20 us for each source that has changed. With
-the bound of `MAX_BATCH` alone, 100,000 sources that speak at once would keep the loop, and with
-it everybody else, for half a second at a time and more. A commit sends outputs and changes; over a
-slow link 64 MiB take longer than `transaction_timeout`, and the brokers abort what is sent.
+A cut takes all changes from all operators at one instant. Its cost is that of the changes: very
+little for many records of few sources, and 20 us for each source that has changed. With `MAX_BATCH`
+as the only bound, 100,000 sources that send at once would block the event loop for half a second. A
+commit sends outputs and changes. Over a slow link 64 MiB take longer than `transaction_timeout`,
+and the brokers abort the transaction.
 
-So both are timed. After a cut of more than `CUT_S`, or a commit of more than a quarter of
-`transaction_timeout`, so much waits for the next as fits into that time. Where they are quick it is
-twice as much each time that the bound was of use, up to `MAX_BATCH` and `MOST_BYTES`. A partition
-begins with little, for how quick commits are is not known then. What the quickest commit took is
-taken for what each takes, however small, up to the same quarter, and not counted. A commit that
-fails halves what the next may bring. What comes out is the same for every cut.
+So both are timed. The limits are `CUT_S` for a cut, and a quarter of `transaction_timeout` for a
+commit. After one that took longer, the next checkpoint takes only as much work as fits into the
+limit. While they are quick and the bound was used, it doubles each time, up to `MAX_BATCH` and
+`MOST_BYTES`. A partition begins with a small bound, because the speed of its commits is not known
+yet. The time of the quickest commit so far counts as the fixed cost of every commit, up to the same
+quarter. Only the time beyond it is measured. A failed commit halves the bounds. The results are the
+same for every size of checkpoint.
 
-The garbage collector is off meanwhile. A cut makes lists by the hundred thousand, encodes
-them and drops them: none of them is in a cycle, and a collector that walks them again and again
-takes a fifth of the time and more.
+The garbage collector is off during a cut. A cut makes hundreds of thousands of lists, encodes them
+and drops them, and none of them is in a cycle. A collector that traverses them repeatedly takes a
+fifth of the time or more.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from agents.stage.delivery import COMMIT_TIMEOUT_S
 
 CUT_S: Final = 0.1
 QUICK: Final = 0.25
-"""A share of the time that is allowed."""
+"""Share of the limit below which a cut or commit is quick."""
 
 COMMIT: Final = 0.25
-"""A share of `transaction_timeout`, or of the time after which a commit is given up here."""
+"""Share of `transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter."""
 
 MAX_BATCH: Final = 20_000
-"""Records of one transaction at most."""
+"""Most records of one transaction."""
 
 PIECE: Final = 500
-"""Records worked on in one go."""
+"""Most records that are processed before other work gets a turn."""
 
 FEWEST: Final = 1_000
-"""Records that may wait at least, as far as cuts are slow; a transaction has a cost of its own."""
+"""Least bound on records after slow cuts; each transaction has a fixed cost."""
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16
-"""The same, as far as commits are slow."""
+"""Least bound on payload bytes after slow commits; `FEWEST_SENT` is the one on records."""
 
 FIRST_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
-"""Payload of all outputs together."""
+"""Most payload bytes of all outputs of one transaction."""
 
 
 @dataclass
 class Fit:
-    """`amount` may wait: so much as takes `limit_s`, between `least` and `most`."""
+    """A bound between `least` and `most`, adapted so that the work takes about `limit_s`."""
 
     limit_s: float
     least: int
@@ -80,8 +80,10 @@ class Fit:
 
 
 class CutSize:
-    """How much may wait for the next checkpoint of a partition. It outlives the partition, for what
-    a commit that failed has taught counts for the next owner."""
+    """The bounds on the work that waits for a partition's next checkpoint.
+
+    It outlives the partition, because a failed commit also shortens the next owner's checkpoints.
+    """
 
     def __init__(self, transaction_timeout_ns: int) -> None:
         self._commit_s = COMMIT * min(transaction_timeout_ns / 1e9, COMMIT_TIMEOUT_S)
@@ -99,8 +101,11 @@ class CutSize:
         return self._bytes.amount
 
     def pieces(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """Cut into pieces of `PIECE` records at most, and of no more records or payload than may
-        wait for a checkpoint; a larger record is a piece of its own."""
+        """Yield the records in pieces that fit the bounds.
+
+        A piece has at most `PIECE` records, and no more records or payload than may wait for a
+        checkpoint. A larger record is a piece of its own.
+        """
         sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
         first = 0
         while first < len(records):
@@ -111,27 +116,27 @@ class CutSize:
 
     @contextmanager
     def timed(self, records: int) -> Iterator[None]:
-        """Around a cut after so many records."""
+        """Time a cut after so many records, with the garbage collector off."""
         began_s = time.monotonic()
         with uncollected():
             yield
         self._cut.took(time.monotonic() - began_s, records)
 
     def committed(self, seconds: float, records: int, payload_bytes: int) -> None:
-        """A transaction took so long."""
+        """Adapt the bounds to a commit that took so long."""
         self._quickest_s = min(self._quickest_s, seconds)
         self._sent.took(seconds - self._quickest_s, records)
         self._bytes.took(seconds - self._quickest_s, payload_bytes)
 
     def failed(self) -> None:
-        """A transaction did; as a rule it took too long."""
+        """Halve the bounds after a failed commit, which usually took too long."""
         self._sent.halve()
         self._bytes.halve()
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the garbage collector, where that is at work."""
+    """Turn the garbage collector off for the body, if it is on."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

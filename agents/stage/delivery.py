@@ -1,25 +1,26 @@
-"""How a checkpoint reaches Kafka: exactly once, or at least once.
+"""Commit checkpoints to Kafka, exactly once or at least once.
 
-Exactly once: one transactional producer per input partition. Its `transactional_id`
-names application, stage, topic and partition, so that a new owner fences the old one
-merely by starting. One transaction holds outputs, state changes and the input offset.
+Exactly once: each input partition has one transactional producer. Its `transactional_id` names
+application, stage, topic and partition, so a new owner fences the old one merely by starting. One
+transaction has the outputs, the state changes and the input offset.
 
-At least once: outputs first, without a transaction, so readers see them at once; when
-they are acknowledged, the state changes and the input offset, in a transaction of
-their own. A crash in between sends some outputs again, and the next stage drops what it
-has seen. The transaction is for the fence: the changes of a former owner that wakes from
-a pause would mix with those of the new one, and events held would be lost to both.
+At least once: the outputs are sent first, without a transaction, so readers see them at once. When
+they are acknowledged, the state changes and the input offset follow in a transaction of their own.
+A crash in between sends some outputs again, and the next stage drops those that it has seen. The
+transaction is needed for fencing. Without it, the changes of a former owner that wakes from a
+pause would mix with the new owner's, and both would lose buffered events.
 
-Either way the state itself has the offset where reading goes on; the group's offset is for people,
-and to distinguish a lost changelog from a first start (agents.stage.restoring). The order inside a
-partition is that of the batches, and `commit` returns only when the brokers have it. Every commit
-has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that fails leaves
-the producer unusable and the state of the partition in doubt: the owner drops both and restores.
+In both modes the state itself has the offset at which reading goes on. The group's offset is for
+people, and distinguishes a lost changelog from a first start (`agents.stage.restoring`). The order
+inside a partition is that of the batches, and `commit` returns only when the brokers have it. Every
+commit is bounded by `COMMIT_TIMEOUT_S`, because the client itself retries without a bound. A commit
+that fails leaves the producer unusable and the state of the partition in doubt. So the owner drops
+both and restores.
 
-With one exception. All has been sent, and the end of the transaction was asked for once
-(agents.kafka.transaction_end) and not answered: `EndUnanswered`. Then `renew` puts another producer
-in the place of this one, which decides the transaction, and the changelog shows how. If it is there
-the state in memory is right (agents.stage.checkpoints).
+There is one exception, `EndUnanswered`. Everything was sent, and the end of the transaction was
+requested once (`agents.kafka.transaction_end`) and not answered. Then `renew` replaces the producer
+by another, which decides the transaction, and the changelog shows the decision. If it was
+committed, the state in memory is right (`agents.stage.checkpoints`).
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ from agents.kafka.transaction_end import Unanswered, ask_once
 from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
-"""One batch of one output partition; a larger record travels alone."""
+"""Size limit of a batch for one output partition; a larger record is sent alone."""
 
 COMPRESSION: Final = "snappy"
-"""As small as lz4 at its quick level, and ten times as quick as lz4 at the level that
-aiokafka has fixed, which was a sixth of the worker's time."""
+"""Compression of all batches.
+
+Its output is as small as that of lz4 at its quick level. It is ten times as fast as lz4 at the
+level that aiokafka has fixed, which took a sixth of the worker's time.
+"""
 
 PIECE: Final = 5_000
-"""Changes made into batches in one go; then others have their turn."""
+"""Number of changes that are encoded before other tasks get a turn."""
 
 RETRY_BACKOFF_MS: Final = 20
 REQUEST_TIMEOUT_MS: Final = 30_000
@@ -58,20 +62,23 @@ STOP_TIMEOUT_S: Final = 5.0
 Target = tuple[str, int]
 Batches = Mapping[Target, list[Any]]
 Sent = list[tuple[str, asyncio.Future[Any]]]
-"""Batches on their way: the topic of each, and the future answer."""
+"""Batches in flight: the topic of each, and its future answer."""
 
 
 class CommitFailed(Exception):
-    """The checkpoint may or may not be there; the state in memory is worth nothing now."""
+    """A commit that may or may not have succeeded; the state in memory must be dropped."""
 
 
 class EndUnanswered(CommitFailed):
-    """All of the transaction was sent, and whether it has ended is not known before `renew`."""
+    """A commit that was sent whole, but whose outcome is unknown before `renew`."""
 
 
 class Checkpoint(NamedTuple):
-    """What becomes visible together. `needed_from`: the first offset of the input that is read
-    again at a restore, where others ask for it (agents.kafka.purging)."""
+    """The outputs, state changes and input offset that become visible together.
+
+    `needed_from` is the first input offset that a restore reads again, if others ask for it
+    (`agents.kafka.purging`).
+    """
 
     outputs: Batches
     changes: Mapping[bytes, bytes | None]
@@ -82,11 +89,11 @@ class Checkpoint(NamedTuple):
 
 @dataclass(eq=False)
 class Delivery:
-    """The way of one partition's checkpoints to the brokers; see the module's docstring.
+    """The sender of one partition's checkpoints; see the module's docstring.
 
-    `client` has how the brokers are reached (`Brokers.client`), `group` is the consumer group that
-    the offsets belong to. The producer of the changelog has the `transactional_id`; exactly once it
-    sends the outputs, too.
+    `client` has the connection settings of the brokers (`Brokers.client`), and `group` is the
+    consumer group of the offsets. The producer of the changelog has the `transactional_id`. With
+    exactly once it sends the outputs, too.
     """
 
     client: Mapping[str, Any]
@@ -115,7 +122,7 @@ class Delivery:
         return filter(None, (self._outputs, self._changes))
 
     async def start(self) -> None:
-        """Get ready to send; a former owner is fenced from here on."""
+        """Start the producers, which fences a former owner."""
         await self._start(self._producers)
 
     async def _start(self, producers: Iterable[AIOKafkaProducer]) -> None:
@@ -132,8 +139,11 @@ class Delivery:
             ) from None
 
     async def renew(self) -> None:
-        """Take another producer, after EndUnanswered. When this returns the transaction is
-        committed or aborted, and what is still on its way of it is refused."""
+        """Replace the producer after EndUnanswered.
+
+        When this returns, the transaction is committed or aborted. The brokers refuse anything of
+        it that is still in flight.
+        """
         before, self._changes = self._changes, self._new_changes()
         await _stop(before)
         await self._start([self._changes])
@@ -146,7 +156,10 @@ class Delivery:
             await _stop(producer)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
-        """Return the changelog offset after the changes. CommitFailed, whatever went wrong."""
+        """Commit a checkpoint, and return the changelog offset after its changes.
+
+        Raises CommitFailed for any failure.
+        """
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_S):
                 return await self._commit(checkpoint)
@@ -163,7 +176,7 @@ class Delivery:
         if self._outputs is None:
             sent = await _send(self._changes, checkpoint.outputs)
         position = await self._send_changes(checkpoint.changes)
-        # All acknowledged before the offsets join: a partition and the offsets entering one
+        # Wait for all answers before the offsets join. A partition and the offsets that enter one
         # transaction at the same time make the broker refuse the batch for 100 ms.
         await _all(sent)
         await self._end(checkpoint)
@@ -181,7 +194,7 @@ class Delivery:
         return int(answers[-1].offset) + in_last
 
     async def _end(self, checkpoint: Checkpoint) -> None:
-        """The offset, and the end of the transaction."""
+        """Add the input offset, and end the transaction."""
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
         offset = OffsetAndMetadata(checkpoint.next_offset, said)
@@ -197,8 +210,11 @@ def _new_batch(*, is_transactional: bool) -> Any:
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """In good order if it can: a successor's start ends the transaction that it has open. Where a
-    commit was given up, the client that is fenced answers what nobody awaits: InvalidStateError."""
+    """Stop a producer in good order if possible, and otherwise close its connections.
+
+    An open transaction is ended by its successor's start. If a commit was given up, a client that
+    is fenced fails an answer that nobody awaits, with InvalidStateError.
+    """
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()
@@ -209,7 +225,7 @@ async def _stop(producer: AIOKafkaProducer) -> None:
 
 
 async def _send(producer: AIOKafkaProducer, batches: Batches) -> Sent:
-    """All batches on their way; a partition's own stay in order."""
+    """Send all batches without waiting for answers; those of one partition stay in order."""
     sent: Sent = []
     for (topic, partition), builders in batches.items():
         for builder in builders:
@@ -220,14 +236,16 @@ async def _send(producer: AIOKafkaProducer, batches: Batches) -> Sent:
 
 
 def _look_at(answer: asyncio.Future[Any]) -> None:
-    """Where a commit fails at its first part, nobody asks for the answers to the others;
-    each would be logged as an error that was never retrieved."""
+    """Retrieve the error of an answer that nobody awaits.
+
+    If the first part of a commit fails, asyncio would log every other error as never retrieved.
+    """
     if not answer.cancelled():
         answer.exception()
 
 
 async def _all(sent: Sent) -> list[Any]:
-    """The answers to all; the first error, after every answer has been looked at."""
+    """Return all answers, or raise the first error after all answers have come."""
     answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
     for (topic, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):

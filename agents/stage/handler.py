@@ -1,4 +1,4 @@
-"""All partitions that one process owns of its stage: the transport's `Handler`."""
+"""Own all partitions of a stage in one process, as the transport's `Handler`."""
 
 from __future__ import annotations
 
@@ -29,20 +29,24 @@ from agents.watch.watchdog import Verdict, Watchdog
 log = logging.getLogger(__name__)
 
 PULSE_S: Final = 0.02
-"""How often due checkpoints are looked for; batches look themselves."""
+"""Time between two checks for due checkpoints; each batch checks, too."""
 
 OPENED_AT_ONCE: Final = 16
-"""Partitions; the others that have come wait their turn. So many fetches and connecting producers
-there are at most."""
+"""Number of partitions that are opened at once; the others wait for their turn.
+
+It bounds the number of fetches and connecting producers.
+"""
 
 REST_S: Final = 2.0
-"""The same while all partitions rest, until a record comes."""
+"""Time between two checks while all partitions are idle; a record ends the pause."""
 
 
 @dataclass(eq=False)
 class StageHandler:
-    """Opens and closes partitions as they come and go, and keeps watch over them. `emptied` is
-    called when the last one was released and nothing refers to it."""
+    """The owner of the stage's partitions, which opens, closes and watches them.
+
+    `emptied` is called when the last partition has been released and nothing refers to it.
+    """
 
     arrangement: Arrangement
     services: Services
@@ -50,28 +54,31 @@ class StageHandler:
     stage_log: StageLog
     emptied: Callable[[], None] = lambda: None
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
-    _kept: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
-    """Revoked, and may come back."""
+    _revoked: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
+    """Revoked partitions that may come back."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
-    """A checkpoint failed, and none came since."""
+    """Partitions whose last checkpoint failed."""
 
     def __post_init__(self) -> None:
         self._apart = StreamsApart(self.arrangement.in_one_partition)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
-        self._stirred = asyncio.Event()  # records have come, or partitions
+        self._stirred = asyncio.Event()  # It is set when records or partitions arrive.
         self.watchdog.leaving(time.monotonic_ns())
 
     # -- what the transport calls ---------------------------------------------------------
 
     @property
     def wants_ticks(self) -> bool:
-        """Behind a derived topic time comes with the records."""
+        """Whether ticks advance time; in a derived topic the records do."""
         return self.arrangement.is_first
 
     @property
     def rests(self) -> bool:
-        """Nothing waits here. Where the next stage waits for progress of every partition of the
-        input, those of other workers may be busy, so all have to be here."""
+        """Whether nothing waits here.
+
+        If the next stage waits for progress of every input partition, other workers may be busy. So
+        all partitions must be here.
+        """
         if self.arrangement.writes_progress:
             partitions = self.arrangement.partitions
             if len(self._partitions) < sum(partitions[t] for t in self.arrangement.inputs):
@@ -83,9 +90,9 @@ class StageHandler:
         self.services.metrics.rebalances.labels(stage).inc()
         self.watchdog.joined(time.monotonic_ns())
         self._stirred.set()
-        kept, self._kept = self._kept, {}
+        revoked, self._revoked = self._revoked, {}
         for source in sorted(partitions):
-            partition = kept.pop(source, None) or self._new(source)
+            partition = revoked.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             partition.is_queued, partition.is_read = True, False
             if source not in self._in_doubt:
@@ -94,7 +101,7 @@ class StageHandler:
                 self.watchdog.reported(now_ns, source, *partition.state.restored, restoring=True)
         if not partitions <= self._in_doubt:
             self.stage_log.owns(self._partitions)
-        moved = asyncio.create_task(self._release(kept))
+        moved = asyncio.create_task(self._release(revoked))
         try:
             opened = await together(*(self._open(source) for source in sorted(partitions)))
         finally:
@@ -125,8 +132,10 @@ class StageHandler:
             return await partition.open()
 
     def on_reading(self, partitions: Partitions) -> None:
-        """Report to the watchdog at once: without records and ticks, it takes two seconds until a
-        batch comes."""
+        """Report to the watchdog at once.
+
+        Without records and ticks, the first batch comes only after two seconds.
+        """
         now_ns = time.monotonic_ns()
         for source in partitions & self._partitions.keys():
             self._partitions[source].is_read = True
@@ -143,9 +152,11 @@ class StageHandler:
             raise PartitionReset(str(failed)) from failed
 
     async def on_revoked(self, partitions: Partitions) -> None:
-        """Each is kept with its state, as most come back at once: the next owner of one that does
-        not fences it. A partition that is reset, and that is one in doubt alone, does not leave the
-        watchdog: to it the standstill goes on."""
+        """Release partitions, but keep their state, because most of them come back at once.
+
+        If one does not, its next owner fences it. A reset revokes a single partition that is in
+        doubt. The watchdog keeps that partition, so its stall still counts.
+        """
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
@@ -154,39 +165,39 @@ class StageHandler:
             for source in partitions:
                 self.watchdog.revoked(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
-        if not is_reset:  # then the transport logs why
+        if not is_reset:  # The transport logs the reason of a reset.
             _log_failed(failed)
         self._count_partitions()
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
-        """Which one, and why, where its last checkpoint did not come through."""
+        """Commit and keep a partition, or return its name and why its last checkpoint failed."""
         source = partition.source
         try:
             await partition.settle()
             if partition.is_open:
-                self._kept[source] = partition
+                self._revoked[source] = partition
         except CommitFailed as failed:
             return f"{source.topic}/{source.partition}", str(failed)
         finally:
-            if self._kept.get(source) is not partition:
+            if self._revoked.get(source) is not partition:
                 await partition.abandon()
         return None
 
     async def close(self) -> None:
-        kept, self._kept = self._kept, {}
-        await self._release(kept)
+        revoked, self._revoked = self._revoked, {}
+        await self._release(revoked)
 
-    async def _release(self, kept: dict[TopicPartition, Partition]) -> None:
-        """These do not come back."""
-        await asyncio.gather(*(partition.abandon() for partition in kept.values()))
-        kept.clear()
+    async def _release(self, revoked: dict[TopicPartition, Partition]) -> None:
+        """Close partitions that do not come back."""
+        await asyncio.gather(*(partition.abandon() for partition in revoked.values()))
+        revoked.clear()
         if not self._partitions:
             self.emptied()
 
     # -- what the process calls -----------------------------------------------------------
 
     async def beat(self) -> None:
-        """Return when it is time for a pulse."""
+        """Return when the next pulse is due."""
         if not self.rests:
             await asyncio.sleep(PULSE_S)
             return
@@ -216,15 +227,15 @@ class StageHandler:
             if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
             if not partition.is_read:
-                if others_open:  # else the transport has to begin, and time counts
+                if others_open:  # Otherwise the transport has to begin, and its delay counts.
                     self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:
-                # Where the broker is silent no batch comes, nor a tick: nothing is reported then.
+                # No batch or tick comes from a silent broker, so nothing is reported then.
                 partition.got_batch = False
                 self._report_to_watchdog(now_ns, source)
 
     def _report_to_watchdog(self, now_ns: int, source: TopicPartition) -> None:
-        """Report how far an open partition is."""
+        """Report the position of an open partition."""
         partition = self._partitions[source]
         self.watchdog.reported(
             now_ns,
@@ -242,8 +253,11 @@ class StageHandler:
         self._apart.look({p: each.metrics.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
-        """By the number of a partition, where the stage reads one topic: the first offset that a
-        restore would read, as of the last checkpoint since it was opened."""
+        """Return the first offset that a restore would read, by the number of the partition.
+
+        It is that of the last checkpoint since the partition was opened. The stage must read one
+        topic.
+        """
         found = {s.partition: each.checkpoints.needed_from for s, each in self._partitions.items()}
         return {number: offset for number, offset in found.items() if offset is not None}
 
@@ -254,13 +268,13 @@ class StageHandler:
         return not self.verdict().reasons
 
     def faults(self) -> tuple[str, ...]:
-        """Return what is wrong with the input of partitions, or with what they wait for."""
+        """Return the faults of the partitions' input, and of the schema registries."""
         found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
         of_input = (f"{at.topic}/{at.partition}: {fault}" for at, fault in found if fault)
         return (*self.services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
-        """Partitions that lag by more than `FAR_BEHIND_NS`, and how far, the farthest first."""
+        """Describe the partitions that lag by over `FAR_BEHIND_NS`, the largest lag first."""
         lags = sorted((-(each.lag_ns or 0), each.source, each.lag) for each in self._opened)
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
@@ -269,7 +283,7 @@ class StageHandler:
         )
 
     def last_checkpoint_s(self) -> float | None:
-        """When the newest one came through (monotonic); None before the first."""
+        """Return the time of the newest commit (monotonic); None before the first."""
         times = (partition.checkpoints.at_s for partition in self._partitions.values())
         return max((at_s for at_s in times if at_s is not None), default=None)
 
@@ -279,7 +293,7 @@ class StageHandler:
         return [partition for partition in found if partition.is_open]
 
     def explain(self) -> list[dict[str, Any]]:
-        """Return what each partition here holds, and what it waits for."""
+        """Return what each open partition buffers, and what it waits for."""
         about = {
             "stage": self.arrangement.stage.name,
             "cut": self.arrangement.topology.cut.why,
@@ -289,7 +303,7 @@ class StageHandler:
         return [{**about, **partition.explain(most)} for partition in self._opened]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """Return what each partition here that has met the event knows of it."""
+        """Return what each open partition that has met the event knows about it."""
         stage, names = self.arrangement.stage.name, self.arrangement.operator_names
         about = {"stage": stage, "operators": names}
         found = [{**about, **partition.locate(asked)} for partition in self._opened]
@@ -297,8 +311,10 @@ class StageHandler:
 
 
 def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
-    """Log a line for each reason. As a rule the partition is fenced: it has a new owner, which
-    begins at the last checkpoint that was committed."""
+    """Log one line for each reason.
+
+    Usually the partition is fenced: its new owner begins at the last checkpoint that was committed.
+    """
     places: dict[str, list[str]] = {}
     for place, why in filter(None, failed):
         places.setdefault(why, []).append(place)

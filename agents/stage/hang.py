@@ -1,11 +1,15 @@
-"""A user's function that never returns holds up the loop of its worker, and with it all that
-would notice: the watchdog, the port, the clients. So a thread of the interpreter's own looks on.
-What takes longer than `stuck_after_ns` of one stretch of work ends the process at once, with exit
-code 1 and a traceback in its log that names the line. Nothing of the stretch was committed. The
-next owner meets the same event and ends alike, until the function is mended: to pass the event
-over after some time would make the answer depend on how fast a machine is.
+"""End the process when a user's function never returns.
 
-Armed only where the topology brings functions along. Cost: 70 us for each stretch.
+Such a function blocks the event loop of its worker, and with it everything that would notice: the
+watchdog, the port and the clients. So a thread of the interpreter's `faulthandler` watches. If one
+stretch of work takes longer than `stuck_after_ns`, it ends the process at once. The exit code is 1,
+and a traceback in the log names the line.
+
+Nothing of the stretch was committed. The next owner meets the same event and ends in the same way,
+until the function is corrected. Skipping the event after some time would make the answer depend on
+the speed of a machine.
+
+It is armed only if the topology has user functions. Cost: 70 us for each stretch.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import sys
 
 
 class HangGuard:
-    """`with guard:` around a stretch of work."""
+    """A context manager that guards one stretch of work."""
 
     def __init__(self, stuck_after_ns: int, *, is_armed: bool) -> None:
         self._stuck_after_s = stuck_after_ns / 1e9

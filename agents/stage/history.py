@@ -1,27 +1,28 @@
-"""A partition that begins where a backfill ended, instead of with nothing.
+"""Begin a partition where a backfill ended, instead of empty.
 
-A backfill leaves the operators' snapshots, the events that they hold, and the lines of its last
-instant. Put together here for the streams of one partition, that is a state like the one a
-changelog holds, so the partition restores it as it restores any, and writes it in its first
-checkpoint: outputs of the last instant, state and offset become visible in one transaction, or not
-at all. A worker that is killed before begins with the history again, one that is killed after finds
-a state that names the history it began with.
+A backfill leaves the operators' snapshots, their buffered events, and the lines of its last
+instant. For the streams of one partition, these together make a state like the one in a changelog.
+So the partition restores it like any other, and writes it in its first checkpoint. Outputs of the
+last instant, state and offset become visible in one transaction, or not at all. A worker that is
+killed before it begins with the history again. One that is killed after it finds a state that names
+its history.
 
-Where the chain is cut into stages, the partitions of each begin so: every one with its share of
-what the backfill's operators kept (topology.flow.share). The last instant is the first stage's. A
-topic between begins with what that one emits then; its upstream partitions have emitted all before
-that instant, and it is refused where it holds anything older, which the history has seen.
+If the chain is divided into stages, the partitions of every stage begin in this way. Each has its
+share of the backfill operators' state (`topology.flow.share`). The last instant belongs to the
+first stage. A topic between stages begins with the events that the first stage then emits. Its
+upstream partitions have emitted everything before that instant. The history has seen anything
+older, so a topic that has older events is refused.
 
-What a history holds has no offset in the log. It is numbered from -1 downwards, in its order: so
-all of it precedes the log, and nothing of it is ever looked for there. Held events are in
-the state whole, as records made of the fields of a line, stamped as in the topic that they would
-have come by: the headers of the contract, and the payload as JSON. Further headers of theirs a
-history does not have. A payload that was no JSON is written in a history as `{"base64": …}`, and it
-becomes the bytes again; so does one that a producer sent in this very form, if it decodes to bytes
-that are no JSON: the line is the same.
+The events of a history have no offset in the log. They are numbered from -1 downwards, in their
+order. So all of them precede the log, and none is ever looked up there. The state has buffered
+events whole, as records that are made from the fields of a line. Their headers are those of the
+contract, as in the topic that the partition reads, and the payload is JSON. A history does not have
+further headers. It has a payload that is not JSON as `{"base64": …}`, which becomes the bytes
+again. A producer's own payload of this form is also decoded if its bytes are not JSON, because the
+line is the same.
 
-What it costs: one transaction of the whole state, within the bound of every commit
-(agents.stage.delivery).
+Cost: one transaction of the whole state, within the bound of every commit
+(`agents.stage.delivery`).
 """
 
 from __future__ import annotations
@@ -58,19 +59,24 @@ from topology.wire.header_writer import HeaderWriter as StampWriter
 from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
-"""In place of a time: the record is dead, and holds its place in the sequence, as before."""
+"""Header that stands for the time of a dead letter, which still has a place in the sequence."""
 
 BASE64: Final = "base64"
-"""The one key of a payload that was no JSON, as `inorder dump` writes it."""
+"""The only key of a payload that was not JSON, as `inorder dump` writes it."""
 
 WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of its streams"}
-"""In the topology file the topics between stages are named."""
+"""The keys of the topology file that name the topics between stages."""
 
 
 class History(NamedTuple):
-    """What a backfill left for one partition: `saved` is its share of each group of streams
-    (topology.flow.share), `waiting` of the last instant; `now_ns` is the last arrival of all; the
-    log goes on at `next_offset`."""
+    """The part of a backfill for one partition.
+
+    Attributes:
+        saved: Its share of each group of streams (`topology.flow.share`).
+        waiting: Its share of the last instant.
+        next_offset: Offset at which reading the log goes on.
+        now_ns: Arrival time of the last event of all.
+    """
 
     saved: Sequence[SavedReplay]
     waiting: Sequence[Event | Malformed]
@@ -84,12 +90,18 @@ class Histories(Protocol):
     name: str
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """StateRefused where what is there is not that of a partition."""
+        """Return a partition's history; StateRefused if the backfill does not fit the partition."""
 
 
 class Origin(NamedTuple):
-    """A history as a partition begins with it: `entries` of a state, without its progress, and
-    the inputs of the last instant. `records`, by offset, are in `entries`, too."""
+    """A history in the form of a partition's first state.
+
+    Attributes:
+        entries: The state's entries, without its progress.
+        records: The records in `entries`, by offset.
+        last: The inputs of the last instant.
+        progress: The state's progress.
+    """
 
     entries: Mapping[bytes, bytes]
     records: Mapping[int, Spilled]
@@ -97,7 +109,7 @@ class Origin(NamedTuple):
     progress: Progress
 
     def read(self, inlet: Inlet) -> Read:
-        """The inputs of the last instant, as the inlet would have read them."""
+        """Return the inputs of the last instant, as the inlet would have read them."""
         read = Read()
         for last in self.last:
             if isinstance(last, Malformed):
@@ -116,7 +128,7 @@ async def begun(
     source: TopicPartition,
     logs: LogReader,
 ) -> Origin:
-    """As `origin`. StateRefused where a topic between holds what is older than the history."""
+    """Return the `origin`; StateRefused if a topic between stages has older events."""
     found = await asyncio.to_thread(origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
@@ -134,7 +146,7 @@ async def begun(
 
 
 def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
-    """What this partition begins with."""
+    """Return the first state of this partition, made from its history."""
     history = histories.of(arrangement, source)
     stage = arrangement.operators(source, DriftTable())
     state: dict[str, Any] = {}
@@ -161,7 +173,8 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
-        read.add(each)  # a dead letter may hold a place, and be looked for in a restart
+        # A dead letter may have a place in the sequence, and be looked up after a restart.
+        read.add(each)
     records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
     encoded = changelog.encoded(entries)
@@ -173,7 +186,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
 
 
 class RecordWriter:
-    """Makes the record of an event, as it would be in the topic that the partition reads."""
+    """The writer of an event's record, in the form of the topic that the partition reads."""
 
     def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
         streams = arrangement.streams_of(source.topic)
@@ -202,7 +215,7 @@ class RecordWriter:
         return self._stamped.stamp(event, self._as_sent(event), event.lane)
 
     def _as_sent(self, event: Event) -> Written:
-        """As a producer would have written them."""
+        """Return the headers that a producer would have written."""
         written = self._sent.write(
             event.source,
             event.seq if event.seq >= 0 else ~event.seq,
@@ -233,8 +246,10 @@ def _value(event: Event) -> bytes | None:
 
 
 def _bytes_of(text: Any) -> bytes | None:
-    """Return the bytes that `inorder dump` writes so. None: it writes none so, and a producer sent
-    the text."""
+    """Return the bytes that `inorder dump` writes as this text.
+
+    None means that `inorder dump` does not write it, so a producer sent the text.
+    """
     try:
         content = base64.b64decode(text, validate=True)
         if base64.b64encode(content).decode() == text:
@@ -247,10 +262,10 @@ def _bytes_of(text: Any) -> bytes | None:
 
 
 def refuse_other(
-    found: Progress, wanted: Histories | None, source: TopicPartition, topology: Topology
+    found: Progress, expected: Histories | None, source: TopicPartition, topology: Topology
 ) -> None:
-    """StateRefused where a state is there already that did not begin with this history."""
-    if wanted is None or found.history == wanted.name:
+    """Raise StateRefused if a partition's existing state did not begin with this history."""
+    if expected is None or found.history == expected.name:
         return
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"

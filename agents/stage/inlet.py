@@ -1,14 +1,14 @@
-"""From Kafka records to what a stage takes: events, and dead letters with the reason.
+"""Read Kafka records into events, and into dead letters with the reason.
 
-A dead letter whose source and number could be read also yields the event that takes its
-place in the sequence, so that it leaves no hole.
+A dead letter whose source and sequence number could be read also yields an event that takes its
+place in the sequence. So it leaves no gap.
 
-The codec at work (`codec`) reads whole batches; what it does not find plain it hands to the inlet,
+The active codec (`codec`) reads whole batches. It hands records that are not plain to the inlet,
 whose `one` is the general path.
 
-A record above `topics.max_record_bytes`, or with more than `MAX_HEADERS` headers, is dead, as what
-is written on must fit into topics of known bounds. Key, value and headers count together, with the
-most that their framing takes.
+A record that exceeds `topics.max_record_bytes` or has more than `MAX_HEADERS` headers becomes a
+dead letter. Otherwise records might not fit into output topics of known bounds. Key, value and
+headers count together, with the largest size of their framing.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from topology.wire.reasons import HUGE, fault_of
 from topology.wire.signed import SignatureCheck
 
 Record = Any
-"""As `agents.kafka.partition_queue` has it, or a spilled one read back."""
+"""A record of `agents.kafka.partition_queue`, or a spilled one that is read back."""
 
 NO_CLOCK: Final = 0
 HEADER_FRAMING_BYTES: Final = 16
-"""At most, in a Kafka record and in a changelog's msgpack alike."""
+"""Most bytes per header, in a Kafka record and in a changelog's msgpack."""
 
 MAX_CHARACTER_BYTES: Final = 4
-"""A character of a header's name, in UTF-8."""
+"""Most UTF-8 bytes per character of a header's name."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Read:
                 self.events.append(place)
 
     def add_without_place(self, item: Event | Malformed) -> None:
-        """Where the sequence is settled, a dead letter leaves no hole in it."""
+        """Add an item after the sequence is settled, where a dead letter leaves no gap."""
         if isinstance(item, Event):
             self.events.append(item)
         else:
@@ -68,23 +68,28 @@ class Read:
 
 
 class Inlet:
-    """The way from the records of a topic to events. `payloads`: by stream, what reads the values
-    that queries ask for. `registered`: the schemas by which records are read, to be filled
-    before."""
+    """The reader of a topic's records into events.
+
+    Attributes:
+        payloads: The readers, by stream, of the values that queries need.
+        registered: The registered schemas of the records; they must be fetched first.
+    """
 
     registered: tuple[RegisteredSchemas, ...] = ()
     payloads: Mapping[str, ReadEncoded] | None = None
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
-        """Read a stretch of the log, in order, and move the clock."""
+        """Read consecutive records of the log, and move the clock."""
         read = Read()
         self._read(records, clock, read)
         self._put_readers(read.events)
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
-        """Read held records, in log order, as far as they still yield events. When they arrived is
-        noted elsewhere: these do not have it."""
+        """Read buffered records again, in log order; those that yield no event are left out.
+
+        The events have no arrival times, which are recorded elsewhere.
+        """
         read = Read()
         self._read_again(records, read)
         self._put_readers(read.events)
@@ -106,9 +111,10 @@ class Inlet:
 
 
 class RawInlet(Inlet):
-    """Input topics: the header contract of producers, append time, and with `check` who sent it.
+    """The reader of input topics: the producers' header contract, arrival times and signatures.
 
-    What is checked goes through both: the codec's short path, then the check, in log order."""
+    With `check`, records pass the codec's short path first, and then the check, in log order.
+    """
 
     def __init__(
         self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
@@ -146,8 +152,11 @@ class RawInlet(Inlet):
     def _items(
         self, records: Sequence[Record], clock: ArrivalClock, *, has_past: bool = False
     ) -> list[Event | Malformed]:
-        """One for each record. `has_past`: those with an offset below 0 are of a history. The
-        stage has made their records itself, unsigned (agents.stage.history)."""
+        """Return one item for each record.
+
+        With `has_past`, records with an offset below 0 are from a history. The stage made them
+        itself, without signatures (`agents.stage.history`).
+        """
         items: list[Any] = []
         self._events.read(records, clock, time.time_ns(), items, items.append)
         if self._check is not None:
@@ -159,7 +168,7 @@ class RawInlet(Inlet):
         return items
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
-        """Go the general path, for a record that arrived then."""
+        """Read one record on the general path."""
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         item = self._reader.read(
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
@@ -167,26 +176,29 @@ class RawInlet(Inlet):
         return self._bounded(item)
 
     def _bounded(self, item: Event | Malformed) -> Event | Malformed:
-        """The item, or a dead letter if its record is too large."""
+        """Return the item, or a dead letter if its record is too large."""
         if isinstance(item, Event):
             record = item.record
             count, size = len(record.headers), largest_size(record)
-            told = ""
+            excess = ""
             if count > MAX_HEADERS:
-                told = f"{count} headers, and {MAX_HEADERS} are allowed"
+                excess = f"{count} headers, and {MAX_HEADERS} are allowed"
             elif size > self._max_record_bytes:
-                told = f"{size} bytes, and {self._max_record_bytes} are allowed"
-            if told:
-                fault = fault_of("record", HUGE, "the record", told=told)
+                excess = f"{size} bytes, and {self._max_record_bytes} are allowed"
+            if excess:
+                fault = fault_of("record", HUGE, "the record", told=excess)
                 return dead_letter(item, item.arrival_ns, fault.reason, fault.detail)
         return item
 
 
 class MappedInlet(RawInlet):
-    """Input topics that others made: each event gets headers of the contract by its mapping
-    (topology.wire.field_reader), which all that follows reads and writes on. Records of the type
-    `spilled` have been, and were checked, before; it is handed in, as no compiler of ours knows
-    msgspec. `short`: the codec's short way, where the mapping has one."""
+    """The reader of input topics with foreign records.
+
+    The mapping (`topology.wire.field_reader`) gives each event headers of the contract, which all
+    later steps read and write. Records of the type `spilled` were mapped and checked before. The
+    type is a parameter, because the compiled modules do not know msgspec. `short` is the codec's
+    short path, if the mapping has one.
+    """
 
     def __init__(
         self,
@@ -208,7 +220,9 @@ class MappedInlet(RawInlet):
         form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
         self._events = (plain.EventReader if short is None else EventReader)(form, self.one)
         if fields.fields.ts.place == "timestamp":
-            self._ts_name = ""  # the broker may have written it: no evidence about a broker
+            # The broker may have written the timestamp, so it is no evidence about a broker's
+            # clock.
+            self._ts_name = ""
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         if isinstance(record, self._spilled):
@@ -227,7 +241,7 @@ class MappedInlet(RawInlet):
 
 
 def largest_size(record: Record) -> int:
-    """What the record takes at most, in bytes, wherever it is written again."""
+    """Return the most bytes that the record takes wherever it is written again."""
     key, value = record.key, record.value
     size = (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in record.headers:
@@ -238,10 +252,10 @@ def largest_size(record: Record) -> int:
 
 
 class SequencedInlet(Inlet):
-    """Reads a derived topic: stamped records, whose headers have their time and upstream partition.
+    """The reader of a derived topic, whose headers have corrected timestamps.
 
-    `upstream_partitions`: how many there are. A greater number in the header `lane` means that an
-    upstream topic has grown since the start.
+    A number in the header `lane` that is not below `upstream_partitions` means that an upstream
+    topic has grown since the start.
     """
 
     def __init__(self, reader: HeaderReader, upstream_partitions: int) -> None:
@@ -268,7 +282,7 @@ class SequencedInlet(Inlet):
 
 
 class OrderedInlet(Inlet):
-    """The ordered topic: each stream in one partition, with the clock it was ordered by."""
+    """The reader of an ordered topic: each stream is in one partition, with its ordering clock."""
 
     def __init__(self, reader: HeaderReader) -> None:
         self._reader = reader
@@ -284,4 +298,4 @@ class OrderedInlet(Inlet):
 
 
 class UnknownPartition(Exception):
-    """The upstream topic has grown."""
+    """The upstream topic has grown since the start."""

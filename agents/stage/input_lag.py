@@ -1,16 +1,16 @@
-"""How long the next record to read of one input partition has waited: its lag in time.
+"""Measure the lag in time of one input partition: how long its next record has waited.
 
-When that record arrived is known by two bounds, of which the later one counts:
+Two lower bounds on the arrival of that record are known, and the later one counts:
 
-* the arrival of the record read last, as a log is in the order of arrival;
-* the moment of the last answer of the broker by which the log ended at or before that record.
+* the arrival time of the last record read, because a log is in the order of arrival;
+* the time of the broker's last answer that showed the log ending at or before that record.
 
-So the lag is at most what is reported, and less by the distance of two records or answers at most.
-The second bound also serves topics that bear no append time. A backlog that
-was there before the worker was has the first bound alone, and none until something of it was read.
+So the lag is at most the reported one. It is smaller by at most the distance of two records or
+answers. The second bound also serves topics without arrival times. A backlog from before the start
+has only the first bound, and none until some of it is read.
 
-At most `MAX_ANSWERS` answers are kept, `ANSWERS_APART_NS` apart at first, twice as far each time
-that there are more.
+At most `MAX_ANSWERS` answers are kept. They are `ANSWERS_APART_NS` apart at first, and twice as far
+each time that there are more.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ ANSWERS_APART_NS: Final = 500_000_000
 MAX_ANSWERS: Final = 600
 
 SILENT_AFTER_NS: Final = 10_000_000_000
-"""After so long a partition that was read to its end is not believed to be empty still. A broker is
-asked twice within it at the quietest pace, where its answer takes 2 s; the watchdog reports it
-silent after 6 s without one."""
+"""Time after which a partition that was read to its end is no longer taken to be empty.
+
+At the slowest pace a broker's answer takes 2 s, so it is asked twice within this time. The watchdog
+reports it silent after 6 s without an answer.
+"""
 
 
 class InputLag:
-    """The lag of a partition from when it is opened, by the wall clock. O(1), amortized.
-    `arrived_ns`: when what was read last arrived; 0 where that is not known."""
+    """The lag of a partition since it was opened, by the wall clock; O(1), amortized.
+
+    `arrived_ns` is the arrival time of the last record read, 0 if it is unknown.
+    """
 
     def __init__(self) -> None:
         self._answers: deque[tuple[int, int]] = deque()
@@ -37,7 +41,7 @@ class InputLag:
         self.arrived_ns = 0
 
     def answered(self, asked_at_ns: int, end_offset: int) -> None:
-        """The broker was asked then, and the log ended there."""
+        """Record the time of a request to the broker, and the log's end in its answer."""
         answers = self._answers
         if len(answers) > 1 and asked_at_ns - answers[-2][0] < self._apart_ns:
             answers[-1] = (max(answers[-1][0], asked_at_ns), end_offset)
@@ -48,7 +52,7 @@ class InputLag:
             self._apart_ns *= 2
 
     def ns(self, next_offset: int, now_ns: int) -> int | None:
-        """The lag; None where nothing is known yet."""
+        """Return the lag; None if nothing is known yet."""
         answers = self._answers
         while len(answers) > 1 and answers[1][1] <= next_offset:
             answers.popleft()

@@ -1,14 +1,14 @@
-"""Measures what an item of a detector costs on this machine, for detectors that read ahead of the
-merge as far as a price allows (topology.answer.budget).
+"""Measure the cost of a detector's item, for speculative detectors with a price limit.
 
-It is the processor's time of the stage by the items that its detectors read, the merge and whatever
-else is in the stage included, over stretches of `STRETCH_NS` of it, each counting for a quarter. It
-decides how early results are emitted, and never which of them are final; so it is no part of the
+The cost (`topology.answer.budget`) is the stage's processor time divided by the number of items
+that its detectors read. That time includes the merge and everything else in the stage. It is
+measured over stretches of `STRETCH_NS`, and each new stretch has a weight of one quarter. The cost
+affects when early results are emitted, and never which results are final. So it is not part of the
 state.
 
-Other stages and partitions of the process, and the clients' threads, take of the same processor,
-for Python runs one thread at a time: their work is measured, too, as a share of the time that
-passed.
+Other stages and partitions of the process, and the clients' threads, use the same processor,
+because Python runs one thread at a time. Their work is measured, too, as a share of the elapsed
+time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ WEIGHT: Final = 4
 
 @dataclass(eq=False)
 class ItemPrice:
-    """`busy_ns`: the processor's time of the process; `now_ns`: a clock."""
+    """The measured cost of an item of the detectors `ahead`.
+
+    `busy_ns` returns the processor time of the process, and `now_ns` the time of a monotonic
+    clock.
+    """
 
     ahead: Sequence[DetectorQueries]
     busy_ns: Callable[[], int] = time.process_time_ns
@@ -44,11 +48,11 @@ class ItemPrice:
         self._since = (self.busy_ns(), self.now_ns())
 
     def __bool__(self) -> bool:
-        """Whether anything is to be measured."""
+        """Return whether there is anything to measure."""
         return bool(self.ahead)
 
     def spent(self, cpu_ns: int) -> None:
-        """The stage has worked for so long."""
+        """Record processor time of the stage."""
         self._spent_ns += cpu_ns
         if self._spent_ns < STRETCH_NS:
             return

@@ -1,13 +1,13 @@
-"""How a partition begins: it fences the former owner, finds its state, and restores or writes one.
+"""Open a partition: fence the former owner, find the state, and restore or write one.
 
-1. The delivery starts, which fences the former owner. Then the changelog is read to its end
-   (agents.stage.restoring), behind the local copy.
-2. The operators take the state, and the buffered events are read from the input again
-   (agents.stage.rebuilding).
+1. The delivery starts, which fences the former owner. Then the changelog is read from the local
+   copy's position to its end (`agents.stage.restoring`).
+2. The operators restore the state, and the buffered events are read from the input again
+   (`agents.stage.rebuilding`).
 3. Reading begins at the offset in the state, not at the group's.
 
-A partition without a state begins with its part of a history (agents.stage.history), or with the
-first record that is there.
+A partition without a state begins with its part of a history (`agents.stage.history`), or else with
+the first record in its log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from topology.flow.stage import QUERIES, SOURCES
 
 @dataclass(eq=False)
 class Opening:
-    """The beginning of one partition."""
+    """The opening of one partition."""
 
     arrangement: Arrangement
     services: Services
@@ -39,14 +39,14 @@ class Opening:
     checkpoints: PartitionCheckpoints
 
     async def open(self) -> None:
-        """Fill the state, or begin one. StateRefused where what is found is not sound."""
+        """Restore the state, or begin a new one; StateRefused if the state is unsound."""
         found = await self._find()
         histories, source = self.services.histories, self.state.source
         if found.progress is not None:
             refuse_other(found.progress, histories, source, self.arrangement.topology)
             await self._restore(found.state, found.progress, found.before)
             if found.before is not None:
-                # Whoever still runs the old file sees it, and does not take the state over.
+                # A worker that still runs the old file sees this, and does not take over the state.
                 await self.checkpoints.write()
         elif histories is not None:
             await self._begin_with(histories)
@@ -54,7 +54,7 @@ class Opening:
             await self._begin_empty()
 
     async def _find(self) -> FoundState:
-        """Read the state, from the local copy as far as it goes, then from the changelog."""
+        """Read the state from the local copy, and the rest of it from the changelog."""
         to = self.checkpoints
         fence = to.delivery.start()
         found = await to.restoring.find(to.copying.copy, fence, self.state.note_restored)
@@ -74,8 +74,7 @@ class Opening:
         self.work.dead_letters(rebuilding.dead)
 
     async def _begin_with(self, histories: Histories) -> None:
-        """Commit the state of a history, and what follows from its last instant, in one
-        transaction."""
+        """Commit the state of a history and the results of its last instant in one transaction."""
         origin = await begun(histories, self.arrangement, self.state.source, self.services.logs)
         self.state.tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)
@@ -88,8 +87,11 @@ class Opening:
         await self.checkpoints.write(origin.entries)
 
     async def _begin_empty(self) -> None:
-        """Begin with the first record that is there. One whose outputs are seen before its state
-        claims them, so that a start after a crash knows whose they are."""
+        """Begin with the first record in the log.
+
+        With at-least-once delivery, outputs are visible before the state that claims them. So a
+        state is written first, and a start after a crash knows whose outputs they are.
+        """
         state, logs = self.state, self.services.logs
         claims = self.arrangement.topology.delivery == "at_least_once"
         is_first = self.arrangement.is_first

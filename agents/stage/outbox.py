@@ -1,8 +1,8 @@
-"""Records on their way out, encoded as they come and sent when a checkpoint commits.
+"""Encode output records as they come, and keep them until a checkpoint commits.
 
-Encoding happens here and not at the commit, so that the work goes on while the last
-transaction is still on its way. Memory: the encoded bytes; the partition waits for the
-commit once `bytes` (of payload) or `records` pass its bound.
+Encoding does not wait for the commit, so the work goes on while the last transaction is in flight.
+Memory: the encoded bytes. The partition waits for the commit once `bytes` (of payload) or `records`
+exceed its bound.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Outbox:
-    """Batches by (topic, partition), each in the order of `add`."""
+    """The encoded batches by (topic, partition), each in the order of `add`."""
 
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
@@ -40,12 +40,12 @@ class Outbox:
             raise ValueError(f"a record for {target[0]} does not fit into an empty batch")
 
     def batch(self, target: Target) -> Batch:
-        """The open one, or a new one."""
+        """Return the open batch of a target, or begin one."""
         batches = self._batches.get(target)
         return batches[-1] if batches else self._begun(target)
 
     def next_batch(self, target: Target) -> Batch:
-        """A new one, in the place of the one that is full."""
+        """Close the batch that is full, and begin another."""
         self._batches[target][-1].close()
         return self._begun(target)
 
@@ -55,12 +55,12 @@ class Outbox:
         return batch
 
     def count(self, records: int, payload_bytes: int) -> None:
-        """What was put into the batches; `add` does it itself."""
+        """Count records that were appended to the batches directly; `add` counts its own."""
         self.records += records
         self.bytes += payload_bytes
 
     def take(self) -> dict[Target, list[Batch]]:
-        """All batches, and the outbox is empty again."""
+        """Return all batches, and empty the outbox."""
         batches, self._batches = self._batches, {}
         self.records = 0
         self.bytes = 0

@@ -1,11 +1,10 @@
-"""From what a stage lets go to records: the derived topic, results, and the side topics.
+"""Write a stage's emitted events, results and reports as records of output topics.
 
-Where a stream lies is settled here: murmur2(streamId) mod partitions, set explicitly,
-so that the record's key stays the event's; streams that are joined lie together, under the name of
-one of them. Side topics: `gaps` and `dead` hold JSON
-(docs/reference/record_formats.md), `late` the record itself with a header `reason`. A late event
-that the policy drops is counted only; one that may be a copy goes to `late` under every
-policy.
+The partition of a stream is murmur2(streamId) mod partitions. It is set explicitly, so the record's
+key remains the event's. Streams that are joined share a partition, under the name of one of them.
+The side topics `gaps` and `dead` have JSON (docs/reference/record_formats.md). The side topic
+`late` has the record itself with a header `reason`. A late event that the policy drops is only
+counted. One that may be a duplicate goes to `late` under every policy.
 """
 
 from __future__ import annotations
@@ -35,14 +34,17 @@ MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK
 
 
 def partition_of(stream: str, partitions: int) -> int:
-    """The partition of a derived topic that holds a stream, as Java's default has it."""
+    """Return the partition of a derived topic for a stream, as Java's default partitioner does."""
     return int(murmur2(stream.encode()) & POSITIVE) % partitions
 
 
 class Outlet:
-    """The way of a stage's events into topics. This one has nothing to write, for a stage that only
-    finds results: what it releases is in its input already, and nobody waits for its progress.
-    `put_all` goes by way of the codec at work; `put` is the general path."""
+    """The writer of a stage's events into topics.
+
+    This one writes nothing, for a stage that only finds results. Its events are in its input
+    already, and no stage waits for its progress. `put_all` uses the active codec; `put` is the
+    general path.
+    """
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None: ...
 
@@ -52,7 +54,7 @@ class Outlet:
 
 
 class RecordOutlet(Outlet):
-    """Writes the events of each stream to its target, from input partition `partition`."""
+    """The writer of each stream's events to its target, from input partition `partition`."""
 
     topic: Topic
 
@@ -69,7 +71,7 @@ class RecordOutlet(Outlet):
 
 
 class SequencedOutlet(RecordOutlet):
-    """`events.sequenced`: the record with its stamps."""
+    """The writer of `events.sequenced`: each record with its added headers."""
 
     topic = SEQUENCED
 
@@ -84,7 +86,7 @@ class SequencedOutlet(RecordOutlet):
         outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Write to all derived partitions that this one has emitted all before `at_ns`."""
+        """Write to all derived partitions that this one has emitted everything before `at_ns`."""
         for target in sorted(set(self._targets.values())):
             event = Event("", "", 0, 0, 0, at_ns, kind=PROGRESS)
             headers = self._writer.control(event, self._partition)
@@ -92,8 +94,10 @@ class SequencedOutlet(RecordOutlet):
 
 
 class OrderedOutlet(RecordOutlet):
-    """`events.ordered`: any Kafka reader gets an ordered stream from it. Watermarks announce time
-    here, so there is no progress to write."""
+    """The writer of `events.ordered`, an ordered stream for any Kafka reader.
+
+    Watermarks announce time here, so no progress is written.
+    """
 
     topic = ORDERED
 
@@ -112,11 +116,16 @@ class OrderedOutlet(RecordOutlet):
 
 @dataclass(frozen=True, slots=True)
 class ResultOutlet:
-    """What windows, patterns and joins find, as JSON under its id: a compacted topic, or a reader
-    that upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under
-    the query's name. `topics`: by operator, each with the number of its partitions; `tables`: by
-    query, of those whose results have a topic of their own, where nothing but results is: what is
-    taken back has no value there, and an overflow goes to the operator's topic."""
+    """The writer of the results of windows, patterns and joins, as JSON under their id.
+
+    A compacted topic, or a reader that upserts, has the latest result. An overflow is a control
+    record (`kind: overflow`) under the query's name.
+
+    Attributes:
+        topics: The topic of each operator, with its number of partitions.
+        tables: The topic of each query that has its own. Such a topic has only results: a retracted
+            one has no value there, and an overflow goes to the operator's topic.
+    """
 
     topics: Mapping[str, tuple[str, int]]
     tables: Mapping[str, tuple[str, int]]
@@ -157,7 +166,8 @@ class SideOutlet:
         elif isinstance(report, Late):
             self._put_late(report, outbox)
         else:
-            assert isinstance(report, Duplicate)  # counted, and in the log already
+            # A duplicate is only counted; it is in the log already.
+            assert isinstance(report, Duplicate)
 
     def _put_late(self, late: Late, outbox: Outbox) -> None:
         event = late.event
@@ -176,7 +186,7 @@ class SideOutlet:
 
 
 def dead_letter(dead: Malformed, source: Target) -> JsonObject:
-    """Coordinates and reason, never the payload."""
+    """Return the coordinates and the reason of a dead letter, never the payload."""
     letter = report_line(dead, replayed=False)
     del letter["line"]
     letter["topic"], letter["partition"] = source

@@ -1,16 +1,17 @@
-"""One input partition of a stage, from its opening to its end.
+"""Run one input partition of a stage, from its opening to its end.
 
-    opening          fence the former owner, restore (agents.stage.opening)
-    working          records -> operators -> encoded outputs (agents.stage.working)
-    checkpoints      cut, commit, and what a failure leads to (agents.stage.checkpoints)
-    partition_state  what is in memory, and what a checkpoint writes of it
+- `opening` fences the former owner and restores (`agents.stage.opening`).
+- `working` passes records through the operators to encoded outputs (`agents.stage.working`).
+- `checkpoints` cuts, commits and handles failures (`agents.stage.checkpoints`).
+- `partition_state` has the state in memory, and the part of it that a checkpoint writes.
 
-`Partition` drives these. Before a batch is worked on, the drift table holds what applies to it
-(agents.stage.clock_feed), and the schemas that its records name are known (agents.registry.feed).
+`Partition` drives these. Before a batch is processed, the drift table has all that applies to it
+(`agents.stage.clock_feed`). The schemas that its records name are known, too
+(`agents.registry.feed`).
 
-Bounds: `cutting.MAX_BATCH` records, or `MOST_BYTES` of payload, wait for a checkpoint at most,
-`PIECE` records apart at most; then the partition waits for the one on its way. Fewer where cuts or
-commits take long (agents.stage.cutting).
+Bounds: at most `cutting.MAX_BATCH` records or `MOST_BYTES` of payload wait for a checkpoint, give
+or take `PIECE` records. Then the partition waits for the commit in flight. The bounds are smaller
+if cuts or commits take long (`agents.stage.cutting`).
 """
 
 from __future__ import annotations
@@ -44,24 +45,23 @@ from agents.watch.unhealthy import explained
 log = logging.getLogger(__name__)
 
 LONG_S: Final = 0.5
-"""Other tasks of the process get a turn after this time."""
+"""Time after which other tasks of the process get a turn."""
 
 FAR_BEHIND_NS: Final = 10_000_000_000
-"""A partition whose next record has waited for longer has a backlog."""
+"""Wait of the next record above which a partition has a backlog."""
 
 RESTS_AFTER_S: Final = 5.0
-"""A partition rests after this time without an event."""
+"""Time without an event after which a partition rests."""
 
 
 @dataclass(eq=False)
 class Partition:
-    """A partition of a stage. `open` first, then `take` and `pulse`; `settle` and `abandon` at the
-    end.
+    """A partition of a stage: `open` first, then `take` and `pulse`, then `settle` and `abandon`.
 
     Attributes:
         is_queued: It waits for its turn to be opened.
         is_read: The transport has begun to read it.
-        got_batch: A batch or a tick has come; who watches over it resets this.
+        got_batch: A batch or a tick has come; the handler resets this.
         waits_for_schemas: A batch waits for a schema registry.
     """
 
@@ -72,7 +72,7 @@ class Partition:
     def __post_init__(self) -> None:
         source, arrangement, services = self.source, self.arrangement, self.services
         self.state = PartitionState(source, arrangement, services)
-        # Not through self: a reference cycle would keep all held events.
+        # Not through self: a reference cycle would keep all buffered events in memory.
         counts_in = self.state.stage.counts_in
         self.metrics = PartitionMetrics(
             services.metrics,
@@ -96,7 +96,7 @@ class Partition:
         )
         self.opening = Opening(arrangement, services, self.state, self.work, self.checkpoints)
         self.overdue = Overdue(self.state.stage, topology)
-        self.waits = True  # some event was held at the last `observe`
+        self.waits = True  # Some event was buffered at the last `observe`.
         self.high_watermark = 0
         self.is_open = False
         self.is_queued = False
@@ -107,8 +107,10 @@ class Partition:
     # -- its life ----------------------------------------------------------------------------------
 
     async def open(self) -> int | None:
-        """Fence the former owner and restore. Returns the offset to read from; None: the first
-        record."""
+        """Fence the former owner and restore.
+
+        Returns the offset to read from; None means the first record.
+        """
         started = time.monotonic()
         await self.opening.open()
         self.metrics.restored(time.monotonic() - started)
@@ -121,7 +123,7 @@ class Partition:
         return begins
 
     async def take(self, batch: PolledBatch) -> None:
-        """Work on a batch of the log, or a tick. Raises the failure of the last checkpoint."""
+        """Process a batch of the log or a tick, and raise the failure of the last checkpoint."""
         self.checkpoints.raise_failure()
         self.got_batch = True
         end = batch.end
@@ -153,8 +155,10 @@ class Partition:
             self.pulse()
 
     async def _know_schemas(self, batch: PolledBatch, records: Sequence[Any]) -> None:
-        """Wait for a registry, where the values are read by one. A partition that is revoked
-        meanwhile is cancelled here, with nothing begun."""
+        """Wait until the registered schemas that the records need are known.
+
+        If the partition is revoked meanwhile, it is cancelled here, before any work has begun.
+        """
         if self.work.inlet.registered:
             self.waits_for_schemas = batch.is_waiting = True
             try:
@@ -163,7 +167,7 @@ class Partition:
                 self.waits_for_schemas = batch.is_waiting = False
 
     async def _know_clocks(self, records: Sequence[Any]) -> None:
-        """Wait until the drift table has what applies to records of these arrivals."""
+        """Wait until the drift table has all samples that apply to these records."""
         if self.services.clock_feed is not None:
             now_ns = self.state.clock.now_ns
             times_ns = [record.timestamp * NS_PER_MS for record in records]
@@ -171,12 +175,15 @@ class Partition:
             await self.services.clock_feed.reach(self.source, now_ns or min(times_ns), until_ns)
 
     async def _work_through(self, records: Sequence[Any]) -> None:
-        """Work on the records piece by piece. When a batch takes long, the process answers in
-        between, and checkpoints keep what is done."""
+        """Process the records piece by piece.
+
+        If a batch takes long, the process answers in between, and checkpoints save the finished
+        work.
+        """
         since_s = time.monotonic()
         for piece in self.checkpoints.cutting.pieces(records):
             if not self.is_open:
-                return  # while another task had a turn
+                return  # It was closed while another task had a turn.
             with self._whole_or_nothing():
                 self.work.records(piece)
             self.got_batch = True
@@ -188,7 +195,7 @@ class Partition:
                 since_s = time.monotonic()
 
     def pulse(self) -> None:
-        """Begin a checkpoint if one is due and none is on its way."""
+        """Begin a checkpoint if one is due and none is in flight."""
         if self.checkpoints.is_due():
             self._begin_checkpoint()
 
@@ -200,8 +207,11 @@ class Partition:
 
     @contextmanager
     def _whole_or_nothing(self) -> Iterator[None]:
-        """Close the partition where the body fails: memory is then ahead of the log, and nothing of
-        it may be committed, not even by the graceful close that follows."""
+        """Close the partition if the body fails.
+
+        Memory is then ahead of the log. Nothing of it may be committed, not even by the graceful
+        close that follows.
+        """
         try:
             yield
         except BaseException:
@@ -209,7 +219,7 @@ class Partition:
             raise
 
     async def settle(self) -> None:
-        """Commit what is done. CommitFailed if it could not be committed."""
+        """Commit the finished work; CommitFailed if it could not be committed."""
         if self.is_open:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
@@ -228,7 +238,7 @@ class Partition:
 
     @property
     def rests(self) -> bool:
-        """No event has come for a while, and none waits: seldom ticks are enough."""
+        """Whether no event has come for a while and none waits, so rare ticks suffice."""
         return not self.waits and time.monotonic() - self.work.event_came_s >= RESTS_AFTER_S
 
     @property
@@ -243,11 +253,14 @@ class Partition:
 
     @property
     def lag_ns(self) -> int | None:
-        """How long the next record has waited (agents.stage.input_lag)."""
+        """The time that the next record has waited (`agents.stage.input_lag`)."""
         return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """What is held here, since when, and what it waits for (`agents.watch.unhealthy`)."""
+        """Return what is buffered here, since when, and what it waits for.
+
+        `agents.watch.unhealthy` explains the waits.
+        """
         came_s = self.checkpoints.at_s
         return {
             "topic": self.source.topic,
@@ -266,7 +279,7 @@ class Partition:
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
-        """What is known here of one event (agents.watch.location)."""
+        """Return what this partition knows about one event (`agents.watch.location`)."""
         stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
         return {
             "topic": self.source.topic,
@@ -278,7 +291,7 @@ class Partition:
         }
 
     def observe(self) -> None:
-        """Bring the gauges up to date."""
+        """Update the gauges."""
         oldest, lag, lag_ns = self.state.held.oldest(), self.lag, self.lag_ns
         self.waits = oldest is not None
         has_backlog = bool(lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
@@ -288,7 +301,7 @@ class Partition:
         self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
-        """Return what is wrong with its input, or with what it waits for."""
+        """Return the fault of its input, or of what it waits for."""
         return self.state.clock.fault() or self.overdue.fault()
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:

@@ -1,8 +1,9 @@
-"""The state of one partition in memory, and what a checkpoint writes of it.
+"""Keep the state of one partition in memory, and collect its changes for a checkpoint.
 
-A start fills it (agents.stage.opening) and batches change it (agents.stage.working). `changes` has
-what changed since the last checkpoint: operators' entries, pages of buffered events, and how far
-the state is (`Progress`). The changelog's layout is in agents.state.changelog.
+A start fills the state (`agents.stage.opening`), and batches change it (`agents.stage.working`).
+`changes` has everything that changed since the last checkpoint: operators' entries, pages of
+buffered events, and the position of the state (`Progress`). The changelog's layout is in
+`agents.state.changelog`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from topology.flow.stage import QUERIES
 
 @dataclass(eq=False)
 class PartitionState:
-    """The operators of a partition, its arrival clock, the events they hold, and the input offset.
+    """The operators of a partition, its arrival clock, its buffered events, and the input offset.
 
     Attributes:
-        restored: Steps of a restore that are done, and those that are known, as it goes on.
-        next_offset: Where reading goes on; None before the first record of a first start.
-        progress: How far the state is, as the last checkpoint has it.
-        tally: The entries of the changelog as the last checkpoint left them.
+        restored: Number of steps of a restore that are done, and of those that are known.
+        next_offset: Offset at which reading goes on; None before the first record of a first start.
+        progress: Progress of the state at the last checkpoint.
+        tally: Number and digest of the changelog's entries after the last checkpoint.
     """
 
     source: TopicPartition
@@ -54,13 +55,14 @@ class PartitionState:
         self._tried_at = 0
 
     def note_restored(self, done: int, known: int) -> None:
-        """Note how far a restore is."""
+        """Record the progress of a restore."""
         self.restored = done, known
 
     def resume(self, progress: Progress, before: Contract | None) -> None:
-        """Take over how far a state is. `before`: the contract it was made under, if not today's.
+        """Take over the progress of a restored state.
 
-        Queries of a changed file may have had events before, of which nothing is known here.
+        `before` is the contract that it was made under, if not today's. Queries of a changed file
+        may have had events before that are not known here.
         """
         mine, self.progress = self.progress, progress
         progress.contract = mine.contract
@@ -70,19 +72,22 @@ class PartitionState:
             now = self.arrangement.contract(self.source).streams
             was = {name: stream.reading for name, stream in before.streams.items()}
             if was != {name: stream.reading for name, stream in now.items()}:
-                # Where nothing came since an earlier change, its reading holds.
+                # If no record came since an earlier change, the reading from before that change
+                # applies.
                 progress.readings.setdefault(progress.next_offset, before.streams)
         self.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
         self._tried_at = progress.since
 
     def read_until(self, offset: int) -> int | None:
-        """Return which of `Progress.readings` is that of a held record; None: it is read as records
-        are now."""
+        """Return the key in `Progress.readings` for a buffered record.
+
+        None means that it is read as records are read now.
+        """
         return min((until for until in self.progress.readings if until > offset), default=None)
 
     def changes(self, log_end: int) -> dict[bytes, bytes | None]:
-        """Return what changed since the last call, encoded. `log_end`: the changelog's end."""
+        """Return the encoded changes since the last call; `log_end` is the changelog's end."""
         assert self.next_offset is not None, "nothing was read"
         encoded = changelog.encoded(self.stage.changes(), changelog.STATE) | self._whole(log_end)
         encoded |= changelog.encoded(dict(self.held.changes(self.clock.now_ns)))
@@ -99,8 +104,10 @@ class PartitionState:
         return encoded
 
     def _whole(self, log_end: int) -> dict[bytes, bytes | None]:
-        """Return all that operators keep, where the changelog is long and the state small; nothing
-        otherwise. The next attempt is as far away after one that was too large."""
+        """Return the whole state if the changelog is long and the state small, else nothing.
+
+        After a state that was too large, the next attempt is as far away as after a written one.
+        """
         entries = self.tally.entries
         is_long = log_end - self._tried_at > max(changelog.LONG, changelog.TIMES_WHOLE * entries)
         if not is_long or entries > changelog.MOST_WHOLE or not self.held.touch_all():
@@ -113,7 +120,7 @@ class PartitionState:
         return whole
 
     def needed_from(self) -> int | None:
-        """Return the first offset that a restore reads again, where others ask for it."""
+        """Return the first offset that a restore reads again, if others ask for it."""
         if self.arrangement.reads != SEQUENCED or self.next_offset is None:
             return None
         return self.held.needed_from(self.next_offset)

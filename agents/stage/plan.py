@@ -1,12 +1,13 @@
-"""What a topology file changes in the running application of its name, before it is done.
+"""Find the changes that a topology file makes to the running application of its name, in advance.
 
-The contracts that the states were written under are in the changelogs. Each is compared with that
-of the new file (topology.config.change), and what the verdict depends on is looked up: what waits,
-what is unread, whose records the outputs hold. `inorder check FILE --brokers B` prints the lines, a
-stage prints those of its own at its start and does not begin where one is refused.
+The changelogs have the contracts under which the states were written. Each is compared with the
+contract of the new file (`topology.config.change`). The verdict also depends on facts that are
+looked up: buffered events, unread records, and the owner of the records in the outputs. `inorder
+check FILE --brokers B` prints the lines. A stage prints its own lines at its start, and does not
+begin if one of them is a refusal.
 
-Cost: the ends of the changelogs are read, some milliseconds a partition, `AT_ONCE` at a time. Only
-where a stream or an input is gone, or topics between stages would be read differently, more is.
+Cost: the ends of the changelogs are read, some milliseconds a partition, `AT_ONCE` at a time. More
+is read only if a stream or an input is gone, or topics between stages would be read differently.
 """
 
 from __future__ import annotations
@@ -39,17 +40,23 @@ from topology.config.change import (
 from topology.flow.registry import waiting_places
 
 AT_ONCE: Final = 16
-"""Partitions asked about."""
+"""Number of partitions that are asked at once."""
 
 SUFFIX: Final = ".changelog"
 ANY_MASTER: Final = (b"\0" * 32,)
-"""In place of master keys, for who only looks."""
+"""Stands for master keys, for readers that only look."""
 
 
 @dataclass(slots=True)
 class ChangePlan:
-    """The differences, each once; by stage the contracts found; and the upstream partitions that
-    the states know. `amid`, by stage: inputs whose streams came by another one before."""
+    """The differences of a changed file, and the facts that they rest on.
+
+    Attributes:
+        differences: Each difference once.
+        seen: By stage, the contracts that were found.
+        `lanes`: The upstream partitions that the states know.
+        `amid`: By stage, the inputs whose streams came from another input before.
+    """
 
     differences: list[Difference] = field(default_factory=list)
     seen: dict[str, dict[TopicPartition, Contract]] = field(default_factory=dict)
@@ -58,7 +65,7 @@ class ChangePlan:
 
 
 async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> ChangePlan:
-    """Return what changes for the stages of the topology, or for `only` one of them."""
+    """Return the changes for the stages of the topology, or for `only` one of them."""
     if brokers.is_embedded:
         return ChangePlan()
     topics = await asyncio.to_thread(brokers.topics)
@@ -88,7 +95,7 @@ class _Looking:
         self._claims: dict[str, dict[int, Claim]] = {}
 
     def _looked_at(self) -> set[str]:
-        """The topics that exist of those in which records may be looked for."""
+        """Return the existing topics in which records may be looked up."""
         topology = self._topology
         names = {
             topic for stage in self._stages for topic in stage_topics.inputs_of(topology, stage)
@@ -112,7 +119,7 @@ class _Looking:
         found: list[Difference] = []
         for stage in self._stages:
             each = await self._of_stage(stage, made) if self._sees(stage, only) else []
-            # A change that another stage refuses is not begun here.
+            # A change that another stage refuses does not begin here.
             found += [d for d in each if only in (None, stage) or d.verdict == REFUSED]
         found += [
             each
@@ -123,7 +130,7 @@ class _Looking:
         return made
 
     def _sees(self, stage: StageConfig, only: StageConfig | None) -> bool:
-        """Whether all topics of a stage can be seen by who runs `only` this one."""
+        """Return whether a worker that runs `only` one stage can see all topics of this stage."""
         return only in (None, stage) or {*topics_of(self._topology, stage)} <= self._topics.keys()
 
     async def _of_stage(self, stage: StageConfig, made: ChangePlan) -> list[Difference]:
@@ -165,7 +172,7 @@ class _Looking:
         return found
 
     async def _outputs_of_all(self, made: ChangePlan) -> set[str]:
-        """Return the topics into which stages of any contract found write."""
+        """Return the topics to which the stages of all contracts write."""
         known = [contract for by in made.seen.values() for contract in by.values()]
         for changelog in self._others:
             known += (await self._contracts(changelog)).values()
@@ -173,7 +180,7 @@ class _Looking:
         return events.union(*(each.results.values() for each in known))
 
     async def _contracts(self, changelog: str) -> dict[int, Contract]:
-        """By partition, of those that have a state which this version can read."""
+        """Return the contracts by partition, for states that this version can read."""
         if changelog not in self._claims:
             numbers = range(self._topics.get(changelog, 0))
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
@@ -204,20 +211,20 @@ class _Looking:
     async def _waiting(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract
     ) -> set[str]:
-        """The streams of which events wait in this partition; all where some cannot be read."""
+        """Return the streams with buffered events in this partition; all if some cannot be read."""
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
         topology = change.read_as(arrangement.topology, old.streams)
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
-        if wanted := waiting - parts.spilled.keys():
-            async with aclosing(self.logs.read_again(source, wanted)) as pieces:
+        if missing := waiting - parts.spilled.keys():
+            async with aclosing(self.logs.read_again(source, missing)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)
         return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
-        """The state, and the offsets of what waits in it."""
+        """Return the state, and the offsets of the events that wait in it."""
         read = await state.read_changelog(self.logs, changelog, None)
         parts = StateParts()
         for key, value in read.changes.items():
@@ -227,8 +234,11 @@ class _Looking:
         return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
 
     async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
-        """Whether a topic between stages has records that are still to be read as before. Where the
-        first stage has gone over to the new reading, what its readers lacked then was nothing."""
+        """Return whether a topic between stages has unread records that need the old reading.
+
+        If the first stage already uses the new reading, its readers had read everything when it
+        changed.
+        """
         topology = self._topology
         first = next(
             s.name for s in self._stages if stage_topics.reads(topology, s) == stage_topics.RAW
@@ -253,13 +263,13 @@ class _Looking:
         return any([await self._has_records(place, 0) for place in places])
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
-        """Return whether anything that is committed lies there from this offset on."""
+        """Return whether the partition has committed records from this offset on."""
         return await self.logs.first_of(place, begin) is not None
 
     # -- what no stage reads any more --------------------------------------------------------------
 
     async def _of_others(self, made: ChangePlan) -> list[tuple[str, Difference]]:
-        """Each with the name of the stage."""
+        """Return the differences of inputs that no stage reads any more, with the stage's name."""
         found = []
         for changelog in self._others:
             for number, contract in (await self._contracts(changelog)).items():
@@ -280,7 +290,7 @@ class _Looking:
         return found
 
     async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
-        """Return what a stage that goes on has of an input that no stage reads any more."""
+        """Return what a continuing stage still has of an input that no stage reads any more."""
         if all(stage.name != contract.stage for stage in self._stages):
             return ""
         changelog = self._changelog(contract.stage, source.topic)
@@ -292,7 +302,7 @@ class _Looking:
         return change.UNREAD if is_unread else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
-        """The inputs by which streams come now that came by this one."""
+        """Return the present inputs of the streams that came from this input."""
         streams = self._topology.streams
         return {
             streams[name].input
@@ -301,13 +311,12 @@ class _Looking:
         }
 
     def _newest(self, stage: str, topic: str) -> list[int] | None:
-        """The instant of the newest state of this input; None: it has none."""
+        """Return the instant of the newest state of this input; None if it has none."""
         claims = self._claims.get(self._changelog(stage, topic), {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)
 
     def _was_left(self, stage: str, topic: str, claim: Claim, made: ChangePlan) -> bool:
-        """Whether this input was left by a change that was made before, since when others were
-        worked on."""
+        """Return whether an earlier change gave up this input, and work on others went on since."""
         later = (
             self._claims[self._changelog(stage, place.topic)][place.partition]
             for place, contract in made.seen.get(stage, {}).items()

@@ -1,14 +1,15 @@
-"""From a state to a partition at work: its operators, and the events they hold.
+"""Rebuild a partition's operators and their buffered events from a state.
 
-Held events are read from the input again (agents.state.held), made into events, and given to the
-operators. There may be millions, so all of it goes step by step, and every `TURN_S` the loop has
-its turn: the process answers, and the state has how far it is, which agents.watch.stage_log logs.
+Buffered events are read from the input again (`agents.state.held`), and given to the operators.
+There may be millions of them, so the work goes step by step. After each `TURN_S` the event loop
+gets a turn, so the process still answers. The state has the progress of the restore, which
+`agents.watch.stage_log` logs.
 
-Records from before a change of the topology file are read as they were then
-(`Progress.readings`). Those that waited and cannot be read any more are dead letters.
+Records from before a change of the topology file are read as they were then (`Progress.readings`).
+Waiting records that can no longer be read become dead letters.
 
-Cost: some 6 us of CPU per held event beside its reading, 9 where it is in the state whole; the
-loop is not kept for longer than a step.
+Cost: some 6 us of CPU per buffered event besides its reading, 9 us if the state has it whole. The
+event loop is not blocked for longer than a step.
 """
 
 from __future__ import annotations
@@ -38,16 +39,21 @@ from topology.model.outcome import Malformed
 log = logging.getLogger(__name__)
 
 TURN_S: Final = 0.01
-"""After so long others have their turn."""
+"""Time after which other tasks get a turn."""
 
 MADE_AT_ONCE: Final = 500
-"""Records made into events in one step."""
+"""Number of records that become events in one step."""
 
 
 @dataclass(slots=True)
 class StateParts:
-    """A state, decoded: what operators keep, what is noted of held events, and those that are
-    in it whole, by offset."""
+    """A decoded state, in its three parts.
+
+    Attributes:
+        operators: The entries of the operators.
+        notes: The notes on buffered events, by offset.
+        spilled: The records that the state has whole, by offset.
+    """
 
     operators: dict[str, Any] = field(default_factory=dict)
     notes: dict[int, Note] = field(default_factory=dict)
@@ -66,8 +72,10 @@ class StateParts:
 
 @dataclass(eq=False)
 class Rebuilding:
-    """The way from a state as a changelog has it to the state in memory, `into`, which has how far
-    it is. Afterwards `dead` has the records that cannot be read."""
+    """The restore of a changelog's state into the state in memory, `into`, which has its progress.
+
+    Afterwards `dead` has the records that cannot be read.
+    """
 
     services: Services
     arrangement: Arrangement
@@ -83,8 +91,10 @@ class Rebuilding:
             self._inlets[until] = self._inlet_of(before)
 
     async def rebuild(self, state: Mapping[bytes, bytes]) -> None:
-        """Fill operators and the book of held events. StateRefused where the state cannot be
-        read."""
+        """Fill the operators and the pages of buffered events.
+
+        Raises StateRefused if the state cannot be read.
+        """
         parts = StateParts()
         self._end += len(state)
         for key, value in state.items():
@@ -105,7 +115,7 @@ class Rebuilding:
         self.into.held.restore(events, parts.notes, parts.spilled)
 
     async def _events(self, parts: StateParts) -> list[Event]:
-        """Return all that are held, in log order."""
+        """Return all buffered events, in log order."""
         source, stage = self.into.source, self.into.stage
         found: dict[int, Event] = {}
         spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
@@ -114,11 +124,11 @@ class Rebuilding:
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(records, parts, found)
             await self._went(len(records))
-        wanted = parts.notes.keys() - parts.spilled.keys()
-        if wanted:
-            position = min(wanted)
-            self._end += max(wanted) + 1 - position
-            async with aclosing(self.services.logs.read_again(source, wanted)) as pieces:
+        offsets = parts.notes.keys() - parts.spilled.keys()
+        if offsets:
+            position = min(offsets)
+            self._end += max(offsets) + 1 - position
+            async with aclosing(self.services.logs.read_again(source, offsets)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
                     await self._went(reached - position)
@@ -146,10 +156,10 @@ class Rebuilding:
     async def _make(
         self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
-        """Make events of those records that are noted, each as it was read when it came."""
+        """Make events of the records that have notes, each read as it was when it came."""
         notes = parts.notes
-        noted = [record for record in records if record.offset in notes]
-        for until, group in groupby(noted, lambda record: self.into.read_until(record.offset)):
+        recorded = [record for record in records if record.offset in notes]
+        for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):
             alike, inlet, read = list(group), self._inlets[until], set[int]()
             if inlet is not None:
                 await self.services.schemas.reach_for(inlet.registered, alike)
@@ -160,18 +170,19 @@ class Rebuilding:
             self.dead += [_unreadable(r, notes[r.offset]) for r in alike if r.offset not in read]
 
     def _inlet_of(self, before: dict[str, StreamContract]) -> Inlet | None:
-        """Return what reads records as they were read before; None: nothing does any more."""
+        """Return the inlet for the reading before a change; None if there is none any more."""
         try:
             topology = read_as(self.arrangement.topology, before)
             return replace(self.arrangement, topology=topology).inlet(self.into.source)
-        except (ArrangementError, ValueError) as wrong:  # of a version with other keys
+        # Another version may have written it with other keys.
+        except (ArrangementError, ValueError) as wrong:
             log.error(
                 "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
             )
             return None
 
     async def _went(self, steps: int) -> None:
-        """Count steps, and give others their turn where this one is over."""
+        """Count steps, and let other tasks run when this turn is over."""
         self._done += steps
         if time.monotonic() - self._turn_s < TURN_S:
             return

@@ -1,23 +1,24 @@
-"""How a partition finds its state again, and when it refuses what it finds.
+"""Find the state of a partition again, and refuse one that is unsound.
 
-The state is the local copy as far as it goes, then the changelog from there to its end; without a
-copy the changelog from where its progress has that it was written whole. Where these do not make a
-whole, the changelog alone, from its beginning. Before it is believed:
+The state consists of the local copy, and of the changelog from the copy's position to its end.
+Without a copy, the changelog is read from the offset at which its progress says that the state was
+written whole. If the result is incomplete, the whole changelog is read. A state is checked before
+it is used:
 
-* It has to be whole: the number of entries and the digest that its progress has
-  (agents.state.changelog). However a part of a changelog was lost, that is seen here, and a
-  changelog restored from a backup, or copied to another cluster, is as good as the first.
-* Nobody may know of a later one. The group's offset was committed in the transaction of the
-  changes, and the local copy was written after it; so a changelog that has come less far than
-  either was lost, or made anew, or has lost its end. To begin anew would put everything out a
-  second time, so it is refused. Where neither knows of any work, it is a first start. A broker may
-  answer with the offset of an aborted transaction (Kafka 4.1.0 did, when it had been killed). Then
-  the changelog holds the aborted checkpoint itself, which it would not if it had lost its end. The
-  outputs were aborted with it, so the state is right and work goes on from there. A group that
-  has been forgotten changes nothing: the state has the offset where reading goes on.
-* Its format and input have to be those of today, and its contract one from which today's follows
-  (topology.config.change). A contract that was not there when this process started is of a worker
-  that runs another topology file: who runs the old one gives way.
+* It must be complete: its progress has the number of entries and their digest
+  (`agents.state.changelog`). This shows any loss of a part of a changelog. A changelog that is
+  restored from a backup, or copied to another cluster, is as good as the original.
+* No later state may be known. The group's offset was committed in the transaction of the changes,
+  and the local copy was written after it. So a changelog that is less advanced than either was
+  lost, was recreated or has lost its end. A new beginning would write all outputs a second time, so
+  it is refused. If neither has any work, it is a first start. A group that was forgotten changes
+  nothing, because the state has the offset at which reading goes on. There is one exception: a
+  broker may answer with the offset of an aborted transaction (Kafka 4.1.0 did, after a kill). Then
+  the changelog has the aborted checkpoint itself, which it would not have if it had lost its end.
+  The outputs were aborted with it, so the state is right and work goes on from there.
+* Its format and input must be today's, and today's contract must follow from its contract
+  (`topology.config.change`). A contract that did not exist when this process started is from a
+  worker with another topology file. The worker with the old file gives way.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ log = logging.getLogger(__name__)
 
 
 class FoundState(NamedTuple):
-    """The state by its keys, empty at the first start, and its position in its changelog:
-    `changes` lead there from the position of the local copy. `tally` is of all but its progress.
-    `passed_over`: the group's offset was that of an aborted transaction. `before`: the contract
-    that it was made under, where that is another than today's."""
+    """The state by its keys, empty at the first start, and its position in its changelog.
+
+    Attributes:
+        tally: The tally of all entries but the progress.
+        changes: The changes from the position of the local copy to `position`.
+        passed_over: The group's offset was that of an aborted transaction.
+        before: The contract that the state was made under, if it is not today's.
+    """
 
     state: Mapping[bytes, bytes]
     progress: Progress | None
@@ -58,9 +63,12 @@ class FoundState(NamedTuple):
 
 @dataclass(eq=False)
 class Restoring:
-    """The state of the partition `source`; `topic_ids` are those of its input and changelog,
-    as far as the brokers give some. `seen`: the contracts of all states when the process
-    started; None: nobody looked."""
+    """The finder of the state of the partition `source`.
+
+    Attributes:
+        topic_ids: The ids of its input and changelog, if the brokers give them.
+        seen: The contracts of all states when the process started; None if nobody looked.
+    """
 
     logs: LogReader
     arrangement: Arrangement
@@ -78,9 +86,12 @@ class Restoring:
     async def find(
         self, copy: LocalCopy, fence: Awaitable[None], on_progress: OnProgress
     ) -> FoundState:
-        """StateRefused where the changelog is not what it was. When `fence` has come to its end the
-        former owner writes no more; not before is the changelog's end looked for. The group's
-        offset and the local copy may be older than that: they are never ahead of the changelog."""
+        """Return the state that the local copy and the changelog have.
+
+        The end of the changelog is read only when `fence` has ended, because the former owner
+        writes no more then. The group's offset and the local copy may be read earlier, because they
+        are never ahead of the changelog. Raises StateRefused if the state is unsound.
+        """
         copied, committed, _ = await together(
             asyncio.to_thread(copy.load), self._committed(), fence
         )
@@ -101,14 +112,16 @@ class Restoring:
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
         self._look_for_later(progress, None if passed_over else committed, known)
-        if unfit is not None:  # not before all else is found to be in order
+        if unfit is not None:  # Only after everything else has been found to be in order.
             await asyncio.to_thread(copy.discard, unfit)
         before = None if progress is None else self._contract_before(progress)
         return FoundState(state, progress, tally, read.changes, read.end, passed_over, before)
 
     def _contract_before(self, progress: Progress) -> Contract | None:
-        """Return the contract of the state where it is not today's. StateRefused where today's does
-        not follow from it."""
+        """Return the contract of the state if it is not today's, else None.
+
+        Raises StateRefused if today's contract does not follow from it.
+        """
         topology, mine = self.arrangement.topology, self.arrangement.contract(self.source)
         found = changelog.contract_of(progress)
         if found == mine:
@@ -123,19 +136,21 @@ class Restoring:
         return found
 
     async def changes_since(self, position: int) -> LogRead:
-        """What the changelog holds from there on. No transaction of it is open."""
+        """Return the changelog's changes since a position; no transaction of it may be open."""
         return await changelog.read_changelog(self.logs, self._where, position)
 
     async def changelog_end(self) -> int:
         return (await self.logs.bounds(self._where))[1]
 
     async def _committed(self) -> int | None:
-        """The group's offset; the embedded broker forgets records and offsets as it likes."""
+        """Return the group's offset; None with the embedded broker, which may forget offsets."""
         return None if self.logs.is_embedded else await self.logs.committed(self.source)
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
-        """What the local copy knows of work on this very input; a copy may outlive the
-        embedded broker."""
+        """Return the local copy's progress on this very input.
+
+        Returns None with the embedded broker, which a copy may outlive.
+        """
         claim = claim_of(copied)
         if claim is None or self.logs.is_embedded:
             return None
@@ -144,8 +159,11 @@ class Restoring:
     # -- is it sound? --------------------------------------------------------------------------
 
     def _accepted(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
-        """StateRefused where the state is not whole, was made in another way, or from another
-        input; None where there is none."""
+        """Return the state's progress; None if there is no state.
+
+        Raises StateRefused if the state is incomplete, has another format or was made from another
+        input.
+        """
         if not state:
             return None
         if changelog.PROGRESS not in state:
@@ -173,8 +191,7 @@ class Restoring:
         return progress
 
     async def _is_of_an_aborted_one(self, found: Progress | None, committed: int | None) -> bool:
-        """Whether the group's offset is later than the state, and that of a transaction which the
-        changelog has as aborted."""
+        """Return whether the group's offset is that of an aborted transaction after the state."""
         if found is None or committed is None or committed <= found.next_offset:
             return False
         if not await changelog.was_aborted(self.logs, self._where, found.since, committed):
@@ -192,7 +209,7 @@ class Restoring:
     def _look_for_later(
         self, found: Progress | None, committed: int | None, known: Claim | None
     ) -> None:
-        """StateRefused where somebody knows of more work than the changelog does."""
+        """Raise StateRefused if the group or the local copy is ahead of the changelog."""
         instant = (-1,) if found is None else changelog.instant_of(found)
         if committed is not None and instant[0] < committed:
             group = self.arrangement.group
@@ -214,7 +231,7 @@ class Restoring:
         )
 
     def accept_end(self, before: int, now: int) -> None:
-        """StateRefused where the changelog's end has gone back while we write to it."""
+        """Raise StateRefused if the changelog's end went back while this stage wrote to it."""
         if now < before:
             raise StateRefused(
                 f"{self._changelog} went back from offset {before} to {now} while this stage was at"
@@ -225,7 +242,7 @@ class Restoring:
 def _joined(
     copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
-    """The state, and the tally of all of it but its progress."""
+    """Return the state, and the tally of all its entries but the progress."""
     merged = {**copied, **changes}
     state = {key: value for key, value in merged.items() if value is not None}
     tally = StateTally()
@@ -241,11 +258,13 @@ def _is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
 
 
 async def together(*parts: Awaitable[Any]) -> list[Any]:
-    """What each answers. Where one fails, none goes on: `asyncio.gather` lets the others run, and a
-    producer that still starts for a partition that was given up would fence the next owner. The
-    first error is raised, and so is a cancellation, when all others have been cancelled and have
-    ended. What a part has begun in a thread goes on, and a second cancellation does not wait for
-    them."""
+    """Return the results of all parts, or cancel all others when one fails.
+
+    `asyncio.gather` would let the others run. A producer that still starts for a partition that was
+    given up would fence the next owner. The first error or a cancellation is raised after all
+    others have been cancelled and have ended. Work that a part began in a thread goes on, and a
+    second cancellation does not wait for the parts.
+    """
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         return await asyncio.gather(*tasks)

@@ -1,6 +1,4 @@
-"""The services that a process gives its partitions: the reader of logs, metrics, and the makers of
-their parts.
-"""
+"""Bundle the services that a process gives its partitions: readers, metrics and factories."""
 
 from __future__ import annotations
 
@@ -22,11 +20,15 @@ from topology.config.change import Contract
 
 @dataclass(frozen=True)
 class Services:
-    """`new_copy` takes a partition and the topic that its local copy follows. Partitions without a
-    state begin with their part of `histories`, or empty where that is None.
-    `seen`: the contracts of the states that were there when the process started. `amid`: inputs
-    whose streams came by another one before. `cut_sizes` has an
-    entry for each partition that was open here."""
+    """The services that all partitions of a process share.
+
+    Attributes:
+        new_copy: Takes a partition and the topic that its local copy follows.
+        histories: The beginnings of partitions without a state; if None, they begin empty.
+        seen: The contracts of the states that existed when the process started.
+        `amid`: The inputs whose streams came from another input before.
+        cut_sizes: One entry for each partition that was open here.
+    """
 
     logs: LogReader
     metrics: Metrics

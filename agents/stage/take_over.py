@@ -1,10 +1,10 @@
-"""Begins an application in topics that another has written, from a stated instant on.
+"""Begin an application in topics that another one has written, from a stated instant on.
 
-Each partition of each stage gets a first state that says where it begins: in input topics with the
-first record appended at the instant or later, in topics between stages behind all that is there. It
-says too that it begins amid a stream, so no window, join or pattern emits what began before. From
-then on the workers find a state and go on with it. The states of a stage are written in one
-transaction, before a stage runs; an application that has a state keeps it.
+Each partition of each stage gets a first state that says where it begins. Input topics begin with
+the first record that arrived at the instant or later, and topics between stages after their last
+record. The state also says that it begins inside a stream, so no window, join or pattern emits
+results that began before. From then on the workers find a state and go on with it. The states of a
+stage are written in one transaction, before a stage runs. An application that has a state keeps it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ log = logging.getLogger(__name__)
 
 
 async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None:
-    """Write the first states of each stage that has none. `since_ms`: the instant, since the
-    epoch. KafkaError where another one does so at once."""
+    """Write the first states of each stage that has none.
+
+    `since_ms` is the instant, in milliseconds since the epoch. Raises KafkaError if another process
+    takes over at the same time.
+    """
     known = brokers.topics()
     for stage in working(topology):
         partitions = {topic: known.get(topic, 0) for topic in topics_of(topology, stage)}
@@ -37,7 +40,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         producer = AIOKafkaProducer(
             **brokers.client, transactional_id=f"{arrangement.group}.take-over"
         )
-        await producer.start()  # Whoever else takes over is fenced from here on.
+        await producer.start()  # It fences every other process that takes over.
         try:
             if (await plan(brokers, topology)).seen.get(stage.name):
                 log.info("stage %s has a state, and goes on with it", stage.name)

@@ -1,31 +1,34 @@
-"""Are the topics of a stage still what they were when it started?
+"""Watch whether the topics of a stage are still the same as at its start.
 
-Every `LOOK_S` the brokers are asked, in one request, about topics that the stage reads or writes:
-about all of them in the `FIRST_LOOKS`, and whenever something is amiss with a topic or with the
-stage; else about some in turn, as each topic that is described costs the client memory that it
-never gives back (120 bytes of confluent-kafka 2.16). Inputs and changelogs share `TURN` looks, so
-each has its turn within those, however many there are; of the others one has its turn in every
-`OTHERS_EVERY`th look. An input made anew is so found in at most `TURN` looks and known for certain
-in the next, within a quarter of a minute; six of the others are seen every 30 s each. An input and
-its changelog cost the client 4 MB a day, ten of each 21 MB. What is found differs in weight:
+Every `LOOK_S` the brokers are asked, in one request, about topics that the stage reads or writes.
+The request names all topics in the `FIRST_LOOKS`, and whenever a topic or the stage has a fault.
+Otherwise it names some in turn, because each described topic costs the client memory that it never
+returns (120 bytes of confluent-kafka 2.16).
 
-* **deleted, or a partition without a leader**: no checkpoint comes through, so the worker is
-  not ready;
-* **fewer partitions than at the start**: the same, for somebody has made it anew;
-* **a topic that it reads has more partitions**: nobody reads the new ones, so it is not
-  ready. The partitions it has go on; after `inorder topics create --grow` a restart reads
-  all of them;
+Inputs and changelogs share `TURN` looks, so each has its turn within those, however many there are.
+One of the others has its turn in every `OTHERS_EVERY`th look. So a recreated input is found in at
+most `TURN` looks and confirmed in the next, within a quarter of a minute. With six other topics,
+each is described every 30 s. An input and its changelog cost the client 4 MB a day, and ten of each
+cost 21 MB.
+
+The findings differ in weight:
+
+* **deleted, or a partition without a leader**: no checkpoint can be committed, so the worker is not
+  ready;
+* **fewer partitions than at the start**: the same, because the topic has been recreated;
+* **an input has more partitions**: no worker reads the new ones, so it is not ready. The old
+  partitions go on. After `inorder topics create --grow` a restart reads all of them;
 * **no broker answers**: not ready;
-* **a topic that it writes has more partitions**: until a restart nothing changes, so this
-  is logged and no more; and so is that one was **made anew**;
-* **one of its own changelogs, or of its inputs, was made anew**: the state is no longer in the
-  one, its offsets mean nothing in the other. Nothing that it would do from here on is right at the
-  next start, so it ends, with StateRefused.
+* **an output has more partitions, or was recreated**: until a restart nothing changes, so this is
+  only logged;
+* **a changelog or an input was recreated**: the state is no longer in the changelog, or its offsets
+  mean nothing in the input. No further work could be used at the next start, so the worker ends
+  with StateRefused.
 
-A fault counts when two looks in a row have seen it, for a broker that has just come back
-may not know its topics yet. Each is logged once, and its end too. A changelog may
-grow: it is then ready for a restart. The embedded broker makes any topic that it is asked
-about, and is not asked.
+A fault counts when two consecutive looks have seen it, because a broker that has just come back may
+not know its topics yet. Each fault is logged once, and so is its end. A changelog may grow: it is
+then ready for a restart. The embedded broker creates any topic that it is asked about, so it is not
+asked.
 """
 
 from __future__ import annotations
@@ -50,27 +53,27 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.5
 FIRST_LOOKS: Final = 24
-"""A minute: a topic that is wrong from the start is reported at once."""
+"""Number of looks at all topics, one minute, so that an initial fault is reported at once."""
 
 TURN: Final = 4
 OTHERS_EVERY: Final = 2
 ASK_TIMEOUT_S: Final = 3.0
 BROKERS: Final = ""
-"""In the place of a topic: the fault is that none of them answers."""
+"""Stands for a topic in the fault that no broker answers."""
 
 UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 class TopicState(NamedTuple):
-    """A topic as the brokers describe it; one that was deleted has no partitions."""
+    """A topic as the brokers describe it; a deleted one has no partitions."""
 
     partitions: int
     leaderless: tuple[int, ...] = ()
     refused: str = ""
-    """Why they do not describe it."""
+    """The reason why they do not describe it."""
 
     topic_id: str = ""
-    """What a topic of the same name made anew does not have; "" where brokers give none."""
+    """The topic's id, which changes if it is recreated; "" if brokers give none."""
 
 
 class NoAnswer(Exception):
@@ -78,13 +81,17 @@ class NoAnswer(Exception):
 
 
 Look = Callable[[Collection[str]], Mapping[str, TopicState]]
-"""Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. NoAnswer if in vain."""
+"""Asks the brokers about these topics, and blocks for about `ASK_TIMEOUT_S`; may raise NoAnswer."""
 
 
 @dataclass(eq=False)
 class TopicWatch:
-    """A watch over the topics of a stage. `ids`: their own at the start, where brokers give some.
-    `is_well`: the stage sees nothing amiss in its own work."""
+    """A watch over the topics of a stage.
+
+    Attributes:
+        ids: The topics' ids at the start, if the brokers give them.
+        is_well: Returns whether the stage sees no fault in its own work.
+    """
 
     arrangement: Arrangement
     ids: Mapping[str, str]
@@ -106,7 +113,7 @@ class TopicWatch:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Why the stage is not ready, as far as topics go."""
+        """The faults of topics for which the stage is not ready."""
         return tuple(self._faults.values())
 
     async def run(self) -> None:
@@ -115,7 +122,7 @@ class TopicWatch:
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """StateRefused where the state has lost its ground."""
+        """Ask about some topics; StateRefused if a changelog or an input was recreated."""
         topics = self._turn()
         try:
             seen = await asyncio.to_thread(self.ask, topics)
@@ -138,7 +145,7 @@ class TopicWatch:
         self._faults = faults
 
     def _turn(self) -> Sequence[str]:
-        """About which topics to ask now."""
+        """Return the topics to ask about now."""
         self._looks += 1
         amiss = self._suspected or self._faults or self._anew or not self.is_well()
         if amiss or self._looks <= FIRST_LOOKS:
@@ -149,7 +156,7 @@ class TopicWatch:
         return sorted(asked)
 
     def _fault(self, topic: str, seen: TopicState) -> str:
-        """What keeps the stage from its work; "" if nothing does."""
+        """Describe the fault that keeps the stage from its work; "" if there is none."""
         known = self.arrangement.partitions[topic]
         if seen.refused:
             return f"{topic}: {seen.refused}"
@@ -190,7 +197,7 @@ class TopicWatch:
             self._anew.pop(topic, None)
             return
         if self._anew.get(topic) != topic_id:
-            self._anew[topic] = topic_id  # the next look will show
+            self._anew[topic] = topic_id  # The next look will confirm it.
             return
         self._ids[topic] = topic_id
         what = f"{topic} was deleted and made anew while this stage was at work"
@@ -208,14 +215,14 @@ class TopicWatch:
 
 
 def _next(topics: deque[str], most: int) -> list[str]:
-    """Those whose turn it is; they go to the end."""
+    """Return the topics whose turn it is, and move them to the end."""
     chosen = list(islice(topics, most))
     topics.rotate(-most)
     return chosen
 
 
 def looking_at(brokers: Brokers) -> Look:
-    """A `Look` with a client of its own."""
+    """Return a `Look` with a client of its own."""
     admin = admin_client(brokers.servers, brokers.security)
 
     def look(topics: Collection[str]) -> Mapping[str, TopicState]:

@@ -1,7 +1,7 @@
-"""One partition at work: records to events, through the operators, to encoded outputs.
+"""Process the records of one partition: to events, through the operators, to encoded outputs.
 
-Whatever fails here leaves memory ahead of the log, so the partition is closed and its next owner
-restores (agents.stage.partition).
+A failure here leaves memory ahead of the log. So the partition is closed, and its next owner
+restores (`agents.stage.partition`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Work:
-    """The way of a partition's records through its operators into the outbox.
+    """The processing of a partition's records, through its operators into the outbox.
 
     Attributes:
-        inlet: What makes events of the records.
-        lag: How long the next record has waited.
-        event_came_s: When the last event came (monotonic).
+        inlet: Reads the records into events.
+        lag: The time that the next record has waited.
+        event_came_s: Time of the last event (monotonic).
     """
 
     arrangement: Arrangement
@@ -60,7 +60,7 @@ class Work:
         self.event_came_s = time.monotonic()
 
     def records(self, records: Sequence[Any]) -> None:
-        """Work on a stretch of the log."""
+        """Process consecutive records of the log."""
         read = self.inlet.read(records, self.state.clock)
         self.events(read)
         self.state.next_offset = records[-1].offset + 1
@@ -71,7 +71,7 @@ class Work:
             self.lag.arrived_ns = events[-1].at_ns if events else 0
 
     def events(self, read: Read) -> None:
-        """Give events to the operators, and write what they let go and report."""
+        """Give events to the operators, and write all that they emit and report."""
         events, state = read.events, self.state
         if any(event.kind == DATA for event in events):
             self.event_came_s = time.monotonic()
@@ -92,14 +92,16 @@ class Work:
             self._warn_of_arrival()
 
     def dead_letters(self, dead: Sequence[Malformed], events: Sequence[Any] = ()) -> None:
-        """Count what was received, and write the dead letters among it."""
+        """Count the received records, and write the dead letters among them."""
         self.metrics.received(events, dead)
         for letter in dead:
             self._side.put(letter, self.outbox)
 
     def _warn_of_arrival(self) -> None:
-        """Log that the topic bears no append time; ArrangementError where the file has to say
-        what takes its place."""
+        """Log that the topic has no arrival times.
+
+        Raises ArrangementError if the topology file must choose a substitute.
+        """
         without = no_arrival(self.arrangement.topology, self.state.source.topic)
         if without is not None and not self.state.clock.embedded:
             raise ArrangementError(without)
@@ -111,14 +113,14 @@ class Work:
         )
 
     def tick(self, caught_up_at_ns: int) -> None:
-        """Let time go on where no record comes."""
+        """Advance time while no record comes."""
         if self.state.clock.tick(caught_up_at_ns):
             with self._guard:
                 step = self.state.stage.on_time(self.state.clock.now_ns)
             self._put(step, ANY_OFFSET)
 
     def _put(self, step: Step, before: int) -> None:
-        """Write what a step brought. `before`: the first offset of the batch at hand."""
+        """Write the outputs of a step; `before` is the first offset of the current batch."""
         outbox, state = self.outbox, self.state
         self._outlet.put_all(step.released, outbox)
         for report in step.reports:
@@ -130,7 +132,7 @@ class Work:
         self.metrics.emitted(step)
 
     def beat(self) -> None:
-        """Tell the next stage how far time is, once in a heartbeat."""
+        """Report the time to the next stage, once in a heartbeat."""
         now_ns, beat_ns = self.state.clock.now_ns, self.arrangement.topology.heartbeat_ns
         if now_ns // beat_ns > self._progress_ns // beat_ns:
             self._progress_ns = now_ns
@@ -138,7 +140,7 @@ class Work:
 
 
 def _refuse_strange(step: Step) -> None:
-    """StateRefused where the stage before writes of a stream that this topology file has not."""
+    """Raise StateRefused if the stage before writes a stream that this topology file lacks."""
     for report in step.reports:
         if isinstance(report, Malformed) and report.reason == "unknown_stream":
             raise StateRefused(

@@ -1,24 +1,24 @@
-"""The truth about a partition's state: a compacted Kafka topic.
+"""Read and encode the changelog, the authoritative state of a partition in a compacted Kafka topic.
 
-One changelog topic per stage and input topic, with as many partitions as the input. Its
-records are written in the transaction of a checkpoint, beside the outputs and the input
-offset, so all three become visible together or not at all. Keys are text, values
-msgpack, a tombstone where a key was removed:
+Each stage has one changelog topic per input topic, with as many partitions as the input. Its
+records are written in the transaction of a checkpoint, together with the outputs and the input
+offset. So all three become visible together or not at all. Keys are text, and values are msgpack. A
+removed key has a tombstone:
 
-    progress               where in the input the state is (`Progress`)
-    state/<operator key>   what an operator keeps (topology.model.operator)
-    page/<n>               which events are held (agents.state.held)
-    record/<offset>        an event held for long, whole
+    progress               position of the state in the input (`Progress`)
+    state/<operator key>   entry of an operator (topology.model.operator)
+    page/<n>               notes on buffered events (agents.state.held)
+    record/<offset>        whole record of an event that is buffered for long
 
 `progress` has the number of the other entries of the state, and their digest
-(agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
-however it was lost: the topic made anew while a worker runs, its beginning or its end removed, an
-older copy of it.
+(`agents.state.stores.seal`). So any loss is noticed: a topic recreated while a worker runs, a
+missing beginning or end, or an older copy of the topic.
 
-Brokers compact when they like, and never what is being written. So a state of at most `MOST_WHOLE`
-entries and `MOST_WHOLE_BYTES`, with no event in it whole, is written whole once the records that a
-restore would read are many (`LONG`), and `progress` has where that begins, in `since`: what
-lies before is not read. Where that does not make a whole state all is read.
+Brokers compact when they like, and never the segment that is being written. So a small state is
+written whole once a restore would read many records (`LONG`). It is small if it has at most
+`MOST_WHOLE` entries and `MOST_WHOLE_BYTES`, and no whole records. `progress` then has the changelog
+offset of its beginning, in `since`, and a restore reads only from there. If the result is not a
+whole state, everything is read.
 """
 
 from __future__ import annotations
@@ -39,23 +39,25 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 STATE_FORMAT: Final = 3
-"""The layout of what is around the operators' states: `Progress`, pages and records. After the
-first release, raise it when one of them changes: a state of another number is refused, never
-guessed at. `topology.model.kept` has a table of which version to raise."""
+"""The format of `Progress`, pages and records, around the operators' states.
+
+After the first release, raise it when one of them changes. A state with another number is refused,
+never guessed at. `topology.model.kept` has a table of the version to raise.
+"""
 
 LONG: Final = 100_000
-"""Records of a changelog, read in a quarter of a second."""
+"""Number of records in a long changelog; they are read in a quarter of a second."""
 
 TIMES_WHOLE: Final = 4
-"""At least so many changes come between two states that are written whole."""
+"""Least number of changes per entry between two states that are written whole."""
 
 MOST_WHOLE: Final = 20_000
-"""Entries: cut in a tenth of a second."""
+"""Most entries of a state that is written whole; they are cut in a tenth of a second."""
 
 MOST_WHOLE_BYTES: Final = 4 << 20
 
 TAIL: Final = 1_000
-"""Offsets at the end of a changelog, where its last progress is looked for."""
+"""Number of offsets at the end of a changelog in which its last progress is searched first."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -64,20 +66,29 @@ decode = msgspec.msgpack.Decoder().decode
 Readings = dict[int, dict[str, StreamContract]]
 
 OnProgress = Callable[[int, int], object]
-"""Position in the changelog, and its end."""
+"""Receives the position in the changelog, and its end."""
 
 
 class StateRefused(Exception):
-    """A state that this worker cannot go on with; the message says what to do."""
+    """A state that this worker cannot go on with; the message states the remedy."""
 
 
 class Claim(msgspec.Struct):
-    """How far a state is, in the fields that one of any format has, as far as they can be read: the
-    next input offset, the arrival clock, and the contract that it was made under (`contract_of`).
-    `topic_id` is the input topic's own, which a topic of the same name made anew does not have; ""
-    where brokers give none. `format` is the layout that all of the state has. `entries` and
-    `digest` are those of all of the state but this. `since`: no entry was written last before this
-    offset of the changelog."""
+    """The progress of a state, in the fields that every format has.
+
+    A value that cannot be read gives the defaults.
+
+    Attributes:
+        next_offset: The next input offset.
+        arrival: Snapshot of the arrival clock.
+        contract: The contract that the state was made under (`contract_of`).
+        topic_id: The input topic's id, which a recreated topic does not have; "" if the brokers
+            give none.
+        format: Format of the whole state.
+        entries: Number of all other entries of the state.
+        digest: Digest of all other entries of the state.
+        since: Changelog offset at or after which every entry was last written.
+    """
 
     next_offset: int = 0
     arrival: list[int] = []
@@ -90,10 +101,15 @@ class Claim(msgspec.Struct):
 
 
 class Progress(Claim):
-    """How far a state of today's format is. `history`: what it began with (agents.stage.history);
-    "" where that was nothing. `amid`: what begins amid its stream, of streams without a state
-    (topology.flow.stage). `readings`: how records were read before the topology file changed, by
-    the offset below which that holds, for those that are still held."""
+    """The progress of a state of today's format.
+
+    Attributes:
+        history: Name of the history that it began with (`agents.stage.history`); "" if none.
+        `amid`: Parts that begin inside their stream, for streams without a state
+            (`topology.flow.stage`).
+        readings: The readings of records before the topology file changed. Each applies to the
+            buffered records below its key, an offset.
+    """
 
     history: str = ""
     amid: int = 0
@@ -101,13 +117,15 @@ class Progress(Claim):
 
 
 def instant_of(state: Claim) -> tuple[int, ...]:
-    """The later of two states of one partition has the greater one: each checkpoint has advanced
-    in the input, or in time."""
+    """Return a key that orders the states of one partition, the latest last.
+
+    Each checkpoint has advanced in the input or in time.
+    """
     return (state.next_offset, *state.arrival[:1])
 
 
 def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
-    """None where there is no state, or not all of one."""
+    """Return the progress of a state; None if the state is missing or incomplete."""
     value = state.get(PROGRESS)
     return None if value is None else _claim(value)
 
@@ -122,8 +140,11 @@ def _claim(value: bytes) -> Claim:
 async def was_aborted(
     logs: LogReader, partition: TopicPartition, since: int, next_offset: int
 ) -> bool:
-    """Whether the changelog holds a checkpoint up to this input offset, from `since` on, committed
-    or aborted. The caller knows that none so late was committed. Costs a reading of all that."""
+    """Return whether the changelog has an aborted checkpoint up to this input offset.
+
+    It looks for any such checkpoint from `since` on, committed or aborted. The caller knows that
+    none so late was committed. Cost: reading all these records.
+    """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
     async with aclosing(pieces):
@@ -136,8 +157,10 @@ async def was_aborted(
 
 
 def contract_of(state: Claim) -> Contract:
-    """Decode the contract that the state was made under. StateRefused where it has another layout,
-    as it may before the first release."""
+    """Decode the contract that the state was made under.
+
+    Raises StateRefused if it has another layout, which is possible before the first release.
+    """
     try:
         return msgspec.msgpack.decode(state.contract, type=Contract)
     except msgspec.MsgspecError as wrong:
@@ -148,8 +171,10 @@ def contract_of(state: Claim) -> Contract:
 
 
 def read_progress(value: bytes, whose: str, anew: str) -> Progress:
-    """Decode how far the state of `whose` partition is. StateRefused where it has another format;
-    `anew` says how to begin anew."""
+    """Decode the progress of the state of the partition `whose`.
+
+    Raises StateRefused if it has another format; `anew` describes how to begin anew.
+    """
     found = _claim(value).format
     if found != STATE_FORMAT:
         raise StateRefused(
@@ -160,7 +185,7 @@ def read_progress(value: bytes, whose: str, anew: str) -> Progress:
 
 
 def encoded(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes | None]:
-    """Each key begins with `prefix`."""
+    """Encode changes, with `prefix` before each key."""
     return {
         (prefix + key).encode(): None if value is None else encode(value)
         for key, value in changes.items()
@@ -168,14 +193,14 @@ def encoded(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes |
 
 
 class LogRead(NamedTuple):
-    """What was read, and the changelog's end."""
+    """The changes that were read from a changelog, and its end offset."""
 
     changes: dict[bytes, bytes | None]
     end: int
 
 
 async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None:
-    """Return how far the state is, by the end of its changelog; None where there is no state."""
+    """Return the last progress in the changelog; None if there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):
         read = await read_changelog(logs, partition, begin)
@@ -193,10 +218,9 @@ async def read_changelog(
 ) -> LogRead:
     """Return the changes from `position` (None: the beginning) to the end.
 
-    `on_progress` is called with how far it is, as it goes on.
-
-    Reads committed records only. The caller has fenced the former owner, so no
-    transaction is open and the end does not move.
+    `on_progress` is called repeatedly with the position reached and the end. Only committed records
+    are read. The caller has fenced the former owner, so no transaction is open and the end does not
+    move.
     """
     first, end = await logs.bounds(partition)
     begin = first if position is None else max(position, first)

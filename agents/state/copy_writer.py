@@ -1,13 +1,13 @@
-"""Writing a local copy outside of everybody's way.
+"""Write a local copy in a thread of its own, without delaying other work.
 
-`note` takes what has been committed and returns at once. A thread of the copy's own writes
-what has come together, every `WRITE_EVERY_S` or when it is much; a value that changed ten times
-meanwhile is written once. So a copy lags by a moment, and by more where the disk or the server is
-slow; a store that hangs holds up nobody.
+`note` takes committed changes and returns at once. The thread writes the collected changes every
+`WRITE_EVERY_S`, or earlier if there are many. A value that changed ten times meanwhile is written
+once. So a copy lags by a moment, and by more if the disk or the server is slow. A store that hangs
+delays nobody.
 
-While a write is under way at most `MAX_WAITING_BYTES` wait for the next. Beyond that the copy is
-left where it is, until the partition is opened again: an older copy is as sound as any, and
-the changelog has the rest.
+During a write at most `MAX_WAITING_BYTES` wait for the next one. Beyond that the copy is no longer
+updated until the partition is opened again. An older copy is as sound as any, and the changelog has
+the rest.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S: Final = 1.0
 WRITE_AT_BYTES: Final = 4 << 20
-"""So much is written at once."""
+"""Number of waiting bytes that are written without further delay."""
 
 MAX_WAITING_BYTES: Final = 64 << 20
-"""Keys and values, each as often as it came."""
+"""Most bytes of waiting keys and values; repeated changes of a key all count."""
 
 CLOSE_WAIT_S: Final = 3.0
-"""For the last write. A store that hangs for longer is left to itself."""
+"""Time allowed for the last write; a store that hangs for longer is abandoned."""
 
 BEHIND: Final = "behind"
-"""The reason, where failures are counted."""
+"""The reason under which failures are counted."""
 
 
 class CopyWriter:
-    """Writes `copy`, which is nobody else's after the first `note`. `close` it in any case: the
-    copy is closed with it."""
+    """The writer of `copy`, which only it uses after the first `note`.
+
+    Always call `close`, which also closes the copy.
+    """
 
     def __init__(self, copy: LocalCopy) -> None:
         self.copy = copy
-        self._changed = threading.Condition()  # guards all that follows
+        self._changed = threading.Condition()  # It guards all attributes below.
         self._waiting: dict[bytes, bytes | None] = {}
         self._waiting_bytes = 0
         self._waiting_position: int | None = None
@@ -51,7 +53,7 @@ class CopyWriter:
         self._thread: threading.Thread | None = None
 
     def note(self, changes: Changes, position: int) -> None:
-        """The log is at `position` after these changes. Never blocks."""
+        """Take the changes that lead the log to `position`; never blocks."""
         if not self.copy.is_used:
             return
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
@@ -71,7 +73,7 @@ class CopyWriter:
                 self._changed.notify()
 
     async def close(self) -> None:
-        """Write what waits, and let go of the copy; after `CLOSE_WAIT_S` without that."""
+        """Write the waiting changes and close the copy; give up after `CLOSE_WAIT_S`."""
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -79,7 +81,7 @@ class CopyWriter:
             if thread is not None:
                 thread.join()
             self.copy.close()
-            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            with contextlib.suppress(RuntimeError):  # The loop may have been closed meanwhile.
                 loop.call_soon_threadsafe(ended.set)
 
         with self._changed:
@@ -111,7 +113,7 @@ class CopyWriter:
         return taken
 
     def _go_on(self) -> None:
-        """The thread: until it is over and nothing waits."""
+        """Write until the writer is closed and no changes wait; this is the thread."""
         is_over = False
         while not is_over:
             with self._changed:

@@ -1,17 +1,16 @@
-"""Which input records a stage still holds, kept so that a checkpoint stays small.
+"""Record which input records a stage still buffers, so that a checkpoint stays small.
 
-Held events are in the input log already, so a checkpoint does not write them. It notes
-their offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages in which something
-changed: the cost of a checkpoint grows with what moved since the last one, not with
-what waits. Book is kept a batch at a time: what came and went within one batch was never noted, and
-so is not looked at. A restore reads the input again from the oldest noted offset and takes just
-the records noted; no deadline fires, nothing is sampled or counted.
+Buffered events are in the input log already, so a checkpoint does not write them. It records their
+offsets, in pages of 2^`PAGE_BITS` offsets, and rewrites only the pages that changed. So its cost
+grows with the changes since the last checkpoint, not with the number of buffered events. Changes
+are recorded once for each batch: an event that comes and passes within one batch is never looked
+at. A restore reads the input again from the oldest recorded offset and takes only the recorded
+events. No deadline fires, and nothing is sampled or counted.
 
-An event that waits behind REORDER's stamp (in the merge of a fused stage) is noted with
-what was found out about it, so it is never stamped twice. Whether an event is late is noted
-wherever it waits: MERGE holds late events beside those in order, and copies of these may be among
-them. An event held longer than
-`spill_after` is written whole, once, so that the input may forget it.
+An event that waits after REORDER and CLOCK (in the merge of a fused stage) is recorded with their
+results. So they never process it twice. Every record says whether its event is late. MERGE buffers
+late events together with those in order, and duplicates of these may be among them. An event that
+is buffered for longer than `spill_after` is written whole, once, so that the input may forget it.
 """
 
 from __future__ import annotations
@@ -29,22 +28,23 @@ from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 5
 STAMPED_FROM: Final = FIRST_PLACE << 1
-"""Behind REORDER and CLOCK in a fused stage events bear their reference time."""
+"""First place at which events have a corrected timestamp: after REORDER and CLOCK in a fused stage.
+"""
 
 offset_of = attrgetter("offset")
 
 ANYWHERE: Final = -1
-"""All places."""
+"""Mask of all places."""
 
 ANY_OFFSET: Final = 1 << 63
-"""Above all offsets."""
+"""An offset above all others."""
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """Who holds an event (`Event.held_by`), and what is known of it beyond its record.
+    """The place of a buffered event (`Event.held_by`), and all that its record does not show.
 
-    Times are 0 where they follow from the record. `late` is the reason why it is late, "" if it is
-    not, whatever its record says. The fields from `epoch` on were found out if it `is_stamped`.
+    Times are 0 if they follow from the record. `late` is the reason why the event is late, "" if it
+    is not late, whatever its record says. The fields from `epoch` on are set if it `is_stamped`.
     """
 
     offset: int
@@ -60,7 +60,7 @@ class Note(msgspec.Struct, array_like=True, omit_defaults=True):
 
 
 class Spilled(msgspec.Struct, array_like=True):
-    """An input record, whole."""
+    """A whole input record."""
 
     offset: int
     timestamp: int
@@ -79,15 +79,19 @@ _of_record = attrgetter(*Spilled.__struct_fields__)
 
 
 def is_stamped(event: Event | Note) -> bool:
-    """Return whether the event bears what was found out about it. Events held at a place from
-    `STAMPED_FROM` on do; so do those from before the log (agents.stage.history), whose place in it
-    is no number of theirs."""
+    """Return whether the event has results of REORDER and CLOCK.
+
+    Events at a place from `STAMPED_FROM` on have them. So do events of a history
+    (`agents.stage.history`), whose offset is no place in the log.
+    """
     return event.held_by >= STAMPED_FROM or event.offset < 0
 
 
 def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """Return the fields of a `Note` for each, as msgspec writes them, at a tenth of the cost of
-    making these."""
+    """Return the fields of a `Note` for each event, as msgspec writes them.
+
+    This costs a tenth of making `Note` objects.
+    """
     return [
         _stamped(event) if is_stamped(event) else _late(event) if event.late else _plain(event)
         for event in events
@@ -95,29 +99,29 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Put a freshly read event back where and as it was."""
+    """Restore the place and results of an event that was read again."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))
 
 
 class HeldPages:
-    """The held events of one partition by page, and which pages changed.
+    """The buffered events of one partition by page, and the pages that changed.
 
-    Events wait at the places `waiting`; all others keep what has passed for what may
-    still come: windows of hours are read from the log again, never spilled.
+    Events wait at the places `waiting`. The other places keep past events that later ones may need.
+    These may be windows of hours, so they are read from the log again, never spilled.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
         self._waiting = waiting
-        self._looked_at: set[int] = set()  # pages that hold nothing more to spill
+        self._looked_at: set[int] = set()  # Pages without any more events to spill.
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
-        self._spilled: dict[int, int] = {}  # offset -> page
+        self._spilled: dict[int, int] = {}  # From offset to page.
         self.touched: set[int] = set()
 
     def took(self, events: Sequence[Event]) -> None:
-        """Note those of a batch, in log order, that are held after it."""
+        """Record which events of a batch, in log order, are still buffered."""
         held = [event for event in events if event.held_by]
         begin = 0
         while begin < len(held):
@@ -130,8 +134,10 @@ class HeldPages:
     def let_go(
         self, events: Sequence[Event], reports: Sequence[Report] = (), *, before: int = ANY_OFFSET
     ) -> None:
-        """What passed on, within the stage or out of it, and what was reported. `before`: the first
-        offset of the batch at hand, of which `took` says what there is to note."""
+        """Mark the pages of events that passed on, within the stage or out of it, or were reported.
+
+        `before` is the first offset of the current batch, whose events `took` records.
+        """
         self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < before])
         for report in reports:
             if isinstance(report, Malformed):
@@ -140,9 +146,9 @@ class HeldPages:
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
-        """Return how many events of each stream wait, and for how long the first has waited.
+        """Return how many events of each stream wait, and how long the first has waited.
 
-        Dead letters that hold a place do not count.
+        Dead letters that have a place in the sequence do not count.
         """
         counts = dict.fromkeys(streams, 0)
         since_ns = dict.fromkeys(counts, now_ns)
@@ -155,11 +161,14 @@ class HeldPages:
         return {stream: (held, now_ns - since_ns[stream]) for stream, held in counts.items()}
 
     def oldest(self) -> Event | None:
-        """Return the first in the log that waits here, be it only for its number."""
+        """Return the waiting event that is first in the log.
+
+        A dead letter that has a place in the sequence counts, too.
+        """
         return min(self._held(self._waiting), key=offset_of, default=None)
 
     def _held(self, places: int = ANYWHERE) -> Iterator[Event]:
-        """Yield the events that are held at these places."""
+        """Yield the events that are buffered at these places."""
         for events in self._pages.values():
             for event in events:
                 if event.held_by & places:
@@ -169,7 +178,7 @@ class HeldPages:
         return sum(1 for _ in self._held())
 
     def needed_from(self, next_offset: int) -> int:
-        """The first offset that a restore from the last changes reads again."""
+        """Return the first offset that a restore from the last changes reads again."""
         for page in sorted(self._pages):
             held = [e.offset for e in self._pages[page] if e.held_by]
             if waiting := [offset for offset in held if offset not in self._spilled]:
@@ -177,19 +186,21 @@ class HeldPages:
         return next_offset
 
     def first_offset(self) -> int | None:
-        """Return the first offset that is held, in the state whole or not."""
+        """Return the first buffered offset, whether or not the state has its record whole."""
         return min(map(offset_of, self._held()), default=None)
 
     def touch_all(self) -> bool:
-        """The next changes are of all pages; False where events are in the state whole, which is
-        too much to write again."""
+        """Mark all pages as changed, and return True.
+
+        Returns False if the state has whole records, which are too large to write again.
+        """
         if self._spilled:
             return False
         self.touched.update(self._pages)
         return True
 
     def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
-        """(key, value or None) of what changed since the last call."""
+        """Yield (key, value or None) for each change since the last call."""
         yield from self._spill(now_ns)
         for page in sorted(self.touched):
             events = self._pages.get(page)
@@ -219,7 +230,9 @@ class HeldPages:
             self._looked_at.add(page)
             for event in events:
                 if event.kind == DEAD:
-                    continue  # only its number waits; it may be too large to be written
+                    # Only its place in the sequence waits; the record may be too large to be
+                    # written.
+                    continue
                 if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", Spilled(*_of_record(event.record))
@@ -237,13 +250,17 @@ class HeldPages:
     def restore(
         self, events: Iterable[Event], notes: Mapping[int, Note], spilled: Iterable[int]
     ) -> None:
-        """Take over what a state has. `events`: as the operators have taken them back; `notes`:
-        theirs, by offset, and those of events that could not be read, which are removed."""
+        """Restore the pages of a state.
+
+        `events` are those that the operators took back. `notes` are their notes by offset, and
+        those of events that could not be read, which are removed.
+        """
         found = {event.offset: event for event in events}
         for offset in sorted(notes):
             page, event = offset >> PAGE_BITS, found.get(offset)
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
             if event is None or event.held_by != notes[offset].held_by:
-                self.touched.add(page)  # noted by mistake: an operator did not take it
+                # The note was wrong, because an operator did not take the event.
+                self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

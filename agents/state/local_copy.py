@@ -1,17 +1,17 @@
-"""A partition's local copy of its state, which may fail without harm.
+"""Manage a partition's local copy of its state, which may fail without harm.
 
-The changelog has the truth, so whatever goes wrong with a copy (`agents.state.stores.store`) is
-logged and counted, and the partition goes on without one. Nothing that a store raises
-gets out of here.
+The changelog is authoritative. So any failure of a copy (`agents.state.stores.store`) is logged and
+counted, and the partition goes on without one. No exception of a store leaves this module.
 
-What is read is held against its seal (`agents.state.stores.seal`). On any doubt the copy is
-damaged: it is put aside, logged with its place, counted, and made anew from the changelog.
+Everything that is read is checked against its seal (`agents.state.stores.seal`). If there is any
+doubt, the copy counts as damaged. It is put aside, logged with its place, counted, and rebuilt from
+the changelog.
 
-A copy that lags further than the changelog keeps tombstones would bring deleted keys back, and one
-ahead of the changelog's end belongs to another log (`why_unfit`).
+A copy that lags by more than the changelog's retention of tombstones would bring deleted keys back.
+One ahead of the changelog's end belongs to another log (`why_unfit`).
 
-All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
-one waits for the other.
+All calls block, so make them from a thread (`agents.state.copy_writer` has one for writing). Each
+call waits for the one before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy holds, and its position in the log; nothing, if it cannot be used."""
+    """The content of a copy and its position in the log; empty if the copy cannot be used."""
 
     state: dict[bytes, bytes] = field(default_factory=dict)
     position: int | None = None
@@ -51,9 +51,11 @@ def open_store(
     directory: Path,
     redis_url: str | None,
 ) -> StateStore | None:
-    """Return the copy of `name`; None for a kind that would be empty at every start. RocksDB may
-    raise StoreLocked or StoreUnavailable here, Redis only when it is asked. Redis needs the extra
-    `sinks`, and is imported only then."""
+    """Return the copy of `name`; None for a kind that would be empty at every start.
+
+    RocksDB may raise StoreLocked or StoreUnavailable here, and Redis only when it is asked. Redis
+    needs the extra `sinks`, and is imported only then.
+    """
     if kind == "memory":
         return None
     if kind == "rocksdb":
@@ -66,9 +68,13 @@ def open_store(
 
 @dataclass(eq=False)
 class LocalCopy:
-    """`new_store` makes the store, or None where the topology wants no copy; `failed`
-    is called with the kind of each failure. `log_id` is the id of the topic it is a copy of, ""
-    where none is known."""
+    """The local copy of one partition's state.
+
+    Attributes:
+        new_store: Makes the store, or returns None if the topology has no copy.
+        failed: Is called with the kind of each failure.
+        log_id: The id of the topic that it is a copy of, "" if none is known.
+    """
 
     name: str
     new_store: Callable[[], StateStore | None]
@@ -80,15 +86,15 @@ class LocalCopy:
         self._tally = StateTally()
         self._found: Seal | None = None
         self._position: int | None = None
-        self._lock = threading.RLock()  # a cancelled await leaves its thread at work
+        self._lock = threading.RLock()  # A cancelled await leaves its thread running.
 
     @property
     def is_used(self) -> bool:
-        """There is a store, and it has not failed."""
+        """Whether there is a store that has not failed."""
         return self._store is not None
 
     def load(self) -> Copied:
-        """What it holds; nothing, if it cannot be used."""
+        """Return the content of the copy; empty if it cannot be used."""
         copied = Copied()
         with self._lock:
             with self._giving_up():
@@ -133,9 +139,11 @@ class LocalCopy:
         return Copied(state, position)
 
     def why_unfit(self, end: int) -> str | None:
-        """Return why what was found must not be built on, the log having this end, read committed;
-        None where it may, and where there is none. One from the future is distrusted like an old
-        one."""
+        """Return why the copy that was found cannot be used; None if it can, or if there is none.
+
+        `end` is the committed end of the log. A copy with a time in the future is refused like an
+        old one.
+        """
         with self._lock:
             found = self._found
             if self._store is None or self._position is None or found is None:
@@ -153,7 +161,7 @@ class LocalCopy:
             )
 
     def discard(self, why: str) -> None:
-        """Begin anew with an empty one."""
+        """Empty the copy, and log why."""
         with self._lock:
             if self._store is None:
                 return
@@ -164,7 +172,7 @@ class LocalCopy:
                 self._store.clear()
 
     def move(self, changes: Changes, position: int) -> None:
-        """Bring it up to `position` of the changelog."""
+        """Advance the copy to `position` of the changelog."""
         with self._lock:
             if self._store is None or (self._position == position and not changes):
                 return
@@ -188,7 +196,7 @@ class LocalCopy:
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Go on without the store where the body fails."""
+        """Go on without the store if the body fails."""
         try:
             yield
         except Exception as unusable:  # noqa: BLE001 - whatever a store raises
@@ -202,5 +210,5 @@ class LocalCopy:
 
 
 def same_log(one: str, other: str) -> bool:
-    """By their ids, "" where none is known."""
+    """Return whether two topic ids can be of one topic; "" stands for an unknown id."""
     return one == other or not (one and other)

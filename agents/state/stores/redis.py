@@ -1,27 +1,26 @@
-"""A copy in Redis: for workers without a disk, and for a new owner on another host.
+"""Keep a copy in Redis, for workers without a disk and for a new owner on another host.
 
-One hash holds the whole copy, its position with it: whatever Redis does to a key
-(expiry, eviction, a fail-over to a replica that lags) it does to all of it, so the
-copy is never half of one commit and half of another. Fields: `p` the position, `e` + key an
-entry.
+One hash holds the whole copy with its position. So expiry, eviction or a fail-over to a replica
+that lags affects all of it, and the copy never mixes two commits. The field `p` is the position,
+and `e` + key is an entry.
 
-Redis is shared, so a worker that was paused and has lost its partition may still
-write. Every change is a Lua script that looks at the position first: it applies only
-on top of `base`, and such a worker gets StaleStore.
+Redis is shared, so a worker that was paused and has lost its partition may still write. Every
+change is a Lua script that checks the position first. It applies only on top of `base`, and such a
+worker gets StaleStore.
 
-A change too large for one script (`CHANGES_PER_CALL`, `BYTES_PER_CALL`) goes in
-pieces, between which the position is a mark of this writer (`torn:<token>`) and the
-copy counts as unusable: cut off in the middle, it is read anew from the changelog.
+A change that is too large for one script (`CHANGES_PER_CALL`, `BYTES_PER_CALL`) is written in
+pieces. Between them the position is a mark of this writer (`torn:<token>`), and the copy counts as
+unusable. If the writer is interrupted there, the copy is rebuilt from the changelog.
 
-A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
-and so on. A server that has not answered at all yet is not asked again after `OPENING_S`, so
-that one that hangs holds up a start for no longer than one answer may take; and whoever opens
-another copy in it within `HUNG_S` is refused at once (`hung_since_s`), so that many partitions, of
-which a few threads open one after the other, wait no longer than one. A retry that finds its change
-already made takes that for success: a position describes a copy fully of one changelog.
+A lost connection is retried `ATTEMPTS` times, after `BACKOFF_S`, then twice that, and so on. A
+server that has not answered at all yet is not asked again after `OPENING_S`. So a server that hangs
+delays a start by no more than the time of one answer. Another copy that is opened in it within
+`HUNG_S` is refused at once (`hung_since_s`). So many partitions, which a few threads open one after
+the other, wait no longer than one. A retry that finds its change already made counts as success,
+because a position identifies the content of a copy.
 
-`items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
-the blocking one; call from a thread.
+`items` reads `ITEMS_PER_PAGE` fields at a time (small hashes come whole). The client blocks, so
+call it from a thread.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
 OPENING_S: Final = 3.0
 HUNG_S: Final = 10.0
-"""So long a server that hung is not asked by those that open a copy."""
+"""Time for which a server that hung is not asked when another copy is opened."""
 
 ITEMS_PER_PAGE: Final = 512
 CHANGES_PER_CALL: Final = 10_000
@@ -72,7 +71,7 @@ for i = 4 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
 redis.call('HSET', KEYS[1], 'p', target)
 return false
 """
-"""From `base` to `target`; answers nil, or the position at which the copy is instead."""
+"""Moves the copy from `base` to `target`; returns nil, or the copy's actual position."""
 
 _CLEAR: Final = """
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
@@ -88,16 +87,19 @@ return false
 """
 
 Piece = tuple[list[bytes], list[bytes]]
-"""Fields and values to set, one after the other; fields to delete."""
+"""Fields and values to set, alternating; fields to delete."""
 
 
 hung_since_s: Final[dict[str, float]] = {}
-"""By address, when a server last did not answer one who opened a copy in it."""
+"""By address, when a server last failed to answer while a copy was being opened."""
 
 
 class RedisStore:
-    """See `agents.state.stores.store`. `client` must not retry by itself: `connect` makes one.
-    `address`: its server's, by which those that open copies do not wait one after the other."""
+    """A copy in Redis; see `agents.state.stores.store`.
+
+    `client` must not retry by itself: `connect` makes one. `address` is that of its server. If a
+    server hangs, only the first of the copies with its address waits for it.
+    """
 
     def __init__(self, client: redis.Redis, name: StoreName, address: str = "") -> None:
         self._client = client
@@ -146,7 +148,7 @@ class RedisStore:
         self._seen = _NOWHERE
 
     def set_aside(self) -> str:
-        """Memory shared with others keeps nothing damaged."""
+        """Delete the damaged copy, because shared memory is not for damaged data."""
         self._ask("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
         self._seen = _NOWHERE
         return f"{self._key} is deleted"
@@ -182,7 +184,7 @@ class RedisStore:
         return answer
 
     def _try(self, *command: Any) -> tuple[Any, int]:
-        """The answer, and the number of attempts it took."""
+        """Return the answer, and the number of attempts it took."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
@@ -221,7 +223,7 @@ class RedisStore:
 
 
 def connect(url: str) -> redis.Redis:
-    """A client with time-outs and without retries of its own; nothing is sent yet."""
+    """Return a client with time-outs and without retries; nothing is sent yet."""
     client: redis.Redis = redis.Redis.from_url(
         url,
         socket_connect_timeout=CONNECT_TIMEOUT_S,
@@ -233,7 +235,7 @@ def connect(url: str) -> redis.Redis:
 
 
 def key_of(name: StoreName) -> str:
-    """The Redis key of the hash; parts are percent-encoded, so no two names share it."""
+    """Return the Redis key of the hash; its parts are percent-encoded, so no two names share it."""
     parts = (name.application, name.stage, name.topic, str(name.partition))
     return "inorder:state:" + ":".join(quote(part, safe="") for part in parts)
 
@@ -243,7 +245,7 @@ def _shown(current: bytes) -> str:
 
 
 def _pieces(changes: Changes) -> Sequence[Piece]:
-    """Cut into what one script call may carry; at least one piece."""
+    """Divide changes into pieces that fit one script call; at least one piece."""
     pieces: list[Piece] = [([], [])]
     count = size = 0
     for key, value in changes.items():

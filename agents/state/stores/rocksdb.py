@@ -1,20 +1,19 @@
-"""A copy on the local disk: one RocksDB folder per partition.
+"""Keep a copy on the local disk, in one RocksDB folder per partition.
 
-`<directory>/<application>/<stage>/<topic>/<partition>`; parts that are no plain file
-names are percent-encoded. The changes of a commit and the position they lead to are
-one write batch in the write-ahead log, so a process killed at any moment leaves a
-whole commit. The log is not synced: after a power cut the copy is at an earlier
-commit, still a whole one, and the changelog fills the rest.
+The folder is `<directory>/<application>/<stage>/<topic>/<partition>`. Parts that are no plain file
+names are percent-encoded. The changes of a commit and the resulting position are one write batch in
+the write-ahead log. So a process that is killed at any moment leaves a whole commit. The log is not
+synced. After a power cut the copy is at an earlier commit, still a whole one, and the changelog
+fills the rest.
 
-A folder that RocksDB cannot make sense of, or cannot read (an I/O error), is damaged:
-whatever is asked of it is answered by StoreDamaged until `set_aside` has renamed it to
-`<partition>.damaged-<n>`, of which the last `DAMAGED_KEPT` are kept. `clear` renames
-the folder, which is atomic, and removes it afterwards; what a kill leaves behind of
-that is removed by the next open. A folder that is locked, not permitted or on a full disk
-is an error: there the copy may be fine.
+A folder that RocksDB cannot understand or cannot read (an I/O error) is damaged. Every call then
+raises StoreDamaged, until `set_aside` has renamed it to `<partition>.damaged-<n>`. The last
+`DAMAGED_KEPT` of these are kept. `clear` renames the folder, which is atomic, and removes it
+afterwards. If it is killed in between, the next open removes the rest. A folder that is locked, not
+permitted or on a full disk is an error, because the copy itself may be sound.
 
-Memory per open partition is at most `WRITE_BUFFER_BYTES` * `WRITE_BUFFERS` + `CACHE_BYTES` and what
-`MAX_OPEN_FILES` and one page of `items` need: 8 to 12 MiB. Cost of `apply`: O(changes).
+Memory per open partition is at most `WRITE_BUFFER_BYTES` * `WRITE_BUFFERS` + `CACHE_BYTES`, plus
+`MAX_OPEN_FILES` and one page of `items`: 8 to 12 MiB. Cost of `apply`: O(changes).
 """
 
 from __future__ import annotations
@@ -35,21 +34,23 @@ from agents.state.stores import store
 from agents.state.stores.store import Changes, StoreError, StoreName
 
 FORMAT: Final = 2
-_HEADER: Final = struct.Struct(">Bq")  # format, position
+_HEADER: Final = struct.Struct(">Bq")  # Format and position.
 _HEADER_KEY: Final = b"p"
-_ENTRY: Final = b"e"  # sorts before _HEADER_KEY, so entries are one range
+_ENTRY: Final = b"e"  # Sorts before _HEADER_KEY, so the entries are one range.
 _AFTER_ENTRIES: Final = b"f"
 _DISCARDED: Final = ".discarded-"
 _DAMAGED: Final = ".damaged-"
 DAMAGED_KEPT: Final = 2
-"""Damaged folders of one partition that stay for a look."""
+"""Number of damaged folders of one partition that are kept for inspection."""
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
 WRITE_BUFFERS: Final = 2
 LEVEL0_FILES: Final = 16
-"""So many flushed buffers are compacted at once: four times as many as RocksDB's default, of a
-quarter of the size, so about as much is written anew (a quarter more where few keys are written
-often) and less memory is taken."""
+"""Number of flushed buffers that are compacted at once.
+
+It is four times RocksDB's default, with buffers of a quarter of the size. So about as much is
+rewritten (a quarter more if few keys are written often), with less memory.
+"""
 
 CACHE_BYTES: Final = 4 << 20
 MAX_OPEN_FILES: Final = 64
@@ -70,7 +71,10 @@ _WORLD_FAILURES: Final = (
 
 
 class RocksdbStore:
-    """See `agents.state.stores.store`; opening may raise StoreLocked or StoreUnavailable."""
+    """A copy in RocksDB; see `agents.state.stores.store`.
+
+    Opening it may raise StoreLocked or StoreUnavailable.
+    """
 
     def __init__(self, directory: Path, name: StoreName) -> None:
         self._name = name
@@ -133,16 +137,19 @@ class RocksdbStore:
         return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
     def _begin_anew(self, kind: str, kept: int = 0) -> Path:
-        """Put the folder aside under a name of that kind, of which the newest are kept, in one
-        atomic step."""
+        """Rename the folder atomically, and open an empty one.
+
+        `kept` is the number of the newest folders of that kind that are not removed.
+        """
         folder, before = self._folder, [-1, *map(_number, _aside(self._folder, kind))]
         aside = folder.with_name(f"{folder.name}{kind}{max(before) + 1}")
         with suppress(StoreError):
-            self.close()  # which writes what is not yet in files, and nobody wants that now
+            self.close()  # It writes what is not yet in files, which no longer matters.
         self._damage = None
         try:
             folder.rename(aside)
-            # Else a power cut undoes the rename, and a copy once found wrong may pass later.
+            # Otherwise a power cut could undo the rename, and a copy that was refused could pass
+            # later.
             descriptor = os.open(folder.parent, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -162,22 +169,25 @@ class RocksdbStore:
                 db.close()
 
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
-        """The next entries; StoreDamaged where a block cannot be read. RocksDB's `items` would
-        end there without an error, as at the end of all."""
+        """Return the next entries; StoreDamaged if a block cannot be read.
+
+        RocksDB's `items` would end there without an error, as at the end of all entries.
+        """
         page: list[tuple[bytes, bytes]] = []
         with _typed_errors(self._name, self._folder):
             rows = self._open_db().iter()
             try:
                 rows.seek(after)
                 while len(page) < ITEMS_PER_PAGE and rows.valid():
-                    key: bytes = rows.key()  # raw mode: bytes only
+                    key: bytes = rows.key()  # Raw mode has bytes only.
                     if key >= _AFTER_ENTRIES:
                         break
                     page.append((key, rows.value()))
                     rows.next()
                 rows.status()
             finally:
-                # Kept, be it by a traceback, it would keep RocksDB and its lock past close().
+                # A reference, even in a traceback, would keep RocksDB and its lock open after
+                # close().
                 del rows
         return page
 
@@ -190,13 +200,13 @@ class RocksdbStore:
 
 
 def folder_of(directory: Path, name: StoreName) -> Path:
-    """Where the copy of `name` lies under the state directory."""
+    """Return the folder of the copy of `name` under the state directory."""
     parts = (name.application, name.stage, name.topic)
     return directory.joinpath(*(_file_name(part) for part in parts), str(name.partition))
 
 
 def _file_name(part: str) -> str:
-    quoted = quote(part, safe="+")  # keeps letters, digits and -._~
+    quoted = quote(part, safe="+")  # It keeps letters, digits and -._~
     return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
 
 
@@ -212,7 +222,7 @@ def _typed_errors(name: StoreName, folder: Path) -> Iterator[None]:
         yield
     except StoreError:
         raise
-    except Exception as error:  # rocksdict knows no narrower type
+    except Exception as error:  # The package rocksdict raises no narrower type.
         text = str(error)
         if isinstance(error, OSError) or any(world in text for world in _WORLD_FAILURES):
             raise store.StoreUnavailable(
@@ -237,7 +247,7 @@ def _number(path: Path) -> int:
 
 
 def _remove(folder: Path, kind: str, kept: int = 0) -> None:
-    """Remove the folders of that kind, but for the newest ones; the next time tries again."""
+    """Remove the folders of that kind except the `kept` newest; failures are retried next time."""
     found = sorted(_aside(folder, kind), key=_number)
     for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
@@ -246,7 +256,7 @@ def _remove(folder: Path, kind: str, kept: int = 0) -> None:
 def _options() -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_block_cache(rocksdict.Cache(CACHE_BYTES))
-    table.set_cache_index_and_filter_blocks(True)  # else they grow outside the cache's bound
+    table.set_cache_index_and_filter_blocks(True)  # Otherwise they grow outside the cache's bound.
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create_if_missing=True)
     options.set_block_based_table_factory(table)

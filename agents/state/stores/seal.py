@@ -1,15 +1,14 @@
-"""Whether a copy is what was written: how many entries it has, and a digest of them.
+"""Check that a copy is what was written, by the number of its entries and a digest of them.
 
-A store may lose entries, or hold old ones, without an error: a file that ends early, a field
-that a server evicted, a block that a checksum does not cover. So beside the entries lies a
-seal, written with every change: the position, the number of entries, the sum of their
-digests (BLAKE2b, 64 bits, modulo 2^64), the id of the log they were taken from, and when. What is
-read back is counted and summed again, in whatever order it comes.
+A store may lose entries, or return old ones, without an error. Examples are a file that ends early,
+a field that a server evicted, and a block that a checksum does not cover. So a seal is written with
+every change. It has the position, the time, the id of the log, the number of entries, and the sum
+of their digests. A digest is BLAKE2b with 64 bits, and the sum is modulo 2^64. Entries that are
+read back are counted and summed again, in any order.
 
-A change takes the old value's digest out of the sum, so those of all entries are in memory:
-162 bytes for each key. Reading the old value from the store instead takes as long as writing
-the new one (2.6 against 3 us; a digest takes 1 to 2.5). Memory of the state itself is ten
-times as much.
+A change subtracts the old value's digest from the sum. So the digests of all entries are in memory,
+162 bytes for each key. Reading the old value from the store takes about as long as writing the new
+one (2.6 against 3 us). A digest takes 1 to 2.5 us. The state itself takes ten times as much memory.
 """
 
 from __future__ import annotations
@@ -21,15 +20,17 @@ from typing import Final
 import msgspec
 
 SEAL: Final = b"\nseal"
-"""The key of the seal among the entries; no key of a state begins so."""
+"""The key of the seal among the entries; no key of a state begins with it."""
 
 _DIGEST_BYTES: Final = 8
 _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Seal(msgspec.Struct, array_like=True, frozen=True):
-    """What a copy says of itself. `log_id` is "" where the brokers distinguish topics by name
-    alone. `written_at_ns`: when, by the writer's wall clock, the copy was last known to be right.
+    """The statement of a copy about its own content.
+
+    `log_id` is "" if the brokers distinguish topics by name alone. `written_at_ns` is the time, by
+    the writer's wall clock, at which the copy was last known to be right.
     """
 
     position: int
@@ -40,8 +41,10 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateTally:
-    """The entries of one copy, or of one state, counted and digested, and kept up with its changes:
-    two that are equal are of the same entries. 1.1 us for each change."""
+    """The number and digest of the entries of a copy or state, updated with its changes.
+
+    Two equal tallies have the same entries. Cost: 1.1 us for each change.
+    """
 
     def __init__(self) -> None:
         self._digests: dict[bytes, int] = {}

@@ -1,26 +1,28 @@
-"""The local copy of one partition's state: what every kind of copy promises.
+"""Define the contract of local copies of one partition's state.
 
-The truth is a compacted Kafka changelog, written inside the transaction of each
-checkpoint. The copy only makes a restart quick: it has one offset of that
-changelog, and the restore reads the changelog from there on. So a copy may always
-be thrown away, and may never be wrong.
+The authoritative state is a compacted Kafka changelog, written inside the transaction of each
+checkpoint. A copy only makes a restart quick. It has one offset of that changelog, and the restore
+reads the changelog from there on. So a copy may always be thrown away, and may never be wrong.
 
-* A copy is at `position`: it holds just what the changelog holds up to that offset,
-  which is excluded. None: it is empty, or cannot be used, which is the same.
-* `apply` writes the changes of one commit, after the commit, and moves the copy on
-  from `base` to `position`, whole or not at all. A copy that is elsewhere is
-  left as it is: StaleStore.
-* `apply` with `base` None takes an empty copy, or what is left of an unusable one.
-* The owner calls `clear` where a copy must not be built on (agents.state.local_copy).
+* A copy is at `position`: it has exactly the content of the changelog before that offset. None
+  means that it is empty or cannot be used, which is the same.
+* `apply` writes the changes of one commit, after the commit. It moves the copy from `base` to
+  `position`, whole or not at all. A copy at another position is left unchanged: StaleStore.
+* `apply` with `base` None takes an empty copy, or the rest of an unusable one.
+* The owner calls `clear` if a copy must not be used (`agents.state.local_copy`).
 
-One object serves one partition and one thread at a time. Keys and values are bytes,
-keys are not empty.
+One object serves one partition and one thread at a time. Keys and values are bytes, and keys are
+not empty.
 
-Failures are of four kinds, all StoreError: StaleStore (somebody else has moved the
-copy: leave it alone), StoreLocked (another process has it open), StoreUnavailable
-(the disk or the server does not answer), StoreDamaged (what is there cannot be
-trusted: `set_aside`). None of them endangers the state: the owner counts it and goes on
-without a copy, or with an empty one.
+Failures are of four kinds, all StoreError:
+
+* StaleStore: another worker has moved the copy, so leave it alone;
+* StoreLocked: another process has it open;
+* StoreUnavailable: the disk or the server does not answer;
+* StoreDamaged: the content cannot be trusted (`set_aside`).
+
+None of them endangers the state. The owner counts the failure and goes on without a copy, or with
+an empty one.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Changes = Mapping[bytes, bytes | None]
-"""New values by key; None: the key is removed."""
+"""New values by key; None removes the key."""
 
 
 class StoreError(Exception):
-    """The copy cannot be used as asked; the changelog still can."""
+    """The copy cannot be used as requested; the changelog still can."""
 
 
 class StaleStore(StoreError):
-    """The copy is not at the position where the change begins."""
+    """The copy is not at the position at which the change begins."""
 
 
 class StoreLocked(StoreError):
@@ -46,16 +48,16 @@ class StoreLocked(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The disk or the server did not do as asked, retries included."""
+    """The disk or the server failed, even after retries."""
 
 
 class StoreDamaged(StoreError):
-    """What is there is not what was written; `set_aside` makes room for a new beginning."""
+    """The content is not what was written; `set_aside` makes room for an empty copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """Whose state this is: a partition of a changelog of a stage."""
+    """The name of a state: a partition of a changelog of a stage."""
 
     application: str
     stage: str
@@ -71,41 +73,43 @@ class StoreName:
 
 
 class StateStore(Protocol):
-    """See the module's docstring; `tests/agents/state` holds every kind to it."""
+    """A local copy; see the module's docstring. `tests/agents/state` tests every kind."""
 
     def position(self) -> int | None:
-        """The changelog offset to read next; None where there is nothing to build on."""
+        """Return the changelog offset to read next; None if the copy is empty or unusable."""
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and values, in no order; a key may come twice, with one value.
+        """Yield all keys and values, in no order; a key may come twice, with one value.
 
-        Read it to its end before the next `apply`. StaleStore, if the copy moved
-        meanwhile; StoreDamaged, if not all of it can be read.
+        Read it to its end before the next `apply`. Raises StaleStore if the copy moved meanwhile,
+        and StoreDamaged if not all of it can be read.
         """
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
         """Move the copy from `base` to `position`.
 
-        StaleStore if it is not at `base`. After StoreUnavailable it is
-        at either, or is unusable: ask `position` and go on from there.
+        Raises StaleStore if it is not at `base`. After StoreUnavailable it is at either position,
+        or unusable: ask `position` and go on from there.
         """
 
     def clear(self) -> None:
         """Make the copy empty, with `position` None.
 
-        StaleStore if somebody else moved it since this object last looked.
+        Raises StaleStore if another worker moved it since this object last looked.
         """
 
     def set_aside(self) -> str:
-        """Begin anew with an empty copy after StoreDamaged; the answer describes, for people, what
-        became of the old one."""
+        """Begin with an empty copy after StoreDamaged.
+
+        Returns a description, for people, of what became of the old copy.
+        """
 
     def close(self) -> None:
-        """Let go of files and connections; a second call does nothing."""
+        """Close files and connections; a second call does nothing."""
 
 
 def check_change(changes: Changes, base: int | None, position: int) -> None:
-    """ValueError where the caller mixed up its offsets or keys; not for bad data."""
+    """Raise ValueError if the caller mixed up its offsets or keys; bad data is not checked."""
     if position < 0:
         raise ValueError(f"position {position} is no changelog offset; it starts at 0")
     if base is not None and position < base:
