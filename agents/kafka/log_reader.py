@@ -18,8 +18,8 @@ The group's offset distinguishes a lost changelog from a first start, so a refus
 
 Bounds: an answer is awaited for `ANSWER_S`, temporary refusals included. A stretch without new
 records is awaited for `STALLED_S`. Then a TimeoutError names the place. A partition that is being
-read takes memory: a fetch of one mebibyte or one record, one unpacked batch, and the records its
-reader has taken. `agents.stage.handler` limits the number of these partitions.
+read takes memory for a fetch of one mebibyte or one record, one unpacked batch, and its reader's
+records. `agents.stage.handler` limits the number of these partitions.
 """
 
 from __future__ import annotations
