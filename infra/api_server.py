@@ -1,8 +1,8 @@
-"""A private API server of Kubernetes on a free loopback port, for tests: etcd and kube-apiserver.
+"""Starts a private Kubernetes API server on a free loopback port, for tests.
 
-Both are built once from the Go module proxy and kept; that takes five minutes of two idle cores,
-and 130 MB of the user's cache. It stores and checks what it is given; there is no controller and no
-node, so no pod runs.
+It consists of etcd and kube-apiserver. Both are built once from the Go module proxy and cached.
+That takes five minutes of two idle cores, and 130 MB of the user's cache. The server stores and
+checks objects. There is no controller and no node, so no pod runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPERATORS: Final = {
     "ScaledObject": "github.com/kedacore/keda/v2@v2.17.2",
     "SparkApplication": "github.com/kubeflow/spark-operator/v2@v2.3.0",
 }
-"""The Go module of the operator that brings a kind, which has its definition."""
+"""The Go module of the operator that defines each kind."""
 
 START_TIMEOUT_S: Final = 60.0
 ASK_TIMEOUT_S: Final = 10.0
@@ -47,14 +47,14 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 def missing() -> str | None:
-    """Why there is none to be had; None if there is."""
+    """Return why no API server is available; None if one is."""
     if shutil.which("go") or all((_kept() / name).is_file() for name in PROGRAMS):
         return None
     return "go was not found, which builds it; install it"
 
 
 class ApiServer(Server):
-    """`folder` holds its files, `kubeconfig` among them, who has which may do all."""
+    """A private API server; `folder` has its files, with a `kubeconfig` that grants all rights."""
 
     def __init__(self, folder: Path) -> None:
         programs = _programs()
@@ -107,7 +107,10 @@ class ApiServer(Server):
     def ask(
         self, path: str, body: Mapping[str, Any] | None = None, method: str = "GET"
     ) -> dict[str, Any]:
-        """The answer; None is not sent. OSError where it refuses, with its reason."""
+        """Send a request, without a body if that is None, and return the answer.
+
+        Raises OSError with the server's reason if it refuses.
+        """
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         request = urllib.request.Request(
             self.address + path,
@@ -132,7 +135,10 @@ class ApiServer(Server):
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """A kind that an operator brings, defined as its module has it. NotBuilt: it cannot be had."""
+    """Return the definition of a kind from its operator's module.
+
+    Raises NotBuilt if it is not available.
+    """
     kept = _kept()
     kept.mkdir(parents=True, exist_ok=True)
     module = Path(json.loads(go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
@@ -160,17 +166,21 @@ def _kept() -> Path:
 
 
 def _programs() -> Path:
-    """The folder of both; builds them if need be. NotBuilt: they cannot be built."""
+    """Return the folder of both programs, built if necessary; NotBuilt if that fails."""
     kept = _kept()
-    with exclusive(kept / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):  # built once
+    # Concurrent tests build them once.
+    with exclusive(kept / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
         if not all((kept / name).is_file() for name in PROGRAMS):
             _build(kept)
     return kept
 
 
 def _build(kept: Path) -> None:
-    """In a module of our own: Kubernetes' own takes its parts from folders beside it, which the
-    proxy has as modules (v1.X of the one is v0.X of the others)."""
+    """Build both programs in a module of our own.
+
+    Kubernetes' own module takes its parts from folders next to it. The proxy has these as modules
+    (v1.X of the one is v0.X of the others).
+    """
     downloaded = json.loads(go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)

@@ -197,7 +197,7 @@ class BatchConsumer(driver.Consumer):
             except TimeoutError as exc:
                 raise RevokeTimeout(f"on_revoked took over {REVOKE_TIMEOUT_S:.0f} s") from exc
 
-    # The rebalance calls these by way of the consumer's thread.
+    # The rebalance calls the methods below through the consumer's thread.
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         with self._failing():
@@ -222,7 +222,7 @@ class BatchConsumer(driver.Consumer):
                 )
             self._start_opening(self._begin(self._owned))
 
-    # These open partitions.
+    # The methods below open partitions.
 
     async def _begin(self, partitions: Partitions) -> None:
         await self._open(partitions)
@@ -281,7 +281,7 @@ class BatchConsumer(driver.Consumer):
         self._openings.add(task)
         task.add_done_callback(self._openings.discard)
 
-    # These move batches from the polls to the queues.
+    # The methods below move batches from the polls to the queues.
 
     async def _drain_messages(self, fetcher: Any) -> None:
         with self._failing():
@@ -377,7 +377,7 @@ class BatchConsumer(driver.Consumer):
         if queue is not None and self._queues.get(batch.partition) is queue:
             queue.put(batch)
 
-    # These replace Faust's own behaviour.
+    # The methods below replace Faust's own.
 
     async def verify_all_partitions_active(self) -> None:
         """Do nothing, because Faust takes a partition without acknowledgements for a dead one."""

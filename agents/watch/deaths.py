@@ -108,7 +108,7 @@ class Deaths:
         most = "" if first.count == dead else "most of them "
         return f"{whole}, {most}with reason {reason}; {place} {first.offset}", first.detail
 
-    # These convert the counts for answers of a worker.
+    # -- as plain values, for a worker's answers ---------------------------------------------------
 
     def plain(self) -> dict[str, Any]:
         return {

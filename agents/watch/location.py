@@ -165,7 +165,7 @@ def _outcome(seen: _Seen) -> tuple[str, list[str]]:
     return _not_here(seen)
 
 
-# These describe buffered events.
+# -- buffered events -------------------------------------------------------------------------------
 
 
 def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
@@ -203,7 +203,7 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     return [f"{waits}: {sentences.why_held(answer)}{awaited}{left}"]
 
 
-# These describe events that are decided or absent.
+# -- events that are decided or absent -------------------------------------------------------------
 
 
 def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
@@ -325,7 +325,7 @@ def _clock(seen: _Seen) -> list[str]:
     return [f"the clock of its source is {clock['state']} now: {reference_time(clock)}"]
 
 
-# These format places and durations.
+# -- words -----------------------------------------------------------------------------------------
 
 
 def _at(fact: Fact) -> str:

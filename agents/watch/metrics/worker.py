@@ -76,7 +76,7 @@ class Metrics(Collector):
         deaths: Why records were dead letters, by input partition of this worker.
         unhealthy: The sources of those partitions that are late, or lose numbers.
         waits: How long events were buffered, by stream.
-        unmet: In a stage with queries: the fields they use that no event has had.
+        unmet: In a stage with queries: types and fields that they name and no event has had.
         open_ends: `agents.watch.sentences.open_ends`, until one of them has been logged.
     """
 
@@ -103,7 +103,7 @@ class Metrics(Collector):
         gauge = partial(Gauge, namespace="inorder", registry=registry)
         histogram = partial(Histogram, namespace="inorder", registry=registry)
 
-        # These families are the balance per stage, stream and partition.
+        # The balance of events, per stage, stream and partition.
         self.records_in = counter("records_in", "Events received", _PLACE)
         self.emitted = counter("records_emitted", "Events emitted in order", _PLACE)
         self.late = counter("records_late", "Late events, by reason", (*_PLACE, "reason"))
@@ -122,7 +122,7 @@ class Metrics(Collector):
         )
         self.control = counter("records_control", "Control records", (*_PLACE, "kind"))
 
-        # These belong to the operators.
+        # Figures of the operators.
         self.gaps = counter("reorder_gaps", "Gaps declared, by reason", (*_PLACE, "reason"))
         self.missing = counter("reorder_missing", "Sequence numbers declared missing", _PLACE)
         self.gap_age = histogram(
@@ -136,13 +136,13 @@ class Metrics(Collector):
             for figure, (text, is_total) in figures_of_all(operators).items()
         }
 
-        # These belong to the queries.
+        # Counts of the queries.
         self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
         self.query_overflows = counter(
             "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
-        # These belong to the shell, per stage and input partition.
+        # Counts of the shell, per stage and input partition.
         self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",
@@ -238,8 +238,7 @@ class Metrics(Collector):
                     self.open_ends = {}
 
     def without_results(self) -> dict[str, list[str]]:
-        """Return the queries without a result since the start, each with the fields that no event
-        had.
+        """Return the queries without results so far, with the types and fields that no event had.
 
         Windows and joins are listed even with results, if a field is missing.
         """
