@@ -38,7 +38,7 @@ def bring(path: Path) -> UserFunctions:
 
 
 def _run(path: Path, text: bytes) -> ModuleType:
-    """Run this text as a module, never an older version that Python has compiled before."""
+    """Return a module of this text, and never an older version that Python has compiled before."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     try:

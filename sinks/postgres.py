@@ -29,8 +29,8 @@ Errors of the server are distinguished by SQLSTATE:
   password is tried again too, and reported in the server's words.)
 
 A row that nobody could read is refused here, because the server would accept it. Numbers are
-written out when they are selected, and above a gibibyte every reader gets an error.
-`READABLE_BYTES` is the bound, with the size that the exponents of its numbers add.
+written out when they are selected, and above a gibibyte every reader gets an error. The bound is
+`READABLE_BYTES`, which includes the size that the exponents of its numbers add.
 
 The connection is opened at the first `write`. It uses UTF-8, whatever the environment says
 (PGCLIENTENCODING). A statement ends after `STATEMENT_TIMEOUT_S`.
@@ -65,10 +65,10 @@ UNSUSPECTED_BYTES: Final = 32 << 10
 MAX_NAME_CHARS: Final = 63
 
 CONTENT: Final = ("22", "23", "44", "54", "P0001")
-"""Data exception, integrity, WITH CHECK OPTION, a limit of the program, RAISE."""
+"""Classes of SQLSTATE: data exception, integrity, WITH CHECK OPTION, program limit, RAISE."""
 
 PLACE: Final = ("0A", "28", "3D", "3F", "42")
-"""Not supported, authorization, no such database or schema, access or a name."""
+"""Classes of SQLSTATE: not supported, authorization, no such database or schema, access or name."""
 
 INTERNAL: Final = "XX000"
 DATA: Final = "22"

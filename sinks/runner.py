@@ -85,7 +85,7 @@ class RunnerLimits:
 
 @dataclass(slots=True)
 class Batch:
-    """The records of a batch, sorted by what follows."""
+    """The results, dead letters and next offsets of a batch."""
 
     results: list[Result] = field(default_factory=list)
     places: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ TRY_S: Final = 5.0
 """Time limit of one attempt while waiting for brokers; each attempt is logged."""
 
 REFUSED_S: Final = 1.0
-"""Time limit of the first attempt, enough to try most servers twice.
+"""Time limit of the first attempt, in which a client tries all servers, most of them twice.
 
 If no server was up, the attempt ends here, so that a mistyped address is reported early.
 """

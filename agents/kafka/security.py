@@ -47,7 +47,7 @@ from agents.kafka.bearer import Bearer, TokenEndpoint, TokenFile, TokenUnavailab
 
 PREFIX: Final = "INORDER_"
 FILE: Final = ".file"
-"""Suffix of a secret's name whose value is the path of a file with the secret."""
+"""Suffix of a setting whose value is the path of a file with the secret."""
 
 
 class SecurityRefused(Exception):

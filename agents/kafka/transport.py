@@ -95,7 +95,7 @@ class Handler(Protocol):
 
     @property
     def wants_ticks(self) -> bool:
-        """Whether the handler gets the time when no record comes."""
+        """Whether the handler needs ticks, to know the time when no record comes."""
 
     @property
     def rests(self) -> bool:

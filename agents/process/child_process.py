@@ -204,7 +204,7 @@ def _piped(begin: Callable[[FileIO, int], int]) -> Process:
 
 
 def may_fork() -> bool:
-    """Return whether this process has only one thread, as far as that can be found out."""
+    """Return whether this process certainly has only one thread."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
     except OSError:

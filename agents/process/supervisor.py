@@ -17,7 +17,7 @@ server answers for all of them:
 
 * `/live` and `/ready` are positive if all stages are.
 * `/metrics` has the families of all stages (`scrapes`), and whether each is ready.
-* `/explain` lists the events that are buffered in all stages.
+* `/explain` says for all stages which events are buffered, and why.
 * `/event` joins the facts about one event.
 * `/` is a page with all of it.
 
@@ -308,7 +308,7 @@ class Supervisor:
                 child.metrics, child.metrics_s = text.decode(), time.monotonic()
 
     async def _explain(self) -> list[Any]:
-        """Return the buffered events of each stage that answers."""
+        """Return the explanations of all stages that answer."""
         return [
             part for body in await self._asked("/explain") for part in orjson.loads(body or b"[]")
         ]

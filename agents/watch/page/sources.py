@@ -31,7 +31,7 @@ MAX_SOURCES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSUR
 
 COUNTS: Final = ("late", "gaps", "lost")
 ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
-"""The error's name by count; the true count may be greater by it (`agents.watch.unhealthy`)."""
+"""Names of the errors, by which true counts may be greater (`agents.watch.unhealthy`)."""
 
 IN_ORDER: Final = "in_order"
 

@@ -61,7 +61,7 @@ def guard(token: str, port: int) -> Middleware:
 
 
 def guards(host: str, port: int, token: str | None) -> list[Middleware]:
-    """Return the checks of a port: of the token, or on loopback without one, of the host's name."""
+    """Return the checks of a port: of the token, or on loopback without one of `Host`."""
     if token is not None:
         return [guard(token, port)]
     address = _address(host)
@@ -82,7 +82,7 @@ async def called_by_own_name(request: web.Request, handler: Handler) -> web.Stre
 
 
 def _is_own(called: str) -> bool:
-    """Return whether this is an own name, or none: such a client is no browser."""
+    """Return whether `Host` is an own name, or empty; no browser sends an empty one."""
     try:
         name = urlsplit(f"//{called}").hostname or ""
     except ValueError:
