@@ -48,7 +48,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 def missing() -> str | None:
     """Return why no API server is available; None if one is."""
-    if shutil.which("go") or all((_kept() / name).is_file() for name in PROGRAMS):
+    if shutil.which("go") or all((_cached() / name).is_file() for name in PROGRAMS):
         return None
     return "go was not found, which builds it; install it"
 
@@ -139,9 +139,9 @@ def definition(kind: str) -> dict[str, Any]:
 
     Raises NotBuilt if it is not available.
     """
-    kept = _kept()
-    kept.mkdir(parents=True, exist_ok=True)
-    module = Path(json.loads(go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
+    cached = _cached()
+    cached.mkdir(parents=True, exist_ok=True)
+    module = Path(json.loads(go(cached, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
     for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
         found: dict[str, Any] = yaml.safe_load(file.read_text())
         if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:
@@ -161,38 +161,38 @@ def _kubeconfig(address: str, token: str) -> dict[str, Any]:
     }
 
 
-def _kept() -> Path:
+def _cached() -> Path:
     return cache() / f"kubernetes-{VERSION}"
 
 
 def _programs() -> Path:
     """Return the folder of both programs, built if necessary; NotBuilt if that fails."""
-    kept = _kept()
+    cached = _cached()
     # Concurrent tests build them once.
-    with exclusive(kept / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
-        if not all((kept / name).is_file() for name in PROGRAMS):
-            _build(kept)
-    return kept
+    with exclusive(cached / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
+        if not all((cached / name).is_file() for name in PROGRAMS):
+            _build(cached)
+    return cached
 
 
-def _build(kept: Path) -> None:
+def _build(cached: Path) -> None:
     """Build both programs in a module of our own.
 
     Kubernetes' own module takes its parts from folders next to it. The proxy has these as modules
     (v1.X of the one is v0.X of the others).
     """
-    downloaded = json.loads(go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
+    downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
     needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
     lines = ["module apiserver", "go 1.24.0", f"require k8s.io/kubernetes v{VERSION}"]
     lines += [f"require {each}" for each in needed]
     lines += [f"replace {each} => {each} v0{VERSION.removeprefix('1')}" for each in parts]
-    (kept / "go.mod").write_text("\n".join(lines))
+    (cached / "go.mod").write_text("\n".join(lines))
     major, minor, _ = VERSION.split(".")
     named = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
     flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
     for name, package in PROGRAMS.items():
         linked = " ".join(["-ldflags=-s -w", *flags])
-        go(kept, "build", "-trimpath", linked, "-o", f"{name}.new", package)
-        (kept / f"{name}.new").replace(kept / name)
+        go(cached, "build", "-trimpath", linked, "-o", f"{name}.new", package)
+        (cached / f"{name}.new").replace(cached / name)

@@ -32,11 +32,11 @@ def make(folder: Path, run: Callable[[Path], None]) -> None:
     `run` gets a working folder, starts Java processes and waits for their end. The last of them
     writes the archive.
     """
-    wanted = classes.archive(folder)
-    with exclusive(wanted.with_suffix(".lock"), TIMEOUT_S):
-        if wanted.exists():
+    archive = classes.archive(folder)
+    with exclusive(archive.with_suffix(".lock"), TIMEOUT_S):
+        if archive.exists():
             return
-        part = wanted.with_suffix(".part")
+        part = archive.with_suffix(".part")
         before = os.environ.get(OPTIONS, "")
         os.environ[OPTIONS] = f"{before} {SHORT_LIVED} {classes.writing(part)}".strip()
         try:
@@ -45,7 +45,7 @@ def make(folder: Path, run: Callable[[Path], None]) -> None:
         finally:
             os.environ[OPTIONS] = before
         if part.exists():  # Some Java versions cannot write one, which is no fault.
-            part.replace(wanted)
+            part.replace(archive)
 
 
 def run_broker(scratch: Path) -> None:

@@ -31,7 +31,7 @@ class NotBuilt(Exception):
 
 def missing() -> str | None:
     """Return why Helm is not available; None if it is."""
-    if shutil.which("helm") or shutil.which("go") or _kept().is_file():
+    if shutil.which("helm") or shutil.which("go") or _cached().is_file():
         return None
     return "neither helm nor go (which builds it) was found; install one of them"
 
@@ -41,11 +41,11 @@ def program() -> str:
     found = shutil.which("helm")
     if found is not None:
         return found
-    kept = _kept()
-    with exclusive(kept.with_suffix(".lock"), BUILD_TIMEOUT_S):  # Concurrent tests build it once.
-        if not kept.is_file():
-            _build(kept)
-    return str(kept)
+    cached = _cached()
+    with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):  # Concurrent tests build it once.
+        if not cached.is_file():
+            _build(cached)
+    return str(cached)
 
 
 def render(*options: str, name: str = "test") -> str:
@@ -64,18 +64,18 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
 
 
-def _kept() -> Path:
+def _cached() -> Path:
     return cache() / f"helm-{VERSION}"
 
 
-def _build(kept: Path) -> None:
-    into = kept.with_suffix(".new")
+def _build(cached: Path) -> None:
+    into = cached.with_suffix(".new")
     package = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
     try:
-        go(kept.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
+        go(cached.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
     except NotBuilt as error:
         raise HelmFailed(f"Helm could not be built: {error}") from error
-    (into / "helm").replace(kept)
+    (into / "helm").replace(cached)
 
 
 def go(folder: Path, *words: str, **settings: str) -> str:

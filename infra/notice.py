@@ -21,9 +21,9 @@ LONGEST: Final = 60
 
 def main() -> None:
     notice = ROOT / "NOTICE"
-    kept = notice.read_text().partition(BEGIN)[0]
+    head = notice.read_text().partition(BEGIN)[0]
     lines = [f"  {name}: {licence(name)}\n" for name in pinned()]
-    notice.write_text("".join([kept, BEGIN, "\n", *lines]))
+    notice.write_text("".join([head, BEGIN, "\n", *lines]))
 
 
 def pinned() -> list[str]:

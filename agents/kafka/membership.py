@@ -99,9 +99,9 @@ class Membership:
         coordinator._group_instance_id = None
         if coordinator.generation > 0:
             self._is_leaving = True
-            await self._leave_amid_join()
+            await self._leave_during_join()
 
-    async def _leave_amid_join(self) -> None:
+    async def _leave_during_join(self) -> None:
         coordinator = self._coordinator
         client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
         request = group.LeaveGroupRequest(coordinator.group_id, coordinator.member_id)

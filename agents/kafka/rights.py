@@ -43,11 +43,11 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     """Return the rights of a stage in the order of the flow, each name once; none without work."""
     if not stage_topics.works(topology, stage):
         return []
-    wanted: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
 
     def need(operation: str, *topics: str) -> None:
         for topic in topics:
-            wanted.setdefault(topic, set()).add(operation)
+            needed.setdefault(topic, set()).add(operation)
 
     topics, operators = topology.topics, stage.operators
     inputs = stage_topics.inputs_of(topology, stage)
@@ -73,7 +73,7 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))
-            for name, operations in wanted.items()
+            for name, operations in needed.items()
         ),
         Right(Kind.TOPIC, f"{topology.application}.", (READ,), prefixed=True),
         Right(Kind.GROUP, group, (READ,)),

@@ -132,9 +132,9 @@ def _differences(spec: TopicSpec, partitions: int, config: Mapping[str, str]) ->
     """Yield the differences between an existing topic and its declaration."""
     if partitions != spec.partitions:
         yield f"{partitions} partitions, declared {spec.partitions}"
-    for key, wanted in spec.config.items():
-        if config.get(key, wanted) != wanted:
-            yield f"{key}={config[key]}, declared {wanted}"
+    for key, declared in spec.config.items():
+        if config.get(key, declared) != declared:
+            yield f"{key}={config[key]}, declared {declared}"
 
 
 # -- changelogs -----------------------------------------------------------------------------------

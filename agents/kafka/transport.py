@@ -159,7 +159,7 @@ class BatchConsumer(driver.Consumer):
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}
         self._polling = asyncio.Lock()  # It prevents a seek during a poll.
-        self._letting_go = asyncio.Lock()  # A stop may come during a rebalance, and the reverse.
+        self._giving_up = asyncio.Lock()  # A stop may come during a rebalance, and the reverse.
         self._is_finishing = False
         self._room = asyncio.Event()
 
@@ -178,7 +178,7 @@ class BatchConsumer(driver.Consumer):
 
     async def _give_up(self) -> None:
         """End the work on all partitions, in order, and let the handler finish them."""
-        async with self._letting_go:
+        async with self._giving_up:
             self.stop_flow()
             for task in list(self._openings):
                 task.cancel()

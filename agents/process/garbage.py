@@ -62,17 +62,17 @@ class Collecting:
         self._clock = clock
         self._looked_s = self._full_s = clock()
         self._every_s = FULL_S
-        self._is_let_go = False  # Whether partitions were released since the last full collection.
+        self._has_released = False  # Reset by each full collection.
 
     def look(self) -> None:
         """Run the collection that is due, if any."""
         now_s = self._clock()
         since_full_s = now_s - self._full_s
-        if since_full_s >= (FULL_APART_S if self._is_let_go else self._every_s):
+        if since_full_s >= (FULL_APART_S if self._has_released else self._every_s):
             gc.collect()
             self._looked_s = self._full_s = self._clock()
             self._every_s = max(FULL_S, (self._full_s - now_s) / FULL_SHARE)
-            self._is_let_go = False
+            self._has_released = False
         elif now_s - self._looked_s >= COLLECT_S:
             self._looked_s = now_s
             gc.collect(YOUNG)
@@ -82,5 +82,5 @@ class Collecting:
 
         It runs now, or when `FULL_APART_S` have passed since the last one.
         """
-        self._is_let_go = True
+        self._has_released = True
         self.look()

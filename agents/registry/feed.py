@@ -116,7 +116,7 @@ class SchemaFeed:
                         return known
                     try:
                         found = await client.schema_of(registry, number)
-                        return self._keep(place, _Answer(_decoder(place, found), found.subjects))
+                        return self._store(place, _Answer(_decoder(place, found), found.subjects))
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refused(place, fault)
@@ -139,9 +139,9 @@ class SchemaFeed:
 
     def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
         log.warning("%s: %s; values of it are dead", place[0], fault.detail)
-        return self._keep(place, _Answer(fault, None))
+        return self._store(place, _Answer(fault, None))
 
-    def _keep(self, place: tuple[str, int], answer: _Answer) -> _Answer:
+    def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:
         """Store the answer; at the bound the oldest one is dropped."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:

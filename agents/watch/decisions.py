@@ -52,15 +52,15 @@ class Decisions:
     """The notes of one partition."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._kept: deque[Decision] = deque(maxlen=kept)
+        self._notes: deque[Decision] = deque(maxlen=kept)
 
     def saw(self, reports: Sequence[Report]) -> None:
         if reports:
-            self._kept.extend(map(_decision, reports[-(self._kept.maxlen or 0) :]))
+            self._notes.extend(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def passed(self, late: Iterable[Event]) -> None:
         """Note late events that were passed on with a mark."""
-        self._kept.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
+        self._notes.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:
         """Return the notes about one event, oldest first.
@@ -69,7 +69,7 @@ class Decisions:
         """
         found = [
             decision._asdict()
-            for decision in self._kept
+            for decision in self._notes
             if decision.source == source
             and decision.first <= seq <= decision.last
             and epoch in {NO_EPOCH, decision.epoch}
@@ -79,7 +79,7 @@ class Decisions:
 
     def late(self) -> list[dict[str, Any]]:
         """Return the last `SHOWN` late events, the newest first."""
-        newest = (each for each in reversed(self._kept) if each.what in {SENT_ON, TURNED_AWAY})
+        newest = (each for each in reversed(self._notes) if each.what in {SENT_ON, TURNED_AWAY})
         return [decision._asdict() for decision in islice(newest, SHOWN)]
 
 

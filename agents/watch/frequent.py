@@ -65,12 +65,12 @@ class Frequent:
         """
         named = self._table.get(source)
         if named is None:
-            named = self._newcomer(source, amount)
+            named = self._enter(source, amount)
         named.amount += amount
         named.times += 1
         return named
 
-    def _newcomer(self, source: Source, amount: int) -> Weighed:
+    def _enter(self, source: Source, amount: int) -> Weighed:
         self._looks += 1
         if len(self._table) < self._most:
             named = self._table[source] = Weighed()

@@ -264,7 +264,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
             lag = f"; {fact['lag']} records are not yet read" if fact["lag"] else ""
             return "not_come", [f"has not come: {highest}{lag}"]
         case "passed":
-            return _let_go(seen, fact)
+            return _emitted_by_reorder(seen, fact)
         case "before_start":
             start = f"its source was taken to start at {answer['start']}"
             return "not_known", [f"below the start: {start}; if it came, it is in events.late"]
@@ -278,7 +278,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
     ]
 
 
-def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
+def _emitted_by_reorder(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
         return "let_go", [f"let go by reorder {_at(fact)}; this worker does not merge its stream"]

@@ -115,15 +115,15 @@ class Overdue:
         )
 
 
-def waits_for(located: Mapping[str, Any], source: str, lanes: Sequence[str]) -> str:
+def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
     """Return what an event of the source waits for, from an answer of `Stage.locate_in`.
 
-    `lanes` are the upstream partitions that stop the time of this stage.
+    `upstream` are the upstream partitions that stop the time of this stage.
     """
     if located["alignment"] is not None:
-        lanes = located["alignment"]["waiting_for"]
-    if lanes:
-        return f"progress of {_some(lanes)}"
+        upstream = located["alignment"]["waiting_for"]
+    if upstream:
+        return f"progress of {_some(upstream)}"
     for answers in located["streams"].values():
         merge, reorder = answers.get("merge") or {}, answers.get("reorder") or {}
         if merge.get("where") == HELD and merge["waits_for"]:

@@ -258,7 +258,7 @@ QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
     """Return the results of each query, and its quality from the partition with the worst."""
-    kept: dict[str, View] = {}
+    quality: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():
             for kind in ("window", "pattern", "join"):
@@ -266,15 +266,15 @@ def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) 
                     if not isinstance(figures, Mapping) or "achieved_ppm" not in figures:
                         continue
                     found = {"kind": kind, **{name: figures.get(name) for name in QUALITY}}
-                    before = kept.get(query)
+                    before = quality.get(query)
                     if before is None or found["achieved_ppm"] < before["achieved_ppm"]:
-                        kept[query] = found
+                        quality[query] = found
     lacking = {query: words for part in partitions for query, words in part["unmet"].items()}
-    names = sorted({*kept, *results, *lacking})[:MAX_QUERIES]
+    names = sorted({*quality, *results, *lacking})[:MAX_QUERIES]
     return [
         {
             "query": name,
-            **kept.get(name, {}),
+            **quality.get(name, {}),
             "results": results.get(name, {}),
             "lacks": lacking.get(name, []),
         }
