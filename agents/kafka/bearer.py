@@ -4,8 +4,9 @@
   read for each new connection. librdkafka needs its token in advance, so the file is read at least
   every `REREAD_S` for it.
 * An *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4). The client's id and
-  secret are in the header `Authorization` (2.3.1). A new token is requested after the share
-  `RENEW_AT` of a token's lifetime. If that fails, the old token is used until it expires.
+  secret are in the header `Authorization` (2.3.1). A new token is requested when the fraction
+  `RENEW_AT` of a token's lifetime has passed. If that fails, the old token is used until it
+  expires.
 
 A JWT says when it expires (`exp`), and an expired one is not sent. So the error message names the
 cause, where a broker would only say "refused". Other tokens are sent as they are. The broker checks

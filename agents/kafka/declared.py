@@ -8,8 +8,8 @@
   a query with `upsert`, a retracted result has no value, so the topic equals the current table.
 * Changelogs are compacted, one for each stage and input topic, and have small segments. Brokers
   never compact the segment in use, and a restore reads everything that is not compacted.
-* A stage writes what it read and adds timestamps. So derived topics and changelogs accept larger
-  records than the input, and no timestamp makes a record too large.
+* A stage writes what it read and adds headers. So derived topics and changelogs accept larger
+  records than the input, and no header of a stage makes a record too large.
 """
 
 from __future__ import annotations

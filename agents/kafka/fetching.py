@@ -6,9 +6,9 @@ as a fetch that waits 1.5 s. A poll returns the records and, from the same insta
 partition. Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that
 keep it awake, one in each loop and each every second, are left out.
 
-At a quiet pace a poll, and a fetch at the broker, take seconds. No other partition is polled during
-a poll, and the broker reads nothing else from the connection during a fetch. A newly assigned
-partition would wait for both. So a rebalance ends them, and the pace is brisk from then on.
+At a quiet pace a poll, and a fetch at the broker, take seconds. No seek is possible during a poll,
+and the broker reads nothing else from the connection during a fetch. A newly assigned partition
+would wait for both. So a rebalance ends them, and the pace is brisk from then on.
 """
 
 from __future__ import annotations

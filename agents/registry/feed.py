@@ -8,7 +8,7 @@
   `schema_unknown`. The patience is refilled slowly, so ids that strangers invent cost at most a
   tenth of the time.
 * Values of a schema of other subjects than those named are dead letters as well. After `UNKNOWN_S`
-  it is requested again, because it may have been registered under one of them.
+  the schema is requested again, because it may have been registered under one of them.
 * An invalid schema, or one beyond a bound, is `schema_refused`.
 
 One look-up is in flight at a time, and others take their turn before it is repeated. Bound:

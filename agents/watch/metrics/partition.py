@@ -174,7 +174,7 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        # Otherwise a holder of the table would keep its partition alive.
+        # Otherwise a holder of the table would keep the state alive that `read` uses.
         self.unhealthy.read = no_reading
         for place in self._places.values():
             place.forget()
