@@ -1,4 +1,4 @@
-"""Reads what an HTTP server answers, within a bound."""
+"""Reads an HTTP response up to a maximum size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 async def read_at_most(content: StreamReader, most: int) -> bytes:
-    """Return all of the content; of more than `most` bytes the first ones, one too many."""
+    """Return the content, or its first `most` + 1 bytes if it is larger."""
     found = b""
     while len(found) <= most and not content.at_eof():
         found += await content.read(most + 1 - len(found))

@@ -1,6 +1,6 @@
-"""With which code every command ends, and a stage's process too.
+"""Exit codes of every command and of a stage's process.
 
-docs/reference/errors.md has a table of what they mean, which names each of them.
+The table in docs/reference/errors.md explains each of them by its name.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """A program that has begun and fails says FAILED: the same again may do. One that could
-    not begin as it was asked says REFUSED: something has to be mended first; so does a worker whose
-    state has lost its ground. UNREADABLE: the input cannot be read. NOTHING_USABLE: it was read,
-    and nearly nothing of it is a record."""
+    """An exit code.
+
+    A program that began and then failed exits with FAILED: the same command may succeed later. One
+    that could not begin as asked exits with REFUSED: something has to be repaired first. A worker
+    whose state has lost its basis exits with REFUSED, too. UNREADABLE: the input cannot be read.
+    NOTHING_USABLE: the input was read, and nearly nothing in it is a record.
+    """
 
     DONE = 0
     FAILED = 1

@@ -1,13 +1,13 @@
-"""The keys of signed streams: where they come from.
+"""Reads the keys of signed streams from the environment or from files.
 
-Master keys (`inorder.signature`) come from the file that `INORDER_MASTER_KEYS_FILE` names, or stand
-in `INORDER_MASTER_KEYS`, between white space; a signing key likewise, `INORDER_SIGNING_KEY_FILE`
-and `INORDER_SIGNING_KEY`. Neither comes from the command line or the topology file. They are read
-once, at the start: a worker that is to know another has to be started anew. A file that everybody
-on the machine can read is warned of.
+Master keys (`inorder.signature`) are in the file that `INORDER_MASTER_KEYS_FILE` names, or in
+`INORDER_MASTER_KEYS`, separated by white space. A signing key is likewise in
+`INORDER_SIGNING_KEY_FILE` or `INORDER_SIGNING_KEY`. Neither comes from the command line or the
+topology file. Keys are read once, at the start: a worker needs a restart to learn a new one. A key
+file that everybody on the machine can read causes a warning.
 
-Only who reads an input topic needs the masters: the first stage, `inorder dump`, and the backfill
-of an archive.
+Only readers of input topics need master keys: the first stage, `inorder dump`, and the backfill of
+an archive.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FILE: Final = "_FILE"
 
 
 class KeysRefused(ValueError):
-    """Keys that are none; the message names the variable and what to write, and no key."""
+    """Invalid keys; the message names the variable and what to write, but no key."""
 
 
 def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
-    """The newest first; none where neither variable is set."""
+    """Return the master keys, the newest first; no keys if neither variable is set."""
     place, given = _given(MASTERS, environment)
     if given is None:
         return ()
@@ -51,7 +51,7 @@ def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
 
 
 def _given(variable: str, environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return what is given, and where."""
+    """Return the place where the value is set, for messages, and the value."""
     value, path = environment.get(variable), environment.get(variable + FILE)
     if value is not None and path is not None:
         raise KeysRefused(f"{variable} and {variable}{FILE} are both set; leave one out")

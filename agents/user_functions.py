@@ -1,6 +1,6 @@
-"""Loading a user's own aggregates, functions and detectors from a file.
+"""Loads a user's own aggregates, functions and detectors from a file.
 
-They are `topology.model.user_functions`.
+`topology.model.user_functions` defines them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MODULE: Final = "inorder_own"
 
 
 def bringing(folder: Path) -> Callable[[str], UserFunctions]:
-    """What loads a file given by its path from `folder`."""
+    """Return a function that loads a file by its path relative to `folder`."""
     return lambda path: bring(folder / path)
 
 
 def bring(path: Path) -> UserFunctions:
-    """BadFunctions if the file is not there, fails, or does not define what it should."""
+    """Load a file; raise BadFunctions if it is missing, fails, or lacks a required definition."""
     try:
         text = path.read_bytes()
     except OSError as wrong:
@@ -38,12 +38,12 @@ def bring(path: Path) -> UserFunctions:
 
 
 def _run(path: Path, text: bytes) -> ModuleType:
-    """The module that this text defines: never an older one that Python has compiled before."""
+    """Return a module of this text, and never an older version that Python has compiled before."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     try:
         exec(compile(text, path, "exec"), vars(module))
-    except (Exception, SystemExit) as wrong:  # a user's code may raise anything
+    except (Exception, SystemExit) as wrong:  # A user's code may raise anything.
         fault = f"{type(wrong).__name__}: {wrong}"
         raise BadFunctions(f"{path} fails with {fault}", "make it import without fault") from wrong
     return module

@@ -1,1 +1,1 @@
-"""What the project runs on: brokers, stores, containers, and their set-up."""
+"""Set-up of the brokers, stores and containers that the project runs on."""

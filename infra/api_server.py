@@ -1,8 +1,8 @@
-"""A private API server of Kubernetes on a free loopback port, for tests: etcd and kube-apiserver.
+"""Starts a private Kubernetes API server on a free loopback port, for tests.
 
-Both are built once from the Go module proxy and kept; that takes five minutes of two idle cores,
-and 130 MB of the user's cache. It stores and checks what it is given; there is no controller and no
-node, so no pod runs.
+It consists of etcd and kube-apiserver. Both are built once from the Go module proxy and cached.
+That takes five minutes of two idle cores, and 130 MB of the user's cache. The server stores and
+checks objects. There is no controller and no node, so no pod runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPERATORS: Final = {
     "ScaledObject": "github.com/kedacore/keda/v2@v2.17.2",
     "SparkApplication": "github.com/kubeflow/spark-operator/v2@v2.3.0",
 }
-"""The Go module of the operator that brings a kind, which has its definition."""
+"""The Go module of the operator that defines each kind."""
 
 START_TIMEOUT_S: Final = 60.0
 ASK_TIMEOUT_S: Final = 10.0
@@ -47,14 +47,14 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 def missing() -> str | None:
-    """Why there is none to be had; None if there is."""
-    if shutil.which("go") or all((_kept() / name).is_file() for name in PROGRAMS):
+    """Return why no API server is available; None if one is."""
+    if shutil.which("go") or all((_cached() / name).is_file() for name in PROGRAMS):
         return None
     return "go was not found, which builds it; install it"
 
 
 class ApiServer(Server):
-    """`folder` holds its files, `kubeconfig` among them, who has which may do all."""
+    """A private API server; `folder` has its files, with a `kubeconfig` that grants all rights."""
 
     def __init__(self, folder: Path) -> None:
         programs = _programs()
@@ -107,7 +107,10 @@ class ApiServer(Server):
     def ask(
         self, path: str, body: Mapping[str, Any] | None = None, method: str = "GET"
     ) -> dict[str, Any]:
-        """The answer; None is not sent. OSError where it refuses, with its reason."""
+        """Send a request, without a body if that is None, and return the answer.
+
+        Raises OSError with the server's reason if it refuses.
+        """
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         request = urllib.request.Request(
             self.address + path,
@@ -132,10 +135,13 @@ class ApiServer(Server):
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """A kind that an operator brings, defined as its module has it. NotBuilt: it cannot be had."""
-    kept = _kept()
-    kept.mkdir(parents=True, exist_ok=True)
-    module = Path(json.loads(go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
+    """Return the definition of a kind from its operator's module.
+
+    Raises NotBuilt if it is not available.
+    """
+    cached = _cached()
+    cached.mkdir(parents=True, exist_ok=True)
+    module = Path(json.loads(go(cached, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
     for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
         found: dict[str, Any] = yaml.safe_load(file.read_text())
         if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:
@@ -155,34 +161,38 @@ def _kubeconfig(address: str, token: str) -> dict[str, Any]:
     }
 
 
-def _kept() -> Path:
+def _cached() -> Path:
     return cache() / f"kubernetes-{VERSION}"
 
 
 def _programs() -> Path:
-    """The folder of both; builds them if need be. NotBuilt: they cannot be built."""
-    kept = _kept()
-    with exclusive(kept / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):  # built once
-        if not all((kept / name).is_file() for name in PROGRAMS):
-            _build(kept)
-    return kept
+    """Return the folder of both programs, built if necessary; NotBuilt if that fails."""
+    cached = _cached()
+    # Concurrent tests build them once.
+    with exclusive(cached / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):
+        if not all((cached / name).is_file() for name in PROGRAMS):
+            _build(cached)
+    return cached
 
 
-def _build(kept: Path) -> None:
-    """In a module of our own: Kubernetes' own takes its parts from folders beside it, which the
-    proxy has as modules (v1.X of the one is v0.X of the others)."""
-    downloaded = json.loads(go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
+def _build(cached: Path) -> None:
+    """Build both programs in a module of our own.
+
+    Kubernetes' own module takes its parts from folders next to it. The proxy has these as modules
+    (v1.X of the one is v0.X of the others).
+    """
+    downloaded = json.loads(go(cached, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
     needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
     lines = ["module apiserver", "go 1.24.0", f"require k8s.io/kubernetes v{VERSION}"]
     lines += [f"require {each}" for each in needed]
     lines += [f"replace {each} => {each} v0{VERSION.removeprefix('1')}" for each in parts]
-    (kept / "go.mod").write_text("\n".join(lines))
+    (cached / "go.mod").write_text("\n".join(lines))
     major, minor, _ = VERSION.split(".")
     named = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
     flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
     for name, package in PROGRAMS.items():
         linked = " ".join(["-ldflags=-s -w", *flags])
-        go(kept, "build", "-trimpath", linked, "-o", f"{name}.new", package)
-        (kept / f"{name}.new").replace(kept / name)
+        go(cached, "build", "-trimpath", linked, "-o", f"{name}.new", package)
+        (cached / f"{name}.new").replace(cached / name)

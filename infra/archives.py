@@ -1,6 +1,7 @@
-"""Makes the archives of Java's classes with which tests start brokers and Spark; see
-`cli.local.classes`. Each is made once, in ten seconds, by a process that does a little of
-everything.
+"""Writes the archives of Java classes with which tests start brokers and Spark.
+
+See `cli.local.classes`. Each archive is written once, in ten seconds, by a process that does a
+little of everything.
 
     python -m infra.archives
 """
@@ -22,17 +23,20 @@ from cli.local.poll import wait_until
 TIMEOUT_S = 300.0
 OPTIONS = "JAVA_TOOL_OPTIONS"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""The first compiler will do for a process of some seconds."""
+"""The first compiler is enough for a process of some seconds."""
 
 
 def make(folder: Path, run: Callable[[Path], None]) -> None:
-    """Make the archive of the jars in `folder` where there is none; `run`, given a folder to work
-    in, starts Java processes and waits for their end. The last of them writes the archive."""
-    wanted = classes.archive(folder)
-    with exclusive(wanted.with_suffix(".lock"), TIMEOUT_S):
-        if wanted.exists():
+    """Write the archive of the jars in `folder` if there is none.
+
+    `run` gets a working folder, starts Java processes and waits for their end. The last of them
+    writes the archive.
+    """
+    archive = classes.archive(folder)
+    with exclusive(archive.with_suffix(".lock"), TIMEOUT_S):
+        if archive.exists():
             return
-        part = wanted.with_suffix(".part")
+        part = archive.with_suffix(".part")
         before = os.environ.get(OPTIONS, "")
         os.environ[OPTIONS] = f"{before} {SHORT_LIVED} {classes.writing(part)}".strip()
         try:
@@ -40,8 +44,8 @@ def make(folder: Path, run: Callable[[Path], None]) -> None:
                 run(Path(scratch))
         finally:
             os.environ[OPTIONS] = before
-        if part.exists():  # a Java that cannot write one is no fault
-            part.replace(wanted)
+        if part.exists():  # Some Java versions cannot write one, which is no fault.
+            part.replace(archive)
 
 
 def run_broker(scratch: Path) -> None:
@@ -54,7 +58,7 @@ def run_broker(scratch: Path) -> None:
 
 
 def run_spark(scratch: Path) -> None:
-    """A batch and a stream, both with a shuffle."""
+    """Run a batch and a stream, both with a shuffle."""
     from spark_analytics.session import new_session
 
     spark = new_session("archive", settings={"spark.master": "local[1]"})

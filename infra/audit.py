@@ -1,8 +1,8 @@
-"""Known faults of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
+"""Lists known faults of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
 
-Exit 1 where there are some, each named with the version that mends it. A package that could
-not be looked up is printed loudly and is no failure: the database was not reached, which shows
-nothing of the package.
+The exit code is 1 if there are any, each printed with the version that repairs it. A package that
+could not be looked up is reported prominently and is no failure. The database was unreachable then,
+which says nothing about the package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def asked(program: str, lock: str) -> dict[str, Any] | None:
-    """What pip-audit reports of a lock; None where it came to no answer."""
+    """Return pip-audit's report on a lock; None if it gave no answer."""
     options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
@@ -48,7 +48,7 @@ def asked(program: str, lock: str) -> dict[str, Any] | None:
 
 
 def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
-    """Whether there are known faults, and the lines to print."""
+    """Return whether there are known faults, and the lines to print."""
     packages = answer["dependencies"] if answer else []
     skipped = [each["name"] for each in packages if "skip_reason" in each]
     lines = [

@@ -1,4 +1,4 @@
-"""Helm for tests: the one on the path, or one built once from the Go module proxy and kept.
+"""Provides Helm for tests: from the path, or built once from the Go module proxy and cached.
 
 The build takes a minute or two of two idle cores, and 30 MB in the user's cache.
 """
@@ -22,34 +22,34 @@ CHART: Final = Path(__file__).parent / "helm" / "inorder"
 
 
 class HelmFailed(Exception):
-    """The output of Helm."""
+    """Helm failed; the message is its output."""
 
 
 class NotBuilt(Exception):
-    """What Go reported."""
+    """Go failed; the message is its output."""
 
 
 def missing() -> str | None:
-    """Why there is no Helm to be had; None if there is."""
-    if shutil.which("helm") or shutil.which("go") or _kept().is_file():
+    """Return why Helm is not available; None if it is."""
+    if shutil.which("helm") or shutil.which("go") or _cached().is_file():
         return None
     return "neither helm nor go (which builds it) was found; install one of them"
 
 
 def program() -> str:
-    """Where Helm is; builds it if need be. HelmFailed: it cannot be built."""
+    """Return Helm's path, and build Helm if necessary; HelmFailed if that fails."""
     found = shutil.which("helm")
     if found is not None:
         return found
-    kept = _kept()
-    with exclusive(kept.with_suffix(".lock"), BUILD_TIMEOUT_S):  # tests side by side build it once
-        if not kept.is_file():
-            _build(kept)
-    return str(kept)
+    cached = _cached()
+    with exclusive(cached.with_suffix(".lock"), BUILD_TIMEOUT_S):  # Concurrent tests build it once.
+        if not cached.is_file():
+            _build(cached)
+    return str(cached)
 
 
 def render(*options: str, name: str = "test") -> str:
-    """The chart's manifests, as one text. HelmFailed: it refuses the values, with the reason."""
+    """Return the chart's manifests as one text; HelmFailed with the reason if it refuses values."""
     command = [program(), "template", name, str(CHART), f"--kube-version={KUBERNETES}", *options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S
@@ -60,26 +60,26 @@ def render(*options: str, name: str = "test") -> str:
 
 
 def cache() -> Path:
-    """Where what was built for tests is kept."""
+    """Return the folder for programs that are built for tests."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
 
 
-def _kept() -> Path:
+def _cached() -> Path:
     return cache() / f"helm-{VERSION}"
 
 
-def _build(kept: Path) -> None:
-    into = kept.with_suffix(".new")
+def _build(cached: Path) -> None:
+    into = cached.with_suffix(".new")
     package = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
     try:
-        go(kept.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
+        go(cached.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
     except NotBuilt as error:
         raise HelmFailed(f"Helm could not be built: {error}") from error
-    (into / "helm").replace(kept)
+    (into / "helm").replace(cached)
 
 
 def go(folder: Path, *words: str, **settings: str) -> str:
-    """Run Go in that folder; returns its output. `settings` are variables of its environment."""
+    """Run Go in a folder and return its output; `settings` are environment variables."""
     done = subprocess.run(
         ["go", *words],
         check=False,
@@ -95,6 +95,6 @@ def go(folder: Path, *words: str, **settings: str) -> str:
 
 
 if __name__ == "__main__":
-    with suppress(HelmFailed):  # its tests report it
+    with suppress(HelmFailed):  # Helm's tests report the failure.
         if missing() is None:
             program()

@@ -1,8 +1,7 @@
-"""The list in NOTICE of what the image holds, from its lock: `python -m infra.notice`.
+"""Writes the list of the image's packages into NOTICE: `python -m infra.notice`.
 
-Every package that the image's lock pins and this environment has, with the licence that its
-metadata names; those that are for another platform only are named without.
-`make lock` runs it.
+It lists every package that the image's lock pins, with the licence from the metadata in this
+environment. Packages for other platforms only are listed without one. `make lock` runs it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ LOCK: Final = ROOT / "infra" / "locks" / "run.txt"
 BEGIN: Final = "Python packages in the image:\n"
 ELSEWHERE: Final = "see its own files"
 LONGEST: Final = 60
-"""A licence's name; what is longer is its text."""
+"""Maximum length of a licence's name; a longer text is the licence itself."""
 
 
 def main() -> None:
     notice = ROOT / "NOTICE"
-    kept = notice.read_text().partition(BEGIN)[0]
+    head = notice.read_text().partition(BEGIN)[0]
     lines = [f"  {name}: {licence(name)}\n" for name in pinned()]
-    notice.write_text("".join([kept, BEGIN, "\n", *lines]))
+    notice.write_text("".join([head, BEGIN, "\n", *lines]))
 
 
 def pinned() -> list[str]:

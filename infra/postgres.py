@@ -1,12 +1,12 @@
-"""A private PostgreSQL on a free loopback port, for tests.
+"""Starts a private PostgreSQL on a free loopback port, for tests.
 
-Debian's packages hold its programs (`/usr/lib/postgresql/<version>/bin`). Nothing of the
-machine's own PostgreSQL is touched. The server refuses to run as root, so root becomes
-SERVER_USER for it. That user must reach the cluster's folder, which temporary folders of
-root's tests do not let it: the cluster has one of its own, removed at `stop`. A server whose
-starter dies ends with it.
+Debian's packages have its programs (`/usr/lib/postgresql/<version>/bin`). The machine's own
+PostgreSQL is not touched. The server refuses to run as root, so for root it runs as SERVER_USER.
+That user must be able to read the cluster's folder, which is impossible in temporary folders of
+root's tests. So the cluster has a folder of its own, removed at `stop`. A server ends with the
+process that started it.
 
-What was committed survives `kill` and `start`, not a crash of the machine.
+Committed data survives `kill` and `start`, but not a crash of the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cli.local.process import NotReady, Process, children, lives
 from cli.local.server import Server
 
 SERVER_USER: Final = "postgres"
-"""Whom Debian's package makes; any but root would do."""
+"""The user that Debian's package creates; any user but root would do."""
 
 DEBIAN: Final = Path("/usr/lib/postgresql")
 INIT_TIMEOUT_S: Final = 60.0
@@ -46,7 +46,7 @@ SETTINGS: Final = {
 
 
 def missing() -> str | None:
-    """Why no PostgreSQL can be started here; None if one can."""
+    """Return why no PostgreSQL can be started here; None if one can."""
     if _program("initdb") is None or _program("postgres") is None:
         return "PostgreSQL's initdb and postgres not found; run infra/ensure.sh or install it"
     if shutil.which("setpriv") is None:
@@ -57,7 +57,7 @@ def missing() -> str | None:
 
 
 class PostgresServer(Server):
-    """`folder` holds its log; the superuser is `postgres`, everybody on this machine is."""
+    """A private server; `folder` has its log, and everybody on this machine is its superuser."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class PostgresServer(Server):
         return f"postgresql://postgres@{LOOPBACK}:{self.port}/postgres"
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """After a `kill` the old server's children may still be ending: tried until then."""
+        """Start the server, and retry while children of a killed one are still ending."""
         if self._home is None:
             self._home = _cluster()
             server = [str(_program("postgres")), "-D", str(self._home / "cluster")]
@@ -90,16 +90,16 @@ class PostgresServer(Server):
                 time.sleep(RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """Its clients' sessions are ended, then the cluster is removed."""
+        """End its clients' sessions, then remove the cluster."""
         if self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGINT)  # SIGTERM alone waits for the clients
+            os.kill(self.process.pid, signal.SIGINT)  # SIGTERM alone waits for the clients.
         self.process.stop()
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
     def kill(self) -> None:
-        """SIGKILL, and wait until its children have seen that: until then they serve on."""
+        """Send SIGKILL, and wait for its children, which serve clients until they notice."""
         sessions = children(self.process.pid) if self.process.is_alive() else []
         self.process.kill()
         wait_until(lambda: not any(map(lives, sessions)), END_TIMEOUT_S, "PostgreSQL's children")
@@ -113,7 +113,7 @@ class PostgresServer(Server):
 
 
 def _cluster() -> Path:
-    """A folder with a new cluster in it."""
+    """Create a folder with a new cluster in it."""
     home = Path(tempfile.mkdtemp(prefix="inorder-postgres-"))
     if os.geteuid() == 0:
         shutil.chown(home, SERVER_USER)
@@ -135,7 +135,7 @@ def _cluster() -> Path:
 
 
 def _as_server_user() -> list[str]:
-    """The command before a program of PostgreSQL; the program ends with who started it."""
+    """Return the command before a program of PostgreSQL, which then ends with its starter."""
     command = ["setpriv", "--pdeathsig", "INT"]
     user = _server_user()
     if os.geteuid() == 0 and user is not None:
@@ -151,7 +151,7 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _program(name: str) -> Path | None:
-    """Debian's newest version, or the one on the path."""
+    """Return Debian's newest version of a program, or the one on the path."""
     versions = [path for path in DEBIAN.glob("*") if path.name.isdigit()]
     for version in sorted(versions, key=lambda path: int(path.name), reverse=True):
         if (version / "bin" / name).exists():

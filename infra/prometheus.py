@@ -1,4 +1,7 @@
-"""A private Prometheus on a free loopback port, for tests: it scrapes its targets each second."""
+"""Starts a private Prometheus on a free loopback port, for tests.
+
+It scrapes its targets each second.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,18 @@ ASK_TIMEOUT_S = 30.0
 
 
 def missing() -> str | None:
-    """Why none can be started here; None if one can."""
+    """Return why no Prometheus can be started here; None if one can."""
     if shutil.which("prometheus") is None:
         return "prometheus not found; run infra/ensure.sh or install it"
     return None
 
 
 class Prometheus(Server):
-    """`folder` holds its files; `targets` are HOST:PORT, `rules` files of alerts, `more` what else
-    is scraped, as `scrape_configs` has it."""
+    """A private server; `folder` has its files.
+
+    `targets` are HOST:PORT, and `rules` files of alerts. `more` has other targets, in the form of
+    `scrape_configs`.
+    """
 
     def __init__(
         self,
@@ -49,7 +55,7 @@ class Prometheus(Server):
             ],
         }
         file = folder / "prometheus.yml"
-        file.write_text(json.dumps(settings))  # JSON is YAML
+        file.write_text(json.dumps(settings))  # JSON is valid YAML.
         command = [
             "prometheus",
             f"--config.file={file}",
@@ -66,7 +72,7 @@ class Prometheus(Server):
         self.process.stop()
 
     def ask(self, expression: str) -> list[Any]:
-        """What the expression gives now, a list of series; ValueError if it is none."""
+        """Evaluate an expression now, and return a list of series; ValueError if it is invalid."""
         query = urllib.parse.urlencode({"query": expression})
         try:
             answer = self._get(f"/api/v1/query?{query}")
@@ -76,7 +82,7 @@ class Prometheus(Server):
         return found
 
     def rules(self) -> dict[str, str]:
-        """Each alert, and whether Prometheus could work it out: `ok`, or not."""
+        """Return for each alert whether Prometheus could evaluate it: `ok`, or not."""
         groups = self._get("/api/v1/rules")["data"]["groups"]
         return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 

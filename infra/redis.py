@@ -1,7 +1,7 @@
-"""A private redis-server on a free loopback port, for tests and benchmarks.
+"""Starts a private redis-server on a free loopback port, for tests and benchmarks.
 
-Nothing of the machine's own Redis is touched. With `durable` it appends every
-write to its file before it answers, so that `kill` and `restart` keep the state.
+The machine's own Redis is not touched. With `durable` the server appends every write to its file
+before it answers, so that `kill` and `restart` keep the state.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ MAX_MEMORY = "256mb"
 
 
 def missing() -> str | None:
-    """Why no Redis can be started here; None if one can."""
+    """Return why no Redis can be started here; None if one can."""
     if shutil.which("redis-server") is None:
         return "redis-server not found; run infra/ensure.sh or install it"
     return None
 
 
 class RedisServer(Server):
-    """`folder` holds its log and data. `cluster`: a node that serves no slot yet. `tls`: a folder
-    with `ca.crt`, `server.crt`, `server.key`, `client.crt` and `client.key`; then it answers by TLS
-    alone, and clients whose certificate the authority has signed."""
+    """A private server; `folder` has its log and data.
+
+    `cluster` makes it a node that serves no slot yet. `tls` is a folder with `ca.crt`,
+    `server.crt`, `server.key`, `client.crt` and `client.key`. The server then answers only by TLS,
+    and only clients whose certificate the authority has signed.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class RedisServer(Server):
             "appendfsync": "always",
             **({"cluster-enabled": "yes", "cluster-port": str(self.bus_port)} if cluster else {}),
             "maxmemory": MAX_MEMORY,
-            "maxmemory-policy": "noeviction",  # state is never dropped in silence
+            "maxmemory-policy": "noeviction",  # State is never dropped silently.
         }
         self._tls, self._password = tls, password
         options = (word for name, value in settings.items() for word in (f"--{name}", value))
@@ -71,11 +74,11 @@ class RedisServer(Server):
         self.process.stop()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.process.kill()
 
     def restart(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """The same port; the same state if it is durable."""
+        """Restart on the same port, with the same state if it is durable."""
         self.process.stop()
         self.start(timeout_s)
 

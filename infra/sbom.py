@@ -1,12 +1,13 @@
-"""What a release is made of, as CycloneDX 1.6 in JSON: `python -m infra.sbom FILE LOCK...`.
+"""Writes a release's bill of materials (CycloneDX 1.6, JSON): `python -m infra.sbom FILE LOCK...`.
 
-The components are what the locks pin: name, version, package URL, and the SHA-256 of every file
-that the lock takes for it (so `pip install --require-hashes` takes one of these and no other). Who
-needs whom is what the locks note. The product is `inorder-engine` at the version of pyproject.toml;
-the package `inorder` of the same repository is a part of it.
+The components are the packages that the locks pin. Each has its name, version, package URL, and the
+SHA-256 of every file that the lock accepts for it. So `pip install --require-hashes` takes one of
+these and no other. The dependencies come from the comments of the locks. The product is
+`inorder-engine` at the version of pyproject.toml; the package `inorder` of the same repository is a
+part of it.
 
-The same locks give the same file, byte for byte: no time, no machine and no dice are in it; its
-serial number is made of its content.
+The same locks give the same file, byte for byte. It depends on no time, machine or random number;
+its serial number is derived from its content.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ PIN: Final = re.compile(
 HASH: Final = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
 NEEDED_BY: Final = re.compile(r"^    # (?:via| ) (?P<name>[a-z0-9][a-z0-9._-]*)")
 NAMESPACE: Final = uuid.UUID("6f0a1c3e-5d7b-4f2a-9c8e-1b3d5f7a9c0e")
-"""From which, and the content, the serial number is made."""
+"""Namespace of the serial number, which is derived from it and the content."""
 
 
 @dataclass
 class Pinned:
-    """A package of a lock. `marker`: where it is installed, "" for everywhere."""
+    """A package of a lock; `marker` says where it is installed, "" means everywhere."""
 
     name: str
     version: str
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def read(text: str) -> list[Pinned]:
-    """Return what locks pin, by name and version.
+    """Return the packages that locks pin, by name and version.
 
     A package may have several versions, each for some Pythons or platforms.
     """
@@ -76,7 +77,7 @@ def read(text: str) -> list[Pinned]:
 
 
 def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:
-    """The document."""
+    """Return the document."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     product = f"pkg:pypi/{PRODUCT}@{version}"
     light = f"pkg:pypi/inorder@{version}"

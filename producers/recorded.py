@@ -1,15 +1,15 @@
-"""From a recorded event to the record that publishes it.
+"""Turns a recorded event into the record that publishes it.
 
-A row is what one line of a recording holds (`source`, `seq`, and as far as they are
-there `ts`, `arrival`, `type`, `stream`, `epoch`, `payload`, `kind`): a mapping, a line
-of JSON, or an `Event`. A field that a row does not have is not written either: without `epoch`
-there is no epoch header, without `ts` the arrival replaces it, without both there is
-no `ts` header and the broker's stamp counts. Without `seq` there is no number either: only
-streams by time (`reorder.rule: time`) take such records. Numbers may be given as text, as CSV has
-them. `ts` is in the unit that the header bears (where that is not ns, RFC 3339 is taken too);
-`arrival` is ns. The payload goes out as JSON; an Event's `value` goes out as it is if it is bytes.
+A row is one line of a recording: a mapping, a line of JSON, or an `Event`. It has `source` and
+`seq`, and optionally `ts`, `arrival`, `type`, `stream`, `epoch`, `payload` and `kind`. A missing
+field is not written. Without `epoch` there is no epoch header. Without `ts` the arrival replaces
+it, and without both there is no `ts` header and the broker's timestamp counts. Without `seq` there
+is no number, and only streams by time (`reorder.rule: time`) accept such records. Numbers may be
+given as text, as in CSV. `ts` is in the header's unit (if that is not ns, RFC 3339 is accepted
+too); `arrival` is in ns. The payload is written as JSON; an Event's `value` is written unchanged if
+it is bytes.
 
-Whether a name is known, or a time is credible, is the reader's to judge.
+The reader decides whether a name is known, or a time is credible.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KINDS: Final = (DATA, HEARTBEAT, BYE)
 
 
 class Record(NamedTuple):
-    """What to publish; None: not set."""
+    """A record to publish; None means that a field is not set."""
 
     source: str
     seq: int | None
@@ -48,7 +48,7 @@ class Record(NamedTuple):
 
 
 class ClockRow(NamedTuple):
-    """A time-sync sample: no event, and not for the events' topic."""
+    """A time-sync sample, which is no event and belongs to another topic."""
 
     source: str
 
@@ -75,8 +75,11 @@ def record_of(
     unit_ns: int = 1,
     unnamed: str = DEFAULT_STREAM,
 ) -> Record | ClockRow | Malformed:
-    """What `recorded`, the `row`-th of its recording, publishes; `unnumbered`: the streams whose
-    rows need no number; `unit_ns`: of `ts`; `unnamed`: the stream of a row that names none."""
+    """Return the record of `recorded`, the `row`-th row of its recording.
+
+    `unnumbered` has the streams whose rows need no number, and `unit_ns` is the unit of `ts`.
+    `unnamed` is the stream of a row that names none.
+    """
     try:
         if isinstance(recorded, Event):
             return _of_event(recorded)

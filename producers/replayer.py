@@ -1,19 +1,18 @@
-"""Publishes a recording again: the same events, the same numbers, in file order.
+"""Publishes a recording again: the same events with the same numbers, in file order.
 
-The pace is a rate, a multiple of the recorded arrival times, or as fast as the broker
-takes it (`ReplayPace`). Arrival times that go back count as the largest so far; a row without
-one arrives at its `ts`, and with neither together with the row before it. A pace that
-cannot be kept is not made up for by dropping; `behind_s` is how far it lags.
+The pace is a rate, a multiple of the recorded arrival times, or full speed (`ReplayPace`). An
+arrival time that goes back counts as the largest so far. A row without one arrives at its `ts`, and
+with neither together with the row before it. If the pace cannot be kept, no record is dropped;
+`behind_s` is the delay.
 
-File order holds within each partition (the producer is idempotent, or sends one request at a time,
-`inorder.channel`). All records of a
-source have one key, as with `SequencedProducer`.
+File order holds within each partition. The producer is idempotent, or sends one request at a time
+(`inorder.channel`). All records of a source have one key, as with `SequencedProducer`.
 
-Every row ends as one of: delivered, malformed (given to `on_malformed`, counted and
-skipped), or a clock row (counted and skipped: it belongs to another topic). A record
-the broker does not take stops the run, for a recording with holes is another recording:
-QueueFull, DeliveryFailed, RecordRefused for the size, BrokerFatal. Memory: one row and
-the channel's bounded queue.
+Every row is delivered, or malformed (given to `on_malformed`, counted and skipped), or a clock row
+(counted and skipped, because it belongs to another topic). A record that the broker does not accept
+stops the run, because a recording with gaps is a different recording. The errors are QueueFull,
+DeliveryFailed, RecordRefused for the size, and BrokerFatal. Memory: one row and the channel's
+bounded queue.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ SHORTEST_WAIT_S: Final = 0.001
 LONGEST_WAIT_S: Final = 0.1
 FLUSH_TIMEOUT_S: Final = 60.0
 NO_NUMBER: Final = -1
-"""In the coordinates of a record without one."""
+"""Number in the coordinates of a record without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPace:
-    """At most one of: records per second; recorded seconds per second. Neither: full speed."""
+    """The pace of a replay: records per second, or recorded seconds per second, or full speed."""
 
     rate_per_s: float | None = None
     speed: float | None = None
@@ -59,7 +58,7 @@ FULL_SPEED: Final = ReplayPace()
 
 @dataclass(slots=True)
 class Published:
-    """How far a replay has come: rows = sent + malformed + clock."""
+    """The progress of a replay: rows = sent + malformed + clock."""
 
     rows: int = 0
     sent: int = 0
@@ -71,13 +70,13 @@ class Published:
 
 
 class Replayer:
-    """One topic. `on_progress` is called about every 0.2 s and at the end.
+    """A replayer into one topic; `on_progress` is called about every 0.2 s and at the end.
 
-    `unnumbered`: streams whose rows need no number; `unnamed`: the stream of rows that name none.
-    A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic clock,
-    `wait_s` waits (and by default serves the client). With `signing_key` each record is signed;
-    a source that it does not speak for stops the run. Without `writes_headers` records have none,
-    as those of others.
+    `unnumbered` has the streams whose rows need no number; `unnamed` is the stream of rows that
+    name none. A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic
+    clock. `wait_s` waits, and by default serves the client. With `signing_key` each record is
+    signed; a source that the key does not cover stops the run. Without `writes_headers` records
+    have no headers, like foreign ones.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Replayer:
     def publish(
         self, rows: Iterable[Recorded], *, flush_timeout_s: float = FLUSH_TIMEOUT_S
     ) -> Published:
-        """All of `rows`, and wait until they are delivered."""
+        """Publish all `rows`, and wait until they are delivered."""
         count = Published()
         started_s = self._logged_s = self._now_s()
         schedule = _Schedule(self._pace)
@@ -193,7 +192,7 @@ class Replayer:
 
 
 class _Schedule:
-    """When each record is due, in seconds from the start."""
+    """The due times of records, in seconds from the start."""
 
     def __init__(self, pace: ReplayPace) -> None:
         self._pace = pace

@@ -1,4 +1,4 @@
-"""What may pass is tried again, a bounded number of times."""
+"""Repeats steps after temporary failures, a bounded number of times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sinks.sink import SinkUnavailable
 
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
-"""Before the second attempt; twice that before the third."""
+"""Pause before the second attempt; it is doubled before the third."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
@@ -19,8 +19,10 @@ E = TypeVar("E", bound=Exception)
 def insist(
     step: Callable[[], T], passing: type[E], unavailable: Callable[[E], SinkUnavailable]
 ) -> T:
-    """What `step` answers. After ATTEMPTS failures of the `passing` kind what `unavailable` makes
-    of the last is raised."""
+    """Return the result of `step`, which may fail with `passing` errors.
+
+    After `ATTEMPTS` such failures it raises the exception that `unavailable` makes of the last one.
+    """
     for attempt in range(1, ATTEMPTS):
         try:
             return step()

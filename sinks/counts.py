@@ -1,15 +1,15 @@
-"""What a sink's process counts, and as what Prometheus reads it (`inorder_sink_*`).
+"""Counts the work of a sink's process, and exposes it to Prometheus (`inorder_sink_*`).
 
     records_total            read from the topic
-    written_total{op}        results that the sink has taken, copies and overtaken ones too
+    written_total{op}        results that the sink has taken, with duplicates and outdated ones
     dead_total{reason}       records that are no results, and those the store can never hold
-    control_total            control records, passed over
+    control_total            control records, skipped
     expired_total            records that the topic deleted before they were read
     waits_total              times that the store, or the side topic, was waited for
-    commit_failures_total    offsets that could not be committed: read again by somebody
+    commit_failures_total    offsets that could not be committed; their records are read again
     waiting                  1 while it waits
 
-Between two batches records = written + dead + control. Labels are of fixed sets.
+Between two batches records = written + dead + control. Labels have fixed sets of values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(slots=True)
 class Counts:
-    """See the module's docstring. `trouble` names what is waited for; empty: nothing."""
+    """The counts of a sink; `trouble` says what it waits for, and is empty if it does not wait."""
 
     records: int = 0
     written: Counter[str] = field(default_factory=Counter)
@@ -37,7 +37,7 @@ class Counts:
 
 
 class SinkCollector(Collector):
-    """Register it with a registry; read from any thread."""
+    """A collector for a registry; it may be read from any thread."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts

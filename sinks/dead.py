@@ -1,10 +1,9 @@
-"""Dead letters: what became of records that are no results, and of refused ones.
+"""Writes dead letters about records that are no results, and about refused results.
 
-A letter is JSON, one object: `kind` (dead), `topic`, `partition`, `offset` of the record,
-`reason`, `detail` (what was wrong), `id` and `revision` where they could be read; never
-the record itself, which stays in its topic. They are written before the offsets of
-their batch are committed, so none is missing; after a crash some come again, with
-the same coordinates.
+A letter is one JSON object: `kind` (dead), `topic`, `partition` and `offset` of the record,
+`reason` and `detail` (the fault). It has `id` and `revision` if they could be read. It never has
+the record itself, which stays in its topic. Letters are written before the offsets of their batch
+are committed, so none is missing. After a crash some come again, with the same coordinates.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ log = logging.getLogger("inorder.sink")
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """See the module's docstring."""
+    """A dead letter about one record, without its content."""
 
     topic: str
     partition: int
@@ -47,17 +46,17 @@ class DeadLetter:
 
 
 class DeadLetters(Protocol):
-    """Where they go."""
+    """A target for dead letters."""
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when they are safe. SinkUnavailable, SinkUnusable."""
+        """Return when they are durable. SinkUnavailable, SinkUnusable."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class DeadLines:
-    """Lines to an open file, as standard output; it stays the caller's."""
+    """Lines to an open file such as standard output, which the caller closes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -77,7 +76,7 @@ class DeadLines:
 
 
 class DeadTopic:
-    """Records to a side topic, acknowledged by all replicas. `settings` are librdkafka's."""
+    """Records to a side topic, acknowledged by all replicas; `settings` are librdkafka's."""
 
     def __init__(self, brokers: str, topic: str, settings: Mapping[str, Any] | None = None) -> None:
         self._topic = topic

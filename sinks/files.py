@@ -1,29 +1,28 @@
-"""Results in files: Parquet or JSON lines, each file finished at once.
+"""Writes results into files: Parquet or JSON lines, each file completed at once.
 
-Results are appended to a journal (`sinks.journal`), which makes them durable; a journal
-of `roll_bytes`, or `roll_age_s` old, becomes a file `results-<when>-<token>.parquet` (or
-`.jsonl`) by a rename, so that whoever lists the folder finds whole files only. Journals
-and files in the making begin with `_`. After a crash the next sink in that folder
-finishes the journal that was left behind: the file has the same name, so a crash between
-the rename and the end of the journal makes it twice, over itself.
+Results are appended to a journal (`sinks.journal`), which makes them durable. A journal of
+`roll_bytes`, or `roll_age_s` old, becomes a file `results-<when>-<token>.parquet` (or `.jsonl`) by
+a rename. So a reader that lists the folder finds complete files only. Journals and unfinished files
+begin with `_`. After a crash the next sink in that folder finishes the abandoned journal under the
+same name. So a crash between the rename and the end of the journal writes the same file again.
 
-Nothing is deleted or rewritten here: files hold the history, every revision that came,
-and copies too, in any order, within a file and across files. **What a reader has to do**:
-of the rows with one `id` take the one with the highest `revision` (copies agree in all);
-if its `op` is `retract`, there is no such result. For the history, rows are distinct by
-(`id`, `revision`). In SQL:
+Nothing is deleted or rewritten here: files have the history. That is every revision that came, and
+duplicates too, in any order, within a file and across files. **Instructions for readers**: among
+the rows with one `id` take the one with the highest `revision` (duplicates agree in all). If its
+`op` is `retract`, there is no such result. For the history, rows are distinct by (`id`,
+`revision`). In SQL:
 
     select * from (select *, row_number() over (partition by id order by revision desc) as n
                    from results) where n = 1 and op <> 'retract'
 
-Parquet has the columns of SCHEMA, `record` being the result's JSON as it came, sorted as
-they came. JSON lines are the records alone.
+Parquet has the columns of SCHEMA, in the order of arrival; `record` is the result's JSON as it
+came. JSON lines have the records alone.
 
-Bounds: a journal exceeds `roll_bytes` by one batch at most. Finishing reads
-ROWS_PER_GROUP rows at a time. A disk that fails is tried ATTEMPTS times, waiting
-BACKOFF_S, then twice that; what is not on the disk is not confirmed. A journal that cannot
-be finished takes no more results. The folder must be on a file system with locks and
-atomic renames (a local disk, not an object store). Several sinks may share it.
+Bounds: a journal exceeds `roll_bytes` by at most one batch. Finishing reads `ROWS_PER_GROUP` rows
+at a time. A failing disk is tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then twice
+that. Only results on the disk are confirmed. A journal that cannot be finished takes no more
+results. The folder must be on a file system with locks and atomic renames (a local disk, not an
+object store). Several sinks may share it.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """When a journal becomes a file."""
+    """The size and the age at which a journal becomes a file."""
 
     roll_bytes: int = 128 << 20
     roll_age_s: float = 300.0
@@ -90,7 +89,7 @@ class Rolling:
 
 
 class FileSink:
-    """See `sinks.sink` and the module's docstring. `now_s` only rises."""
+    """A sink (`sinks.sink`) that writes files into a folder; `now_s` never decreases."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class FileSink:
         return ()
 
     def close(self) -> None:
-        """Finish the journal; where the disk does not let it, the next sink will."""
+        """Finish the journal; if the disk fails, the next sink will."""
         if self._closed:
             return
         self._closed = True
@@ -156,14 +155,14 @@ class FileSink:
         self._journal.append(lines)
 
     def _finish(self, journal: Journal) -> None:
-        """May be done again after it failed anywhere."""
+        """Turn a journal into a file; it may be repeated after any failure."""
         if journal.length_bytes == 0:
             journal.remove()
             return
         journal.seal()
         name = f"{PREFIX}{journal.name}.{self._form}"
         if self._form is Form.JSON_LINES:
-            if journal.path.exists():  # else it has its name already
+            if journal.path.exists():  # Otherwise it already has its name.
                 journal.path.rename(self._folder / name)
         else:
             made = self._folder / f"{UNFINISHED}{name}"
@@ -183,7 +182,7 @@ class FileSink:
 
 
 def _write_parquet(journal: Journal, path: Path) -> None:
-    """`path` is made anew, whatever was there, and is on the disk when this returns."""
+    """Write a new file in place of any old one, and return when it is on the disk."""
     path.unlink(missing_ok=True)
     with path.open("xb") as file:
         with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:

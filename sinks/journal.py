@@ -1,19 +1,18 @@
-"""The open file of results: appended, durable with each append, never half a line.
+"""Appends results to a file so that each append is durable and no line is ever torn.
 
-A file `_open-<name>.jsonl` in a folder, a result's JSON a line. An exclusive lock, which
-the kernel gives up when the process dies, distinguishes an open one of another process from one
-that was left behind: `abandoned` takes the latter over.
+The file is `_open-<name>.jsonl` in a folder, with a result's JSON in each line. The kernel releases
+its exclusive lock when the process dies. So the lock distinguishes another process's open journal
+from an abandoned one, which `abandoned` takes over.
 
-* `append` returns when its lines are on the disk (fsync). An append that failed is cut
-  off before the next, and by `seal` before the file gets its name; what a crash left of
-  one, the takeover cuts off.
-* The name is given once and unique, so that the file which is made of a journal can be
-  made again after a crash, over itself.
+* `append` returns when its lines are on the disk (fsync). A failed append is cut off before the
+  next one, and by `seal` before the file gets its name. The takeover cuts off the remains of an
+  append after a crash.
+* The name is given once and unique. So the finished file can be written again after a crash, under
+  the same name.
 
-What is called as a journal and is a link, a folder or the like is none, and is not touched:
-SinkUnusable.
+A link, a folder or the like under the name of a journal is not touched: SinkUnusable.
 
-Names that begin with `_` are passed over by readers of Parquet folders.
+Readers of Parquet folders skip names that begin with `_`.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ READ_BYTES: Final = 1 << 20
 
 LEFT_BEHIND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 OF_ANOTHER_KIND: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
-"""The kernel's errors where the path is a link, a folder, or a socket."""
+"""The kernel's errors if the path is a link, a folder, or a socket."""
 
 
 class Journal:
-    """Locked from its making to `remove` or `release`. OSError where the disk fails."""
+    """A journal, locked until `remove` or `release`; OSError if the disk fails."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -53,12 +52,12 @@ class Journal:
 
     @property
     def name(self) -> str:
-        """What the finished file is called after."""
+        """Name that the finished file's name is derived from."""
         return self.path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
 
     @property
     def length_bytes(self) -> int:
-        """The length of what has been appended for good."""
+        """Length of the durable lines in bytes."""
         return self._length
 
     def append(self, lines: Sequence[bytes]) -> None:
@@ -73,7 +72,7 @@ class Journal:
         self._length, self._is_torn = length, False
 
     def lines(self) -> Iterator[bytes]:
-        """What has been appended, without the line ends."""
+        """Yield the durable lines without their line ends."""
         left = self._length
         with os.fdopen(os.dup(self._descriptor), "rb") as file:
             file.seek(0)
@@ -82,38 +81,38 @@ class Journal:
                 yield line.removesuffix(b"\n")
 
     def seal(self) -> None:
-        """What is on the disk is what has been appended, and nothing behind it."""
+        """Cut off the remains of a failed append."""
         if self._is_torn:
             os.ftruncate(self._descriptor, self._length)
             os.fsync(self._descriptor)
             self._is_torn = False
 
     def cut(self) -> None:
-        """Cut off what follows the last whole line, after a crash."""
+        """Cut off everything after the last complete line, after a crash."""
         self._length = _whole_lines(self._descriptor, self._length)
         os.ftruncate(self._descriptor, self._length)
         os.fsync(self._descriptor)
 
     def remove(self) -> None:
-        """The file goes, then the lock."""
-        with suppress(FileNotFoundError):  # it has become the finished file
+        """Remove the file, then release the lock."""
+        with suppress(FileNotFoundError):  # It has become the finished file.
             self.path.unlink()
         self.release()
 
     def release(self) -> None:
-        """The lock goes, the file stays, to be taken over."""
+        """Release the lock; the file stays, to be taken over."""
         if self._is_open:
             self._is_open = False
             os.close(self._descriptor)
 
 
 def opened(folder: Path) -> Journal:
-    """A new one, empty; its name has its time in UTC, and is unique."""
+    """Create an empty journal with a unique name that has its time in UTC."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
-    if not _taken(path, descriptor):  # by one that looks for what was left behind
+    if not _taken(path, descriptor):  # A sink that looks for abandoned journals was faster.
         os.close(descriptor)
         raise BlockingIOError(f"{path} was taken over at its making")
     sync_folder(folder)
@@ -121,12 +120,12 @@ def opened(folder: Path) -> Journal:
 
 
 def abandoned(folder: Path) -> Iterator[Journal]:
-    """Those that nobody holds, now held by the caller and cut to whole lines."""
+    """Yield the abandoned journals, locked for the caller and cut to complete lines."""
     for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}")):
         try:
             descriptor = os.open(path, LEFT_BEHIND)
         except FileNotFoundError:
-            continue  # finished meanwhile
+            continue  # It was finished meanwhile.
         except OSError as error:
             if error.errno in OF_ANOTHER_KIND:
                 raise _no_journal(path) from error
@@ -144,7 +143,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
 
 
 def _taken(path: Path, descriptor: int) -> bool:
-    """Locked, and still the file of that name: another may have finished it before."""
+    """Lock the file, and return whether it still has that name and was not finished before."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path.lstat().st_ino == os.fstat(descriptor).st_ino
@@ -159,7 +158,7 @@ def _no_journal(path: Path) -> SinkUnusable:
 
 
 def _whole_lines(descriptor: int, length: int) -> int:
-    """Up to and with the last line end."""
+    """Return the length up to and including the last line end."""
     end = length
     while end > 0:
         begin = max(0, end - READ_BYTES)

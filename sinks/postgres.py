@@ -1,40 +1,39 @@
-"""Results in a table of PostgreSQL: a row per id, the latest of it.
+"""Writes results into a table of PostgreSQL: one row per id, with its latest revision.
 
     id text primary key, query, op, revision bigint, final, confidence,
     start_ns, end_ns bigint, record jsonb, written_at timestamptz
 
-`record` is the whole result (`record->'values'`, `record->'events'`). The table is made
-where it is absent, with an index on (query, start_ns). A retract marks its row: readers write
-`where op <> 'retract'`, and the row's revision keeps late older ones out. Retracted
-rows may be deleted once the topic can no longer bring older revisions of them.
+`record` is the whole result (`record->'values'`, `record->'events'`). A missing table is created,
+with an index on (query, start_ns). A retract marks its row: readers write `where op <> 'retract'`,
+and the row's revision excludes late older ones. Retracted rows may be deleted when the topic can no
+longer bring older revisions of them.
 
-One statement writes up to ROWS_PER_STATEMENT results, and BYTES_PER_STATEMENT unless one alone has
-more: insert, or update where the new
-revision is higher; rows are locked in the order of their ids, so several sinks on one table
-do not deadlock. A `write` is one transaction, as durable as the server's
-`synchronous_commit` sets.
+One statement writes up to `ROWS_PER_STATEMENT` results, and up to `BYTES_PER_STATEMENT` unless a
+single result has more. It inserts a row, or updates it if the new revision is higher. Rows are
+locked in the order of their ids, so several sinks on one table do not deadlock. A `write` is one
+transaction, as durable as the server's `synchronous_commit` sets.
 
 Errors of the server are distinguished by SQLSTATE:
 
-* Content (CONTENT): what it can never hold. A NUL character, a number beyond its range, a
-  value too long for an index, a row that breaks a constraint or that a trigger
-  of the user's own refuses. The batch is halved, each half in a savepoint, until the rows
-  that are at fault are found one by one; they come back as Refused. k such rows among n cost about
-  2 k log n statements.
-* An internal error (INTERNAL), as of an array with more elements than jsonb holds: content, where
-  the row is alone, is above LARGE_BYTES, and a statement without rows passes.
-* A place that is not as it must be (PLACE): a table without these columns, rights that are
-  missing. SinkUnusable.
-* All else may pass: the connection is made anew, ATTEMPTS times, waiting BACKOFF_S, then
-  twice that. (At the connection's making no SQLSTATE is known, so a wrong password too is
-  tried again, and reported in the server's words.)
+* Content (CONTENT) that the table can never hold: a NUL character, a number beyond its range, a
+  value too long for an index. A row that breaks a constraint, or that a user's own trigger refuses,
+  counts too. The batch is halved, each half in a savepoint, until the faulty rows are found one by
+  one. They come back as Refused. With k such rows among n this costs about 2 k log n statements.
+* An internal error (INTERNAL), for example of an array with more elements than jsonb holds. It
+  counts as content if the row is alone and above `LARGE_BYTES`, and a statement without rows
+  succeeds.
+* A place that is not as it must be (PLACE): a table without these columns, or missing rights.
+  SinkUnusable.
+* All other errors may be temporary. The connection is opened again, `ATTEMPTS` times, with a pause
+  of `BACKOFF_S` and then twice that. (While a connection is opened no SQLSTATE is known. So a wrong
+  password is tried again too, and reported in the server's words.)
 
-A row that nobody could read is refused here, since the server would take it: numbers are spelled
-out when they are selected, and beyond a gibibyte every reader gets an error. READABLE_BYTES is the
-bound, by what the exponents of its numbers add.
+A row that nobody could read is refused here, because the server would accept it. Numbers are
+written out when they are selected, and above a gibibyte every reader gets an error. The bound is
+`READABLE_BYTES`, which includes the size that the exponents of its numbers add.
 
-The connection is made at the first `write`. It speaks UTF-8, whatever the environment has
-(PGCLIENTENCODING). A statement ends after STATEMENT_TIMEOUT_S.
+The connection is opened at the first `write`. It uses UTF-8, whatever the environment says
+(PGCLIENTENCODING). A statement ends after `STATEMENT_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -60,15 +59,16 @@ BYTES_PER_STATEMENT: Final = 8 << 20
 LARGE_BYTES: Final = 1 << 20
 READABLE_BYTES: Final = 64 << 20
 UNSUSPECTED_BYTES: Final = 32 << 10
-"""So many have no exponents for READABLE_BYTES: nine bytes are 16,385 digits at most."""
+"""Size below which exponents cannot exceed `READABLE_BYTES`: nine bytes are 16,385 digits at most.
+"""
 
 MAX_NAME_CHARS: Final = 63
 
 CONTENT: Final = ("22", "23", "44", "54", "P0001")
-"""Data exception, integrity, WITH CHECK OPTION, a limit of the program, RAISE."""
+"""Classes of SQLSTATE: data exception, integrity, WITH CHECK OPTION, program limit, RAISE."""
 
 PLACE: Final = ("0A", "28", "3D", "3F", "42")
-"""Not supported, authorization, no such database or schema, access or a name."""
+"""Classes of SQLSTATE: not supported, authorization, no such database or schema, access or name."""
 
 INTERNAL: Final = "XX000"
 DATA: Final = "22"
@@ -102,13 +102,13 @@ create table if not exists {table} (
 """
 _INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
 _FIND: Final = "select to_regclass(%s)"
-"""A user who may write the table need not have the right to make one."""
+"""A user who may write the table need not have the right to create one."""
 
 _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
-"""`create … if not exists` of two at once fails for one of them."""
+"""Two concurrent `create … if not exists` make one of them fail."""
 
 _TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
-"""For a transaction, since a pooler may give each to another session."""
+"""Limits one transaction, because a pooler may give each to another session."""
 
 _UPSERT: Final = """
 insert into {table} as known
@@ -124,22 +124,25 @@ on conflict (id) do update set
     record = excluded.record, written_at = now()
 where excluded.revision > known.revision
 """
-"""The rows are one JSON array: the records as they came, taken apart by the server. Arrays
-of each column cost this process eight times as much."""
+"""Passes the rows as one JSON array of records as they came, which the server takes apart.
+
+An array for each column costs this process eight times as much.
+"""
 
 
 class PostgresSink:
-    """See `sinks.sink` and the module's docstring.
+    """A sink (`sinks.sink`) that writes into a table.
 
-    `conninfo` is a libpq connection string or URL; what it leaves out comes from libpq's
-    own environment (PGPASSWORD, PGSSLMODE …). `table` may name its schema, `schema.table`.
-    ValueError for either, if it cannot be.
+    `conninfo` is a libpq connection string or URL; missing parts come from libpq's own environment
+    (PGPASSWORD, PGSSLMODE …). `table` may name its schema, `schema.table`. ValueError if either is
+    invalid.
     """
 
     def __init__(self, conninfo: str, table: str) -> None:
         try:
             self._given = conninfo_to_dict(conninfo)
-        except psycopg.ProgrammingError as error:  # it repeats the text, which holds a password
+        # The error repeats the text, which may contain a password.
+        except psycopg.ProgrammingError as error:
             raise ValueError(
                 "no connection string of PostgreSQL; write postgresql://USER@HOST:PORT/DATABASE"
             ) from error
@@ -161,7 +164,7 @@ class PostgresSink:
 
     @property
     def address(self) -> str:
-        """Which server and which of its databases, without secrets."""
+        """Server and database, without secrets."""
         names = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
         return "/".join(
             str(self._given.get(name) or os.environ.get(variable, ""))
@@ -216,7 +219,8 @@ class PostgresSink:
                 raise
         else:
             return ()
-        # All that were given: below a row that is refused an older revision may count.
+        # All given results are tried, because an older revision may count if a newer one is
+        # refused.
         refused: list[Refused] = []
         with connection.transaction():
             connection.execute(_TIMEOUT)
@@ -292,7 +296,10 @@ def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
 
 
 def _is_readable(row: Result) -> bool:
-    """Exponents in text count as well, so an odd row is refused that could be read."""
+    """Return whether a reader can read the row; some readable rows are judged unreadable.
+
+    Exponents in text count as well.
+    """
     if len(row.record) <= UNSUSPECTED_BYTES:
         return True
     added = sum(int(exponent) for exponent in _EXPONENT.findall(row.record))
@@ -300,7 +307,7 @@ def _is_readable(row: Result) -> bool:
 
 
 def _is_content(error: psycopg.Error) -> bool:
-    """The row is at fault; psycopg itself finds some without the server."""
+    """Return whether the row causes the error; psycopg itself finds some without the server."""
     state = error.sqlstate
     return isinstance(error, psycopg.DataError) if state is None else state.startswith(CONTENT)
 
@@ -311,7 +318,9 @@ def _is_place(error: psycopg.Error) -> bool:
 
 
 def _message(error: psycopg.Error) -> str:
-    """In one line, without the values that the server repeats in its details, and in the words of
-    a data exception."""
+    """Return the server's message in one line, without the values that it repeats.
+
+    Values are in its details, and in the words of a data exception.
+    """
     text = " ".join((error.diag.message_primary or str(error)).split())
     return _QUOTED.sub('"…"', text) if (error.sqlstate or "").startswith(DATA) else text

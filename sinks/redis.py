@@ -1,40 +1,41 @@
-"""Results in Redis: the latest by id, and a feed of changes, both trimmed.
+"""Writes results into Redis: the latest by id, and a feed of changes, both trimmed.
 
-Under a prefix, which lies in one slot of a cluster (`inorder:{NAME}:`):
+All keys begin with `inorder:{NAME}:`, whose braces keep them in one slot of a cluster:
 
-    latest     hash: id -> the result's JSON as it came. What is retracted is not in it.
-    feed       stream: an entry for each change that counted: `id`, `revision`, `op`, `result`
-    revisions  hash: id -> the highest revision seen, of retracted results too
+    latest     hash: id -> the result's JSON as it came; without retracted results
+    feed       stream: an entry for each effective change: `id`, `revision`, `op`, `result`
+    revisions  hash: id -> the highest revision seen, also of retracted results
     recent     sorted set: ids in the order of their last change
 
-One Lua script per call compares and sets by revision: latest, feed and revision change
-together or not at all, so a reader never sees one without the others, and the feed holds
-each change once, the revisions of an id rising. A change that came as a copy, or that a
-newer one has overtaken, leaves no trace.
+One Lua script per call compares and sets by revision. Latest, feed and revision change together or
+not at all, so a reader never sees one without the others. The feed has each change once, with
+ascending revisions of an id. A duplicate, and a change that is older than the stored one, leave no
+trace.
 
-Bounds: `max_results` ids are kept, retracted ones among them; beyond that those whose
-last change is longest ago are forgotten, with their revision. (So a result older than
-`max_results` changes of others can be written again; a topic that is read in order comes
-back to the truth all the same.) The feed keeps about `max_feed` entries, never fewer.
-One call carries at most RESULTS_PER_CALL results or BYTES_PER_CALL bytes; a larger result is
-refused, so that in bytes, too, `max_results` and `max_feed` are bounds.
+Bounds: `max_results` ids are stored, including retracted ones. Beyond that, the ids whose last
+change is oldest are forgotten, with their revision. (So a result older than `max_results` changes
+of others can be written again. A topic that is read in order still leads to the right state.) The
+feed has about `max_feed` entries, never fewer. One call has at most `RESULTS_PER_CALL` results or
+`BYTES_PER_CALL` bytes. A larger result is refused, so that `max_results` and `max_feed` also bound
+the bytes.
 
-A server at `maxmemory` refuses what needs room, so the script never comes to its own
-trimming. Then what exceeds the bounds is trimmed by calls that only free (MAX_TRIMS of them
-at most), and the results are written again: lowering the bounds is a remedy.
+A server at `maxmemory` refuses commands that need memory, so the script never reaches its own
+trimming. Then the excess over the bounds is trimmed by at most `MAX_TRIMS` calls that only free
+memory, and the results are written again. So lowering the bounds is a remedy.
 
-As durable as the server: with `appendfsync always` what was written survives its crash;
-with less it can forget what it has confirmed. It must not evict (`noeviction`), since a
-revision that was removed lets an older one in.
+Results are as durable as the server: with `appendfsync always` they survive its crash. With less it
+can forget confirmed results. It must not evict (`noeviction`), because a removed revision would
+admit an older one.
 
-What may pass (PASSING) is tried ATTEMPTS times, waiting BACKOFF_S, then twice that, each time
-by a new connection to the address as it resolves then: after a failover a server that has
-become a replica answers READONLY, and the name leads to the new master. A repeated script finds
-its own revisions and changes nothing. A wrong password and missing rights are SinkUnusable.
+Temporary errors (PASSING) are tried `ATTEMPTS` times, with a pause of `BACKOFF_S` and then twice
+that. Each attempt opens a new connection to the address as it resolves then. After a failover a
+server that has become a replica answers READONLY, and the name leads to the new master. A repeated
+script finds its own revisions and changes nothing. A wrong password and missing rights are
+SinkUnusable.
 
-In a cluster all keys of a NAME lie in one slot, so one node serves them: a MOVED is followed
-to it, and when that node does not answer the given address is asked again. It should be a
-name that leads to several nodes. Cost: O(log max_results) for each result.
+In a cluster all keys of a NAME are in one slot, so one node serves them. A MOVED is followed to it.
+If that node does not answer, the given address is asked again, so it should be a name that leads to
+several nodes. Cost: O(log max_results) for each result.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
 CLUSTER: Final = (AskError, ClusterError, TryAgainError)
-"""The first one is MOVED, too."""
+"""Errors of a cluster; MOVED is a subclass of the first one."""
 PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
 """Errors that may be over in a moment, or with another connection."""
 NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
@@ -72,7 +73,7 @@ BYTES_PER_CALL: Final = 4 << 20
 TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, which is what is kept of one result"
 
 _FORGET_PER_CALL: Final = 1_000
-"""At least twice RESULTS_PER_CALL, so that a lowered bound is reached in time."""
+"""At least twice `RESULTS_PER_CALL`, so that a lowered bound is reached in time."""
 
 _BOUNDS: Final = """
 local latest, feed, revisions, recent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -91,7 +92,7 @@ end
 _TRIM: Final = f"""{_BOUNDS}{_FORGET}
 return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
 """
-"""Commands that need no memory, so a full server runs it."""
+"""Uses only commands that need no memory, so a full server runs it."""
 
 _WRITE: Final = f"""{_BOUNDS}
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')
@@ -112,12 +113,12 @@ end
 {_FORGET}
 return excess
 """
-"""The revision is noted last: a script that fails midway is done again, not passed over."""
+"""Stores the revision last, so that a script that fails midway is repeated and not skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisBounds:
-    """See the module's docstring; a result counts twice if it is in the feed."""
+    """The bounds of stored results and of the feed; a result in the feed counts twice."""
 
     max_results: int = 1_000_000
     max_feed: int = 100_000
@@ -128,7 +129,7 @@ class RedisBounds:
 
 
 class RedisKeys(NamedTuple):
-    """What readers look into."""
+    """The keys that readers use."""
 
     latest: str
     feed: str
@@ -137,7 +138,7 @@ class RedisKeys(NamedTuple):
 
 
 def keys_of(name: str) -> RedisKeys:
-    """ValueError for a name that would leave its slot."""
+    """Return the keys for a name; ValueError for a name that would leave its slot."""
     if not name or "{" in name or "}" in name:
         raise ValueError(f"{name!r} is no name for results; leave braces out")
     prefix = f"inorder:{{{name}}}:"
@@ -145,12 +146,15 @@ def keys_of(name: str) -> RedisKeys:
 
 
 class RedisSink:
-    """See `sinks.sink`. `client` must not retry by itself: `connect` makes one."""
+    """A sink (`sinks.sink`) that writes into Redis.
+
+    `client` must not retry by itself; `connect` creates one.
+    """
 
     def __init__(self, client: redis.Redis, name: str, bounds: RedisBounds | None = None) -> None:
         self._given = client
         self._client = client
-        """Another than the given one where a cluster has named the node of our slot."""
+        """The given client, or another one if a cluster has named the node of our slot."""
         self._name = name
         self._keys = keys_of(name)
         self._bounds = bounds or RedisBounds()
@@ -186,7 +190,7 @@ class RedisSink:
             self._run(_WRITE, arguments)
 
     def _trim(self) -> None:
-        """Until nothing is above the bounds; what is left then the next write goes on with."""
+        """Trim to the bounds, in at most `MAX_TRIMS` calls; the next write does the rest."""
         for _ in range(MAX_TRIMS):
             if not self._run(_TRIM, ()):
                 return
@@ -199,13 +203,13 @@ class RedisSink:
             execute: Callable[..., Any] = self._client.execute_command
             try:
                 return execute(*command)
-            except NOT_ALLOWED as error:  # of which some pass for lost connections
+            except NOT_ALLOWED as error:  # Some of these count as lost connections otherwise.
                 raise self._failure(error) from error
 
         return self._retry.call_with_retry(once, self._turn_to_another)
 
     def _turn_to_another(self, error: Exception) -> None:
-        """The next attempt's connection: to where a cluster points, else to the address."""
+        """Change the client for the next attempt: to the node a cluster names, or the address."""
         self._client.close()
         self._client = _pointed_to(self._given, error) or self._given
 
@@ -226,18 +230,19 @@ class RedisSink:
 
 
 def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
-    """A client of the node that a MOVED names, else None."""
+    """Return a client of the node that a MOVED names, else None."""
     pool = given.connection_pool if isinstance(error, MovedError) else None
     if pool is None or "path" in pool.connection_kwargs:
         return None
     assert isinstance(error, MovedError)
-    host = error.host or pool.connection_kwargs.get("host")  # empty: the host that was asked
+    # An empty host is the one that was asked.
+    host = error.host or pool.connection_kwargs.get("host")
     settings = {**pool.connection_kwargs, "host": host, "port": error.port}
     return redis.Redis.from_pool(type(pool)(pool.connection_class, **settings))
 
 
 def _message(error: redis.RedisError) -> str:
-    """What happened, and what to do."""
+    """Return the fault and the remedy in words."""
     tries = f"after {attempts.ATTEMPTS} attempt(s)"
     match error:
         case redis.OutOfMemoryError():
@@ -264,9 +269,9 @@ def _message(error: redis.RedisError) -> str:
 
 
 def connect(url: str) -> redis.Redis:
-    """A client with time-outs and without retries of its own; nothing is sent yet.
+    """Return a client with timeouts and without retries of its own; nothing is sent yet.
 
-    ValueError for a URL that is none.
+    ValueError for an invalid URL.
     """
     client: redis.Redis = redis.Redis.from_url(
         url,
@@ -279,7 +284,7 @@ def connect(url: str) -> redis.Redis:
 
 
 def address_of(client: redis.Redis) -> str:
-    """Which server and which of its databases, without secrets."""
+    """Return the server and the database, without secrets."""
     given = client.connection_pool.connection_kwargs
     server = given.get("path") or f"{given.get('host')}:{given.get('port', 6379)}"
     return f"{server}/{given.get('db') or 0}"

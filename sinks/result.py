@@ -1,4 +1,4 @@
-"""One result of a window, a pattern or a join, read from its record, or why it cannot be.
+"""Reads one result of a window, a pattern or a join from its record, or says why it cannot.
 
 A result is a JSON object; its record's key is its id:
 
@@ -8,24 +8,24 @@ A result is a JSON object; its record's key is its id:
     revision    integer, 0 to MAX_REVISION: rises by one with each change of the result
     final       boolean
     confidence  confirmed | uncertain
-    start, end  integer ns since the epoch, start <= end; null or absent where unknown
+    start, end  integer ns since the epoch, start <= end; null or absent if unknown
     events      list of coordinates (source, epoch, seq); values: an object; both may be absent
 
-Other keys are kept: `record` is the whole object as it came, in one line. The bound of
+Other keys are preserved: `record` is the whole object as it came, in one line. The bound of
 revisions is that of whole numbers in JSON and in Lua (2^53).
 
-Truth, by which every sink goes: of one id the highest revision counts, whatever came
-first; if that is a retract, there is no such result. (id, revision) names one content
-for good, so a copy changes nothing. `newest` folds a batch so.
+Rule for every sink: the highest revision of an id counts, whatever came first. If that is a
+retract, there is no such result. (id, revision) identifies one content for good, so a duplicate
+changes nothing. `newest` applies the rule to a batch.
 
-In the topic of a query with `upsert` a retract has no value: its key is the id, and its headers say
-all fields above but `events` and `values`. Its `record` is a JSON object of these.
+In the topic of a query with `upsert` a retract has no value. Its key is the id, and its headers
+have all fields above except `events` and `values`. Its `record` is a JSON object of these.
 
-A `Control` record is no result on purpose: it has neither key nor value, or is the `overflow` of a
-query, which its `kind` says.
+A `Control` record is no result on purpose. It has neither key nor value, or its `kind` says that it
+is the `overflow` of a query.
 
-What cannot be read is a `Malformed` with one of a few reasons, for counting, and a detail that
-states what was wrong, without the content. Cost: O(bytes), parsed once.
+An unreadable record is a `Malformed` with one of a few reasons, for counting, and a detail that
+states the fault without the content. Cost: O(bytes), parsed once.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ KEY_NOT_ID: Final = "key_not_id"
 OVERFLOW: Final = "overflow"
 
 _GIVEN: Final = re.compile(r"Invalid enum value '.*'(?= - at )", re.DOTALL)
-"""The parser repeats what a record has in the place of one of a few words."""
+"""Matches the wrong word of a record that the parser's message repeats."""
 
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
-"""Between the tokens of JSON, the only place where they are allowed."""
+"""Matches line ends, which JSON allows only between its tokens."""
 
 _Ns = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 @dataclass(slots=True)
 class Result:
-    """See the module's docstring."""
+    """A revision of a result; `record` is its JSON object as it came, in one line."""
 
     id: str
     query: str
@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(slots=True)
 class Malformed:
-    """A record that is no result; `id` where it could be read."""
+    """A record that is no result; it has the `id` if that could be read."""
 
     reason: str
     detail: str
@@ -105,7 +105,7 @@ class _Wire(msgspec.Struct):
 
 
 _head: Final = attrgetter(*_Wire.__struct_fields__[:8])
-"""All but `events` and `values`, in the order of `Result`."""
+"""Returns all fields but `events` and `values`, in the order of `Result`."""
 
 
 def parse(
@@ -113,7 +113,7 @@ def parse(
     key: bytes | None = None,
     headers: Sequence[tuple[str, bytes | None]] | None = None,
 ) -> Result | Malformed | Control:
-    """A record's value; without a `key`, as in a file, only the value is looked at."""
+    """Parse a record; without a `key`, as in a file, only the value is checked."""
     if value is None:
         retraction = retraction_line(key, headers)
         if retraction is None:
@@ -145,7 +145,7 @@ def parse(
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """The highest revision of each id, the first of copies; in the order of the ids."""
+    """Return the highest revision of each id, the first of duplicates, in the order of the ids."""
     found: dict[str, Result] = {}
     for result in results:
         known = found.get(result.id)
@@ -157,7 +157,7 @@ def newest(results: Iterable[Result]) -> list[Result]:
 def pieces(
     results: Iterable[Result], most_results: int, most_bytes: int
 ) -> Iterator[Sequence[Result]]:
-    """Cut into what one call may carry; a larger one goes alone."""
+    """Cut results into pieces within the limits of one call; a larger result goes alone."""
     piece: list[Result] = []
     size = 0
     for result in results:

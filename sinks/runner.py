@@ -1,31 +1,30 @@
-"""From a results topic into a sink: read, write, then commit; never the other way round.
+"""Moves results from a topic into a sink: read, write, then commit, in that order.
 
-Reads what is committed (`read_committed`), in a consumer group. A batch is at most
+It reads committed records (`read_committed`) in a consumer group. A batch is at most
 `batch_records` records, and `batch_bytes` until its last one, gathered for `batch_wait_s`. Its
-results go to the sink, its dead letters to their place, and only then are its offsets committed:
-after a crash the batch comes again, and the sink makes of it what it made before (`sinks.sink`).
-So delivery is at least once, and the store exact.
+results go to the sink and its dead letters to their place. Only then are its offsets committed.
+After a crash the batch comes again, and the store is the same afterwards (`sinks.sink`). So
+delivery is at least once, and the store exact.
 
-Each record is one of: a result, written; a dead letter, with a reason; a control record
-(`sinks.result`), counted and passed over. None is dropped. A record above `record_bytes` is
-dead, so that what one of a stranger's takes has a bound.
+Each record is a result, which is written, or a dead letter with a reason, or a control record
+(`sinks.result`), which is counted and skipped. None is dropped. A record above `record_bytes` is a
+dead letter, so that a stranger's record takes bounded memory.
 
-Headers are never asked for: the client makes them only then, and a name that is no UTF-8 ends the
-process (a NULL where Python expects an object).
+Headers are read only where they are needed. The client creates them only then, and a name that is
+not UTF-8 ends the process (a NULL where Python expects an object).
 
-A store that does not answer is waited for without end, since going on would lose
-results: its partitions are paused, the member stays in its group, and the same batch is tried
-again after `retry_pause_s`, then twice that, at most `max_retry_pause_s`. This is logged at
-each try, and is in `counts.trouble`. Memory is bounded meanwhile by the one batch and
-what the client has fetched ahead (`fetched_bytes`).
+A store that does not answer is awaited without end, because going on would lose results. Its
+partitions are paused, and the member stays in its group. The same batch is tried again after
+`retry_pause_s`, then twice that, at most `max_retry_pause_s`. Each attempt is logged, and is in
+`counts.trouble`. Memory is bounded meanwhile by the one batch and the records that the client has
+fetched in advance (`fetched_bytes`).
 
-A partition without a committed offset is read from its beginning; where the topic has
-deleted what was to be read next, this is counted as expired, logged as an error, and
-reading goes on from what there is.
+A partition without a committed offset is read from its beginning. If the topic has deleted the next
+record, this is counted as expired and logged as an error. Reading continues with the first existing
+record.
 
-`run` returns after `stop`, with the batch in hand written, or, where the store is waited
-for, left to be read again. It raises SinkUnusable, and SourceFailed where Kafka refuses
-for good.
+After `stop`, `run` returns when the current batch is written. If the store is awaited, the batch is
+left to be read again. It raises SinkUnusable, and SourceFailed if Kafka refuses for good.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from sinks.result import Control, Malformed, Result, parse
 from sinks.sink import REFUSED, Refused, Sink, SinkError, SinkUnavailable
 
 TOO_LARGE: Final = "too_large"
-"""The reason of a dead letter for a record above `record_bytes`."""
+"""Reason of a dead letter for a record above `record_bytes`."""
 
 POLL_S: Final = 0.2
 ASK_TIMEOUT_S: Final = 10.0
 BEGIN_TIMEOUT_S: Final = 60.0
 SESSION_TIMEOUT_S: Final = 6.0
 HEARTBEAT_S: Final = 3.0
-"""At most: two fit into a session."""
+"""Maximum interval of heartbeats; two fit into a session."""
 
 
 FOR_GOOD: Final = frozenset(
@@ -68,12 +67,12 @@ log = logging.getLogger("inorder.sink")
 
 
 class SourceFailed(Exception):
-    """Kafka lets nothing more be read; the message states why."""
+    """Kafka refuses further reads; the message states why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerLimits:
-    """See the module's docstring."""
+    """The limits of batches, of retries and of memory."""
 
     batch_records: int = 2_000
     batch_bytes: int = 8 << 20
@@ -86,7 +85,7 @@ class RunnerLimits:
 
 @dataclass(slots=True)
 class Batch:
-    """What was read, by what becomes of it."""
+    """The results, dead letters and next offsets of a batch."""
 
     results: list[Result] = field(default_factory=list)
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -94,11 +93,11 @@ class Batch:
 
     letters: list[DeadLetter] = field(default_factory=list)
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """By partition."""
+    """The offset after the batch, by partition."""
 
 
 class Runner:
-    """One topic into one sink. `stop` may be called from anywhere, a signal too."""
+    """A reader of one topic into one sink; `stop` may be called from anywhere, even a signal."""
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class Runner:
     ) -> None:
         self.counts = Counts()
         self.turned_s = time.monotonic()
-        """When it last showed that it does not hang."""
+        """Time of the last sign that it does not hang."""
 
         self._consumer = consumer
         self._topic = topic
@@ -156,7 +155,7 @@ class Runner:
             left_s = deadline_s - time.monotonic()
             if len(messages) >= limits.batch_records or left_s <= 0:
                 break
-            # One at a time: nobody knows before how large it is unpacked.
+            # They are taken one at a time, because their unpacked size is unknown before.
             for message in self._consumer.consume(1, left_s):
                 messages.append(message)
                 size += _size_of(message)
@@ -202,10 +201,11 @@ class Runner:
             log.warning("topic %s: %s", self._topic, error.str())
 
     def _begin(self, partition: int) -> None:
-        """There is no offset to go on from, or none that the topic still has."""
+        """Begin at the first record, because there is no offset, or its record was deleted."""
         place = Place(self._topic, partition)
         next_, low = self._next_and_lowest(place)
-        if partition in self._owned:  # the client lets none be sought that it has given up
+        # The client refuses a seek in a partition that it has given up.
+        if partition in self._owned:
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([Place(self._topic, partition, OFFSET_BEGINNING)])
         if next_ < 0:
@@ -219,8 +219,11 @@ class Runner:
         )
 
     def _next_and_lowest(self, place: Place) -> tuple[int, int]:
-        """The committed offset, negative for none, and the lowest there is. A broker that
-        has just become the group's coordinator at first denies that it is."""
+        """Return the committed offset, negative for none, and the lowest existing one.
+
+        It retries, because a broker that has just become the group's coordinator denies that at
+        first.
+        """
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
             try:
@@ -236,7 +239,7 @@ class Runner:
     # -- write ---------------------------------------------------------------------------------
 
     def _written(self, batch: Batch) -> bool:
-        """False where it was stopped before the store took the batch."""
+        """Write the batch; return False if the runner was stopped before the store took it."""
         pause_s = self._limits.retry_pause_s
         while True:
             try:
@@ -289,7 +292,7 @@ class Runner:
         log.warning("the store answers again; going on")
 
     def _commit(self, batch: Batch) -> None:
-        """Where this fails, what was written is read again, and changes nothing."""
+        """Commit the offsets; after a failure the batch is read again, which changes nothing."""
         offsets = [
             Place(self._topic, partition, offset)
             for partition, offset in batch.next_offsets.items()
@@ -321,7 +324,7 @@ class Runner:
         self._owned.difference_update(place.partition for place in places)
 
     def _close(self) -> None:
-        """Close all, even where one of them fails."""
+        """Close all parts, even if one of them fails."""
         for name, part in (("sink", self._sink), ("dead letters", self._dead)):
             try:
                 part.close()
@@ -337,8 +340,10 @@ def consumer_of(
     limits: RunnerLimits | None = None,
     session_s: float = SESSION_TIMEOUT_S,
 ) -> Consumer:
-    """A consumer as `Runner` needs it; `settings` are librdkafka's, for security. Silent for
-    `session_s`, it loses its partitions to others."""
+    """Return a consumer for `Runner`; `settings` are librdkafka's, for security.
+
+    Without heartbeats for `session_s`, it loses its partitions to others.
+    """
     fetched_bytes = (limits or RunnerLimits()).fetched_bytes
     return Consumer(
         {
@@ -363,12 +368,15 @@ def _log_error(error: KafkaError) -> None:
 
 
 _ASK: Final = methodcaller("headers")
-"""Called so, Python looks whether the client has failed before anybody gets what it returned."""
+"""In a call of this form, Python checks for an error of the client before it returns the value."""
 
 
 def _headers_of(message: Message) -> Any:
-    """Those of a record without a value, which alone say something here; None where a name is no
-    UTF-8. The client then returns a list with a NULL in it, whose use would end the process."""
+    """Return the headers of a record without a value; None for all others.
+
+    Only these headers are needed. If a name is not UTF-8, the result is None too. The client then
+    returns a list with a NULL in it, whose use would end the process.
+    """
     if message.value() is not None:
         return None
     try:
@@ -382,7 +390,7 @@ def _size_of(message: Message) -> int:
 
 
 def _place(message: Message) -> tuple[int, int]:
-    """A record that was read has both."""
+    """Return partition and offset, which a record that was read always has."""
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None

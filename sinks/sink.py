@@ -1,22 +1,22 @@
-"""Where results go: what every kind of sink promises.
+"""Defines the guarantees of every kind of sink.
 
-* `write` takes results in any order, with copies, in batches of any cut, and returns
-  when they are as durable as the store is set up to be: the caller may then forget them.
-  What the store holds afterwards depends on the set of results alone: of each id the
-  highest revision (`sinks.result`). A retract takes the result away and its revision is
-  remembered, so that a late older update cannot bring it back.
-* A result that this store can never hold (a character it knows not, say) comes back as
-  `Refused`, the others are written.
-* `write` of nothing is a tick: work that is due by time is done then.
-* A batch that failed may be in the store in part; it is written again, whole.
+* `write` takes results in any order, with duplicates, in batches of any size. It returns when they
+  are as durable as the store is configured to be; the caller may then forget them. The content of
+  the store depends only on the set of results: it has the highest revision of each id
+  (`sinks.result`). A retract removes the result and its revision is stored, so that a late older
+  update cannot restore it.
+* A result that this store can never hold comes back as `Refused`, for example because of a
+  character it does not support. The others are written.
+* `write` without results is a tick: work that is due by time is done then.
+* A batch that failed may be in the store in part; it is written again as a whole.
 
-Failures are of two kinds. SinkUnavailable: the store does not answer or takes nothing now,
-bounded retries included; the same batch will do later. SinkUnusable: a table or a key is
-not as it must be, and waiting will not help. Neither loses anything: the caller has not
-answered that it is done with the batch.
+There are two kinds of failures. SinkUnavailable: the store does not answer or accepts nothing now,
+even after bounded retries; the same batch will succeed later. SinkUnusable: a table or a key is not
+as it must be, and waiting will not help. Neither loses anything, because the caller has not
+confirmed the batch.
 
-One object serves one thread at a time. Several objects, in several processes, may
-write to one place.
+One object serves one thread at a time. Several objects, in several processes, may write to one
+place.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from typing import Final, Protocol
 from sinks.result import Result
 
 REFUSED: Final = "refused"
-"""The reason of a dead letter for a `Refused`."""
+"""Reason of a dead letter for a `Refused`."""
 
 
 class SinkError(Exception):
-    """Nothing is known of the batch; it has to be written again."""
+    """The state of the batch is unknown; it has to be written again."""
 
 
 class SinkUnavailable(SinkError):
-    """The store does not do as asked at this moment, retries included."""
+    """The store does not do as asked at this moment, even after retries."""
 
 
 class SinkUnusable(SinkError):
@@ -45,17 +45,17 @@ class SinkUnusable(SinkError):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The store can never hold this; `detail` is the reason."""
+    """A result that the store can never hold; `detail` is the reason."""
 
     result: Result
     detail: str
 
 
 class Sink(Protocol):
-    """See the module's docstring; `tests/sinks` holds every kind to it."""
+    """A store for results; `tests/sinks` checks the guarantees of every kind."""
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
         """Return when `results` are durable. SinkUnavailable, SinkUnusable."""
 
     def close(self) -> None:
-        """Let go of files and connections; a second call does nothing."""
+        """Close files and connections; a second call does nothing."""

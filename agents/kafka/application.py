@@ -1,13 +1,13 @@
-"""The Faust application of a stage, with nothing in it that we do not use, and its run.
+"""Builds and runs the Faust application of a stage, without the parts of Faust that are unused.
 
-`build_app` states every setting that matters. Off are: Faust's web server, its producer
-(outputs go through transactions of ours), its leader and reply topics, tables and their
-recovery (state has its own changelog), acknowledgement and commits (offsets belong to the
-transaction), its data folder, and its log of everything.
+`build_app` states every setting that matters. It switches off Faust's web server, its producer, its
+leader and reply topics, tables and their recovery. It also switches off acknowledgement, commits,
+the data folder and Faust's log. Outputs and offsets belong to the stage's own transactions, and
+state has its own changelog.
 
-`run` is the whole life in a loop of the caller's: it starts the application, waits for the
-stop or a failure, lets the handler finish its partitions, leaves the group, and raises
-what went wrong. It installs no signal handlers. Each step has a bound.
+`run` is the whole life of the application, in the caller's loop. It starts the application, waits
+for the stop or a failure, and lets the handler finish its partitions. Then it leaves the group and
+raises the failure, if any. It installs no signal handlers. Each step has a time limit.
 """
 
 from __future__ import annotations
@@ -30,24 +30,29 @@ from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTranspo
 log = logging.getLogger(__name__)
 
 STREAM_BUFFER_BATCHES = 4_096
-"""Batches between transport and agent. The queues of the partitions bound them long before:
-MAX_BATCHES for each partition, so this allows some 2,000 partitions in one worker."""
+"""Batches between transport and agent.
+
+The queues of the partitions limit them long before that: `MAX_BATCHES` for each partition, so this
+allows some 2,000 partitions in one worker.
+"""
 
 START_TIMEOUT_S = 60.0
-"""For Faust to start. The caller has seen brokers and topics."""
+"""Time for Faust to start, after the caller has reached brokers and topics."""
 
 FINISH_TIMEOUT_S = 3 * REVOKE_TIMEOUT_S - 1.0
-"""For the handler to finish; with the next, less than the supervisor waits."""
+"""Time for the handler to finish; with `STOP_TIMEOUT_S`, less than the supervisor waits."""
 
 STOP_TIMEOUT_S = 8.0
-"""For Faust to leave the group and stop, after the handler has finished."""
+"""Time for Faust to leave the group and stop, after the handler has finished."""
 
 QUIET = ("faust", "mode", "aiokafka")
 """Libraries that log every step at level info."""
 
 SENDER_LOGGER = "aiokafka.producer.sender"
-"""Warns of what it tries again without end, which is the only sign of a checkpoint that hangs:
-too few replicas are in sync, say."""
+"""Logs warnings about requests that it repeats without end.
+
+They are the only sign of a checkpoint that hangs, for example because too few replicas are in sync.
+"""
 
 CHATTY = (
     "aiokafka",
@@ -57,15 +62,17 @@ CHATTY = (
     "aiokafka.consumer.group_coordinator",
     SENDER_LOGGER,
 )
-"""Loggers that repeat themselves ten times a second while a broker is away."""
+"""Loggers that repeat themselves ten times a second while a broker is unreachable."""
 
 REPEAT_S = 10.0
-"""What a chatty logger has said it says again after this long."""
+"""Time after which a chatty logger may repeat a message."""
 
 
 class _Seldom(logging.Filter):
-    """Lets a message pass that has not passed for `REPEAT_S`. The messages are a library's
-    fixed texts, so few."""
+    """A filter that passes each message at most once in `REPEAT_S`.
+
+    The messages are fixed texts of a library, so there are few.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +89,7 @@ _SELDOM = _Seldom()
 
 
 class _NoTables(TableManager):
-    """Faust has no part in state, so nothing is recovered."""
+    """A table manager that recovers nothing, because Faust keeps no state."""
 
     logger = FAUST_LOG
 
@@ -91,10 +98,10 @@ class _NoTables(TableManager):
         self._tables_registered.set()
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        """Nothing to flush."""
+        """Do nothing, because there is nothing to flush."""
 
     async def on_rebalance(self, *_: Any, **__: Any) -> None:
-        """The transport resumes the flow when the handler has restored."""
+        """Do nothing, because the transport resumes the flow when the handler has restored."""
 
     async def wait_until_recovery_completed(self) -> bool:
         return self.app.should_stop
@@ -103,14 +110,14 @@ class _NoTables(TableManager):
 class _ConsumerOnly(BootStrategy):
     enable_kafka_producer = False
     enable_web = False
-    enable_sensors = False  # the worker has its own metrics
+    enable_sensors = False  # The worker has its own metrics.
 
     def kafka_consumer(self) -> Iterable[Any]:
-        return [self.app.consumer]  # without the leader's and the replies' services
+        return [self.app.consumer]  # The services of the leader and of replies are left out.
 
 
 class Application(faust.App):
-    """A Faust app whose transport is ours."""
+    """A Faust app with the transport for record batches."""
 
     logger = FAUST_LOG
     BootStrategy = _ConsumerOnly
@@ -127,7 +134,7 @@ class Application(faust.App):
         return cast(BatchConsumer, self.consumer)
 
     def _create_directories(self) -> None:
-        """Nothing of Faust's is kept on disk."""
+        """Do nothing, because Faust stores nothing on disk."""
 
 
 def build_app(
@@ -139,17 +146,17 @@ def build_app(
     session_s: float = SESSION_TIMEOUT_S,
     known: Mapping[str, int] | None = None,
 ) -> Application:
-    """An application that reads `topics` as the consumer group `group` into `handler`.
+    """Return an application that reads `topics` as consumer group `group` into `handler`.
 
-    `instance` is the name of a place in the group that is kept for `session_s`
-    (agents.kafka.membership); `known` says how many partitions each topic has, those beyond are not
-    opened. Call it inside of the loop that will run it.
+    `instance` names a place in the group that is reserved for `session_s`
+    (agents.kafka.membership). `known` gives the number of partitions of each topic; partitions
+    beyond that are not opened. Call it inside the loop that will run the application.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger(SENDER_LOGGER).setLevel(logging.WARNING)
     for name in CHATTY:
-        logging.getLogger(name).addFilter(is_news)  # adding it again changes nothing
+        logging.getLogger(name).addFilter(is_news)  # Adding a filter again changes nothing.
         logging.getLogger(name).addFilter(_SELDOM)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.servers.split(",")]
     app = Application(
@@ -161,12 +168,12 @@ def build_app(
         topic_allow_declare=False,
         web_enabled=False,
         stream_buffer_maxsize=STREAM_BUFFER_BATCHES,
-        stream_wait_empty=False,  # the queues see to that
-        broker_commit_interval=3600.0,  # there is nothing to commit
+        stream_wait_empty=False,  # The partition queues take care of that.
+        broker_commit_interval=3600.0,  # There is nothing to commit.
         key_serializer="raw",
         value_serializer="raw",
         autodiscover=False,
-        env={},  # else BROKER_URL and the like would win over these settings
+        env={},  # Otherwise BROKER_URL and the like would override these settings.
     )
     app.brokers = brokers
     app.instance = instance
@@ -183,7 +190,7 @@ def build_app(
 
 
 async def run(app: Application, stop: asyncio.Event) -> None:
-    """Until `stop` is set, or something fails: then its exception is raised."""
+    """Run the application until `stop` is set or something fails, and raise that failure."""
     failure = app.failure
     ends = [asyncio.create_task(event.wait()) for event in (app._crashed, stop, failure.happened)]
     starting = asyncio.create_task(app.start())
@@ -219,5 +226,5 @@ async def _finish(app: Application) -> None:
         fault = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
         if app.batches.open_partitions:
             app.failure.set(TimeoutError(fault))
-        else:  # as when it is stopped while it starts: what was done is committed
+        else:  # This happens after a stop during the start; all finished work is committed.
             log.warning("%s; it is left behind", fault)

@@ -1,22 +1,24 @@
-"""Tokens for SASL OAUTHBEARER: where they come from, and how long each is used.
+"""Provides tokens for SASL OAUTHBEARER, from a file or an endpoint.
 
-From a *file* that somebody else renews (a projected service account token of Kubernetes): it is
-read for each new connection, and every `REREAD_S` at least for librdkafka, which has to be given
-one beforehand. Or from an *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4;
-the client's id and secret in the header `Authorization`, 2.3.1): it is asked anew when `RENEW_AT`
-of a token's time is over, and if it fails then, the old token serves until its end.
+* A *file* that somebody else renews, such as a projected service account token of Kubernetes. It is
+  read for each new connection. librdkafka needs its token in advance, so the file is read at least
+  every `REREAD_S` for it.
+* An *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4). The client's id and
+  secret are in the header `Authorization` (2.3.1). A new token is requested when the fraction
+  `RENEW_AT` of a token's lifetime has passed. If that fails, the old token is used until it
+  expires.
 
-A token that is a JWT says when it expires (`exp`), and one that has expired is not sent: who reads
-the message learns it here, and not from a broker that says no more than "refused". What is no JWT
-is sent as it is. Signatures are the broker's to check.
+A JWT says when it expires (`exp`), and an expired one is not sent. So the error message names the
+cause, where a broker would only say "refused". Other tokens are sent as they are. The broker checks
+the signatures.
 
-Both clients ask here: aiokafka awaits `token`, librdkafka calls `refreshed`. No token and no secret
-is ever shown.
+Both clients use this module: aiokafka awaits `token`, librdkafka calls `refreshed`. Tokens and
+secrets are never shown.
 
-Bounds: an endpoint answers within `ANSWER_S` in all, however it spreads its bytes (the machine's
-resolver may take longer), and with at most `MAX_BYTES`. It is asked by one thread at a time, and
-not again within `PAUSE_S` of a failure. Redirections are not followed, as they would get the
-secret. The proxies of the environment are used; a `.netrc` is not read.
+Bounds: an endpoint has to answer within `ANSWER_S` in all, however it spreads its bytes, and with
+at most `MAX_BYTES`. Only the machine's resolver may take longer. One thread at a time requests a
+token, and not within `PAUSE_S` after a failure. Redirects are not followed, because their target
+would receive the secret. The proxies of the environment are used; a `.netrc` is not read.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ ANSWER_S: Final = 10.0
 PAUSE_S: Final = 1.0
 MAX_BYTES: Final = 64 << 10
 LIFETIME_S: Final = 300.0
-"""How long a token lasts whose endpoint does not say."""
+"""Lifetime of a token whose endpoint does not state one."""
 
 JWT_PARTS: Final = 3
 SHOWN_CHARACTERS: Final = 80
@@ -64,7 +66,7 @@ class TokenUnavailable(Exception):
 
 
 class Token(NamedTuple):
-    """`expires_s`: seconds since 1970."""
+    """A token, with its expiry `expires_s` in seconds since 1970."""
 
     text: str
     expires_s: float
@@ -74,15 +76,20 @@ class Token(NamedTuple):
 
 
 class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no types here
-    """A source of tokens, as both clients ask it."""
+    """A source of tokens with the interfaces of both clients."""
 
     def current(self) -> Token:
-        """Return one that has not expired. TokenUnavailable. Blocks, for `ANSWER_S` at most."""
+        """Return a token that has not expired, or raise TokenUnavailable.
+
+        Blocks for at most `ANSWER_S`.
+        """
         raise NotImplementedError
 
     async def token(self) -> str:
-        """Return one to aiokafka. What is unavailable counts as a broker that cannot be reached: it
-        is tried again."""
+        """Return a token to aiokafka.
+
+        A missing token counts as an unreachable broker, so the client tries again.
+        """
         try:
             return (await asyncio.to_thread(self.current)).text
         except TokenUnavailable as error:
@@ -90,8 +97,10 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
             raise KafkaConnectionError(str(error)) from error
 
     def refreshed(self, _: str) -> tuple[str, float]:
-        """Return one to librdkafka, which asks again some seconds after a failure and reports the
-        reason to nobody."""
+        """Return a token to librdkafka.
+
+        After a failure, librdkafka asks again some seconds later and reports the reason to nobody.
+        """
         try:
             return self.current()
         except TokenUnavailable as error:
@@ -100,7 +109,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
 
 
 class TokenFile(Bearer):
-    """A file that holds the token and nothing else."""
+    """A file that contains the token and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -129,7 +138,7 @@ class TokenFile(Bearer):
 
 @dataclass(eq=False, repr=False)
 class TokenEndpoint(Bearer):
-    """A token endpoint, `url`. `context`: by which its certificate is judged."""
+    """The token endpoint at `url`, whose certificate is verified with `context`."""
 
     url: str
     client_id: str
@@ -154,7 +163,7 @@ class TokenEndpoint(Bearer):
 
     def _renew(self) -> None:
         try:
-            # The caller may have a loop that runs, so this one has a thread of its own.
+            # The caller may have a running loop, so this one has a thread of its own.
             with ThreadPoolExecutor(1) as thread:
                 self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:
@@ -167,7 +176,7 @@ class TokenEndpoint(Bearer):
         self._renew_s = now_s + RENEW_AT * (self._token.expires_s - now_s)
 
     async def _answered(self) -> Token:
-        import aiohttp  # which takes longer to import than all else here
+        import aiohttp  # This import takes longer than all others here.
 
         where = f"the token endpoint {_without_user(self.url)}"
         pair = quote_plus(self.client_id), quote_plus(self.secret)
@@ -218,7 +227,7 @@ class TokenEndpoint(Bearer):
 
 
 def expiry_of(text: str) -> float | None:
-    """When a JWT expires, in seconds since 1970; None where that is not said, or it is no JWT."""
+    """Return when a JWT expires, in seconds since 1970; None if it does not say, or is no JWT."""
     parts = text.split(".")
     if len(parts) != JWT_PARTS:
         return None
@@ -230,20 +239,25 @@ def expiry_of(text: str) -> float | None:
 
 
 def _proxy_for(url: str) -> str | None:
-    """Return the proxy of the environment for a URL. With `trust_env`, aiohttp reads `.netrc` too,
-    and refuses its entry beside our `Authorization`."""
+    """Return the proxy that the environment sets for a URL.
+
+    With `trust_env`, aiohttp also reads `.netrc` and refuses an entry in it next to our
+    `Authorization`.
+    """
     place = urlsplit(url)
     return None if proxy_bypass(place.hostname or "") else getproxies().get(place.scheme)
 
 
 def _without_user(text: str) -> str:
-    """Remove what precedes an `@` in each word: a URL may hold a password there."""
+    """Remove everything before an `@` in each word, because a URL may contain a password there."""
     return re.sub(r"\S*@", "", text)
 
 
 def _fields(content: bytes) -> dict[str, msgspec.Raw]:
-    """Split a JSON object of an endpoint (RFC 6749, 5.1 and 5.2) or of a JWT into its fields. Each
-    is decoded on its own, so that an odd one spoils no other."""
+    """Split a JSON object of an endpoint (RFC 6749, 5.1 and 5.2) or of a JWT into its fields.
+
+    Each field is decoded separately, so that an invalid one does not affect the others.
+    """
     return _decoded(content, dict[str, msgspec.Raw]) or {}
 
 
@@ -252,13 +266,13 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 
 def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
-    """Return a finite number, which may stand in quotes; None for all else."""
+    """Return a finite number, which may be in quotes; None for anything else."""
     number = _decoded(fields.get(name, b""), float)
     return number if number is not None and math.isfinite(number) else None
 
 
 def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:
-    """Decode JSON; None for what is not of this kind."""
+    """Decode JSON of type `kind`; return None if it has another type."""
     try:
         return msgspec.json.decode(content, type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError):

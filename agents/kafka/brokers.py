@@ -1,4 +1,4 @@
-"""The brokers: what they are, which topics they have, and plain readers of them."""
+"""Connects to the brokers, lists their topics, and provides plain consumers."""
 
 from __future__ import annotations
 
@@ -22,29 +22,33 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 30.0
 TRY_S: Final = 5.0
-"""For one answer while brokers are waited for; each try is logged."""
+"""Time limit of one attempt while waiting for brokers; each attempt is logged."""
 
 REFUSED_S: Final = 1.0
-"""By then a client has tried the addresses of all servers, most of them twice: if none was up, a
-try ends here, and a mistyped address is reported so much sooner."""
+"""Time limit of the first attempt, in which a client tries all servers, most of them twice.
+
+If no server was up, the attempt ends here, so that a mistyped address is reported early.
+"""
 
 PAUSE_S: Final = 1.0
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Sixteen bytes of 0: what brokers say that know of no ids."""
+"""Sixteen bytes of 0: the answer of brokers that have no topic ids."""
 
 EMBEDDED_CLUSTER: Final = "mockCluster"
-"""How librdkafka's broker in the process names its cluster."""
+"""Prefix of the cluster id of librdkafka's in-process broker."""
 
 
 class BrokersUnavailable(Exception):
-    """No broker answers, or they did not do as asked; the message says where, and what to do."""
+    """No broker answers, or a request failed; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Where the brokers are. The embedded one rewrites transactional batches without
-    renewing their checksum, so `check_crcs` is off there; it makes a topic when asked
-    for it."""
+    """The address of the brokers and the security settings for them.
+
+    The embedded broker rewrites transactional batches without a new checksum, so `check_crcs` is
+    off for it. It also creates a topic that a client asks about.
+    """
 
     servers: str
     is_embedded: bool
@@ -52,14 +56,16 @@ class Brokers:
 
     @property
     def client(self) -> dict[str, Any]:
-        """The settings by which every aiokafka client reaches them."""
+        """Connection settings for every aiokafka client."""
         return {"bootstrap_servers": self.servers, **self.security.aiokafka()}
 
     @asynccontextmanager
     async def reader(self, fetch_max_wait_ms: int = 500) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer without a group, started, and stopped at the end: reads what is
-        committed. The broker holds an empty answer back for `fetch_max_wait_ms`. A record that
-        cannot be read is one with nothing in it."""
+        """Start a consumer without a group that reads committed records, and stop it at the end.
+
+        The broker delays an empty answer by `fetch_max_wait_ms`. An unreadable record is returned
+        as an empty one.
+        """
         read_by_codec()
         consumer = AIOKafkaConsumer(
             **self.client,
@@ -76,20 +82,22 @@ class Brokers:
             await consumer.stop()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions each topic has, 0 where there is none. Blocks."""
-        if self.is_embedded:  # asked for a topic by its name it makes it
+        """Return the number of partitions of each topic, 0 if it does not exist. Blocks."""
+        if self.is_embedded:  # The embedded broker creates a topic that is asked for by name.
             asking = _Asking(self.servers, self.security)
             return {topic: asking.partitions(topic)[topic] for topic in topics}
         known = self.topics()
         return {topic: known.get(topic, 0) for topic in topics}
 
     def topics(self) -> dict[str, int]:
-        """Return all topics that may be seen, with their partitions. Blocks."""
+        """Return all visible topics with their numbers of partitions. Blocks."""
         return _Asking(self.servers, self.security).partitions()
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids that distinguish a topic from one of the same name made later; of the embedded
-        broker, and of brokers before 2.8, nothing does. Blocks."""
+        """Return the ids that distinguish a topic from a later one with the same name. Blocks.
+
+        The embedded broker and brokers before 2.8 have no ids.
+        """
         if self.is_embedded:
             return {}
         admin = admin_client(self.servers, self.security)
@@ -105,13 +113,13 @@ class Brokers:
 
 
 def admin_client(servers: str, security: Security, **more: Any) -> AdminClient:
-    """Return a client that describes topics and alters them; `more` settings of librdkafka."""
+    """Return a client that describes and alters topics; `more` are settings of librdkafka."""
     settings = {**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0}
     return AdminClient(settings | more)
 
 
 def known_id(topic_id: object) -> str:
-    """A topic's id as text; "" where the broker knows of none."""
+    """Return a topic's id as text, or "" if the broker has none."""
     return "" if str(topic_id) == NO_TOPIC_ID else str(topic_id)
 
 
@@ -120,8 +128,11 @@ def brokers_at(
     security: Security = PLAINTEXT,
     waits: Callable[[BrokersUnavailable, float], None] = lambda *_: None,
 ) -> Brokers:
-    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` is called with
-    what the first try met, and for how many seconds it is tried on. Blocks."""
+    """Find the brokers; raise BrokersUnavailable if no server answers within `TIMEOUT_S`. Blocks.
+
+    After a failed first attempt, `waits` is called with its error and the seconds that remain for
+    more attempts.
+    """
     deadline_s = time.monotonic() + TIMEOUT_S
     try:
         return _tried(servers, security)
@@ -134,8 +145,10 @@ def brokers_at(
 
 
 def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
-    """Try once, for so long, or for `TRY_S`; then for a short time, where every server is known to
-    be down."""
+    """Try once, for `wait_s` or `TRY_S`.
+
+    Without `wait_s` the attempt is short if every server is known to be down.
+    """
     short_s = wait_s or min(REFUSED_S, TRY_S)
     asking = _Asking(servers, security)
     try:
@@ -148,8 +161,10 @@ def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
-    """As `brokers_at`, again and again for `wait_s` (once at least); each try is logged, so
-    that a name which cannot be resolved is seen at once."""
+    """Find the brokers like `brokers_at`, with attempts for `wait_s` and at least one.
+
+    Each attempt is logged, so that a name that cannot be resolved is visible at once.
+    """
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
@@ -163,13 +178,13 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
 
 
 class _Asking:
-    """A client for metadata. `all_are_down` is known when an answer has failed to come."""
+    """A client for metadata; `all_are_down` is valid after a request has failed."""
 
     def __init__(self, servers: str, security: Security) -> None:
         if security.bearer is not None:
             try:
                 security.bearer.current()
-            except TokenUnavailable as error:  # of which librdkafka would say nothing
+            except TokenUnavailable as error:  # librdkafka would report nothing of this.
                 raise BrokersUnavailable(f"no token for {servers}: {error}") from error
         self._servers = servers
         self._trouble = ""
@@ -182,18 +197,18 @@ class _Asking:
         return {name: len(described.partitions) for name, described in found.items()}
 
     def describe(self, timeout_s: float, topic: str | None = None) -> Any:
-        """BrokersUnavailable where no answer comes in time."""
+        """Return the cluster's metadata, or raise BrokersUnavailable if none comes in time."""
         try:
             return self._client.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:
-            self._client.poll(0)  # brings the client's own errors
+            self._client.poll(0)  # Polling delivers the client's own errors.
             raise BrokersUnavailable(
                 f"no broker answers at {self._servers} within {timeout_s:.0f} s; check --brokers"
                 f"{self._trouble}"
             ) from error
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # which does not say why
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # This error does not say why.
             self.all_are_down = True
         else:
             self._trouble = f" ({error.str()})"

@@ -1,15 +1,15 @@
-"""The topics a topology needs.
+"""Declares the topics that a topology needs.
 
-* Input topics and `clock.offsets` use LogAppendTime: append time is the arrival clock.
-* Derived topics use CreateTime, with the broker's bounds on stamps lifted and without
-  retention by time: a stamp may be years off, which would fail the transaction or make
-  the broker delete the record at once.
-* Results are compacted by their ids: the newest revision of each remains. In the topic of a query
-  with `upsert` a result that is taken back has no value, so what remains is the table.
-* Changelogs are compacted, one for each stage and input topic, in small segments: brokers compact
-  no segment that is written to, and a restore reads what is not compacted.
-* What a stage writes is what it read and its stamps: derived topics and changelogs take
-  larger records than the input does, so no stamp makes a record too large.
+* Input topics and `clock.offsets` use LogAppendTime, because the operators' clock is arrival time.
+* Derived topics use CreateTime, without the broker's bounds on timestamps and without retention by
+  time. A timestamp may be years off. It would fail the transaction, or make the broker delete the
+  record at once.
+* Result topics are compacted by id, so the newest revision of each result remains. In the topic of
+  a query with `upsert`, a retracted result has no value, so the topic equals the current table.
+* Changelogs are compacted, one for each stage and input topic, and have small segments. Brokers
+  never compact the segment in use, and a restore reads everything that is not compacted.
+* A stage writes what it read and adds headers. So derived topics and changelogs accept larger
+  records than the input, and no header of a stage makes a record too large.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16
-"""Room for what frames a record, beyond `max_record_bytes`."""
+"""Space for the framing of a record, beyond `max_record_bytes`."""
 
 STAMPS_BYTES: Final = 1 << 16
-"""Room for the headers that stages add, and for what a changelog notes of a record."""
+"""Space for the headers that stages add, and for a changelog's data about a record."""
 
 ARRIVAL: Final = {"message.timestamp.type": "LogAppendTime"}
 DERIVED: Final = {
@@ -35,18 +35,20 @@ DERIVED: Final = {
     "retention.ms": "-1",
 }
 SIDE: Final = {"retention.bytes": str(1 << 30)}
-"""The newest GiB of each partition, of what nobody may ever read."""
+"""Keeps the newest GiB of each partition of topics that nobody may ever read."""
 
 COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
-"""Where a record without a value takes a result back: who reads once in a week misses none."""
+"""A record without a value retracts a result; a weekly reader still sees each of them."""
 SEGMENT_BYTES: Final = 32 << 20
 SEGMENT_MS: Final = 600_000
-"""A changelog has about so much that is not compacted, and not for longer."""
+"""Limits the size and the age of the part of a changelog that is not compacted."""
 
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
-"""Compacted no sooner than the input's default retention: a replay needs the samples of
-its time, not the last of each source."""
+"""Is compacted no sooner than the input's default retention.
+
+A replay needs the samples of its time, and not only the last sample of each source.
+"""
 
 
 class TopicSpec(NamedTuple):
@@ -56,7 +58,7 @@ class TopicSpec(NamedTuple):
 
 
 def declared(topology: Topology) -> list[TopicSpec]:
-    """Every topic the topology needs, in order of the flow."""
+    """Return every topic that the topology needs, in the order of the flow."""
     topics = topology.topics
     largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
     read = {"max.message.bytes": str(largest_read_bytes)}
@@ -90,5 +92,5 @@ def declared(topology: Topology) -> list[TopicSpec]:
 
 
 def _arrival(topology: Topology, topic: str) -> dict[str, str]:
-    """What an input has to stamp: nothing where the topology says itself when records arrive."""
+    """Return the timestamp setting of an input: none if the topology says when records arrive."""
     return {} if topology.arrival_of(topic)[0] in ("timestamp", "read") else ARRIVAL

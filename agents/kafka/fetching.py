@@ -1,15 +1,14 @@
-"""The consumer's thread: which client runs in it, and how it is polled.
+"""Runs the Kafka client in a thread of its own and polls it.
 
-The Kafka client lives in a thread of its own with its own loop, so heartbeats go on while
-the main loop computes. Two things differ from Faust's own thread: every setting of the
-client is stated here (Faust fixes some, such as a fetch that waits 1.5 s), and a poll
-answers with the records and, seen in the same instant, how each partition stood. What is called
-from the main loop wakes the thread's loop by itself, so Faust's two timers that keep it awake,
-one in each loop and each every second, are left out.
+The thread has its own loop, so heartbeats go on while the main loop computes. Two things differ
+from Faust's own thread. Every setting of the client is stated here, because Faust fixes some, such
+as a fetch that waits 1.5 s. A poll returns the records and, from the same instant, the end of each
+partition. Calls from the main loop wake the thread's loop by themselves. So Faust's two timers that
+keep it awake, one in each loop and each every second, are left out.
 
-At a quiet pace a poll, and a fetch at the broker, last for seconds. While a poll lasts nothing is
-sought, and while a fetch does the broker reads nothing else from that connection: a partition that
-came then would wait for both. So a rebalance ends them, and the pace is brisk from there on.
+At a quiet pace a poll, and a fetch at the broker, take seconds. No seek is possible during a poll,
+and the broker reads nothing else from the connection during a fetch. A newly assigned partition
+would wait for both. So a rebalance ends them, and the pace is brisk from then on.
 """
 
 from __future__ import annotations
@@ -37,40 +36,45 @@ from agents.kafka.partition_queue import End, Partitions, Record
 from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
-"""Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
-as many would wake the garbage collector by its defaults (agents.process.garbage)."""
+"""Maximum number of records in one poll, over all partitions.
+
+Fewer would cost more for each poll (a tenth more at 1,000). As many would trigger the garbage
+collector under its default settings (agents.process.garbage).
+"""
 
 FETCH_MAX_BYTES = 16 << 20
-"""One fetch response of one broker. A record larger than that still comes, alone."""
+"""Size of one fetch response of one broker; a larger record still comes, alone."""
 
 PARTITION_FETCH_MAX_BYTES = 1 << 20
-"""One partition's share of it; the same holds for a larger record."""
+"""One partition's share of a response; a larger record still comes, alone."""
 
 SESSION_TIMEOUT_S = 6.0
-"""How long a worker may be silent before its partitions go to others, where nobody says."""
+"""Default time without heartbeats after which a worker's partitions go to others."""
 
 HEARTBEAT_INTERVAL_S = 0.5
-"""A member hears of a rebalance by the answer to one, and all wait for the last that hears of it:
-so long at most. Twice as often would make it 0.2 s on average in place of 0.3, and cost a worker
-of four stages that rests a tenth of all it does."""
+"""Interval of heartbeats, and so the longest time until a member learns of a rebalance.
+
+All members wait for the last one to learn of it. Half the interval would reduce the mean from 0.3 s
+to 0.2 s. It would cost an idle worker of four stages a tenth of its total work.
+"""
 
 REBALANCE_TIMEOUT_S = 30.0
-"""How long the group waits for a worker that has partitions to give up."""
+"""Time that the group waits for a worker to give up its partitions."""
 
 MAX_POLL_INTERVAL_S = 300.0
-"""A worker that takes no records for so long leaves the group."""
+"""Time without a poll after which a worker leaves the group."""
 
 REQUEST_TIMEOUT_S = 40.0
 
 FAUST_LOG = logging.getLogger("faust.inorder")
-"""For what Faust logs of its services, which would otherwise bear our modules' names."""
+"""Logger for Faust's services, which would otherwise log under the names of our modules."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Poll:
-    """`out_of_range` names positions that the log does not hold (any more)."""
+    """The answer of a poll; `out_of_range` has the positions that are not in the log (any more)."""
 
     pace: Pace = BRISK
     records: Mapping[TopicPartition, list[Record]] = field(default_factory=dict)
@@ -79,19 +83,20 @@ class Poll:
 
 
 class FetchTimes:
-    """For each partition: when the fetch that was answered last had been asked for.
+    """The time at which the last answered fetch of each partition was requested.
 
-    aiokafka notes when it *looked at* an answer (`timestamp`), which after a pause of the
-    process is long after the broker gave it. It notes that only for an answer without
-    error that fits the position, and nothing here reads it otherwise: cleared before the
-    request, `FetchTimes` knows afterwards whether the answer counted.
+    aiokafka records when it *looked at* an answer (`timestamp`), which after a pause of the process
+    is long after the broker sent it. It records that only for an answer without error that fits the
+    position, and nothing else here reads that field. So `FetchTimes` clears it before the request
+    and sees afterwards whether the answer counted.
 
     `on_records` is called for an answer with records, before the next fetch is sent.
     """
 
     def __init__(self, fetcher: Fetcher, on_records: Callable[[], None] = lambda: None) -> None:
         self.asked_at_ns: dict[TopicPartition, int] = {}
-        self.waits_ms: dict[Any, int] = {}  # of the fetch under way, by the broker's number
+        # Wait times of the current fetches, by the broker's number.
+        self.waits_ms: dict[Any, int] = {}
         self._on_records = on_records
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
@@ -119,7 +124,7 @@ class FetchTimes:
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """See the module's docstring. Methods may be awaited from the main loop."""
+    """The thread of the Kafka client; its methods may be awaited from the main loop."""
 
     logger = FAUST_LOG
     _membership: Membership | None = None
@@ -140,16 +145,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         try:
             if self._membership is not None:
                 await self._membership.leave()
-        finally:  # else the thread would not end, nor the group be left
+        finally:  # Otherwise the thread would not end, and would not leave the group.
             await super().on_thread_stop()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """A rebalance begins."""
+        """End long requests, because a rebalance begins."""
         self.hurry()
         await super().on_partitions_revoked(revoked)
 
     def hurry(self) -> None:
-        """End what lasts long; see the module's docstring. In the consumer's thread."""
+        """End the poll and the fetches that may last long; call it in the consumer's thread."""
         self._pacing.received()
         poll, self._long_poll = self._long_poll, None
         if poll is not None:
@@ -161,36 +166,39 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 connection.close(exc=Meant("partitions are about to come and go"))
 
     async def _keepalive2(self) -> None:
-        """Nothing to do; see the module's docstring."""
+        """Do nothing, because calls wake the loop by themselves."""
 
     @Service.task  # type: ignore[untyped-decorator, unused-ignore]
     async def _thread_keepalive(self) -> None:
-        """Nothing to do; see the module's docstring."""
+        """Do nothing, because calls wake the loop by themselves."""
 
     def _fenced(self, fenced: InstanceFenced) -> None:
         failure = cast(Any, self.consumer).failure
         self.parent_loop.call_soon_threadsafe(failure.set, fenced)
 
     async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
-        """Up to `MAX_POLL_RECORDS` of these partitions, after a while at the latest
-        (agents.kafka.pace); during a rebalance, when that is over."""
+        """Return up to `MAX_POLL_RECORDS` records of these partitions.
+
+        It returns after the time that agents.kafka.pace sets; during a rebalance, when that is
+        over.
+        """
         return await self._call(self._poll(partitions, rests))
 
     async def seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Go to these offsets; None is the first one there is."""
+        """Seek to these offsets; None means the first offset that exists."""
         await self._call(self._seek_all(offsets))
 
     async def first_offset(self, partition: TopicPartition) -> int:
-        """The oldest offset that the log still holds."""
+        """Return the oldest offset that the log still has."""
         found = await self._call(self._ensure_consumer().beginning_offsets([partition]))
         return int(found[partition])
 
     def has_topic(self, topic: str) -> bool:
-        """By the client's latest view of the cluster."""
+        """Return whether the topic is in the client's latest metadata."""
         return bool(self._ensure_consumer().partitions_for_topic(topic))
 
     async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        # Faust's own queue for this has two workers, which a poll and a rebalance can hold.
+        # Faust's own queue for this has two workers, which a poll and a rebalance can occupy.
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
@@ -200,11 +208,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        consumer._coordinator.check_errors()  # say, the group has refused us: that lasts until then
+        consumer._coordinator.check_errors()  # For example, the group has refused us.
         pace = self._pacing.look(rests=rests)
         poll = Poll(pace)
-        with fetcher._subscriptions.fetch_context():  # to the client, a sign of life
-            if not partitions:  # which the fetcher would take for all
+        with fetcher._subscriptions.fetch_context():  # The client takes this for a sign of life.
+            if not partitions:  # The fetcher would take no partitions for all of them.
                 await asyncio.sleep(BRISK.poll_s)
                 return poll
             try:
@@ -213,18 +221,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                         partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
                     )
             except TimeoutError:
-                pass  # woken to hurry
+                pass  # `hurry` has ended the poll.
             except OffsetOutOfRangeError as exc:
                 poll.out_of_range = dict(exc.args[0])
             except NoOffsetForPartitionError:
-                pass  # new partitions, met before the seek that follows each assignment
+                pass  # New partitions have no offset before the seek that follows each assignment.
             finally:
                 self._long_poll = None
         self._note_ends(partitions, poll)
         return poll
 
     def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
-        """In the turn of the loop in which the records were taken, so that they agree."""
+        """Record the ends in the same turn of the loop as the records, so that they agree."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:
             state = assignment.state_value(partition)
@@ -248,8 +256,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             group_id=app.conf.id,
             group_instance_id=app.instance,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
-            enable_auto_commit=False,  # the offsets belong to the transaction
-            auto_offset_reset="none",  # a position outside the log is ours to judge
+            enable_auto_commit=False,  # The offsets belong to the transaction.
+            auto_offset_reset="none",  # The stage itself handles a position outside the log.
             isolation_level="read_committed",
             check_crcs=not app.brokers.is_embedded,
             max_poll_records=MAX_POLL_RECORDS,

@@ -1,26 +1,25 @@
-"""Stretches of many partitions' logs, and offsets of a group, by one client of a stage.
+"""Reads stretches of many partitions' logs, and a group's offsets, by one client of a stage.
 
-A partition that comes is found again by three questions: what the group has committed, how the
-changelog goes on behind the local copy, and what of the input it holds. A client of its own for
-each question connects, looks at the cluster, looks for the coordinator, and says good-bye: that
-was the longest part of a pause. This one is opened before the stage joins its group, is kept, and
-is shared by all partitions; each reads by a fetcher of its own, so that none waits until another
-has taken what was fetched.
+Restoring an assigned partition takes three answers. They are the group's committed offset, the
+changelog after the local copy, and the input records that it buffers. A separate client for each
+would connect, read the metadata, find the coordinator and disconnect, which was the longest part of
+a pause. This client is opened before the stage joins its group, stays open, and is shared by all
+partitions. Each partition reads by its own fetcher, so no partition waits until another has taken
+its records.
 
-All read what is committed, unless what was aborted is asked for too. An end is the last stable
-offset: nothing below it is undecided, so a stretch up to it can always be read. What is at the end
-and nobody reads, a commit's marker, is passed without a record, and the client does not say that it
-has been; so it is asked after `LOOK_S`, and while nothing moves ever more seldom, up to
-`SLOWEST_LOOK_S`.
+All reads return committed records, unless aborted ones are requested too. An end is the last stable
+offset: nothing below it is undecided, so a stretch up to it can always be read. Commit markers at
+the end are skipped without a record, and the client does not report that. So the position is
+checked after `LOOK_S`, and while nothing moves less and less often, up to `SLOWEST_LOOK_S`.
 
-The group's offset distinguishes a lost changelog from a first start, so a refusal must not be
-taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
+The group's offset distinguishes a lost changelog from a first start, so a refusal must not count as
+"no offset". Brokers report a refusal at the top of their answer, which the client does not read
 (`_Committed`).
 
-Bounds: an answer is waited for `ANSWER_S`, refusals that pass included, and `STALLED_S` while
-nothing comes of a stretch; then TimeoutError, which names the place. In memory are a fetch of each
-partition that is read at the moment (how many, agents.stage.handler says), of a mebibyte or one
-record, one of its batches unpacked, and what its reader has taken.
+Bounds: an answer is awaited for `ANSWER_S`, temporary refusals included. A stretch without new
+records is awaited for `STALLED_S`. Then a TimeoutError names the place. A partition that is being
+read takes memory for a fetch of one mebibyte or one record, one unpacked batch, and its reader's
+records. `agents.stage.handler` limits the number of these partitions.
 """
 
 from __future__ import annotations
@@ -48,48 +47,57 @@ STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
 SLOWEST_LOOK_S: Final = 0.1
 READ_AGAIN: Final = 1_000
-"""Records in a piece of those that are read again: there may be millions."""
+"""Records in one piece of `read_again`, because there may be millions."""
 
 FETCH_WAIT_MS: Final = 1
-"""Below the end there is something, so no answer waits at the broker but the one that the client
-asks for in advance when a stretch is over; the connection's other answers wait behind it. In a
-stretch that does not go on each does, so there they wait for as long as is between two looks."""
+"""Maximum wait of a fetch at the broker.
+
+There are records below the end, so only the fetch that the client sends in advance at the end of a
+stretch has to wait. The connection's other answers wait after it. In a stalled stretch every fetch
+waits, so there the wait equals the time between two checks.
+"""
 
 
 @dataclass(eq=False)
 class LogReader:
-    """`start` first, `stop` at the end. `committed` reads the offsets of `group`, `topics` are
-    those that it will be asked for, each with the bytes that a batch of it may take unpacked."""
+    """A reader of logs and of the offsets of `group`; call `start` first and `stop` at the end.
+
+    `topics` are the topics it may be asked for, each with the maximum unpacked size of a batch in
+    bytes.
+    """
 
     brokers: Brokers
     group: str
     topics: Mapping[str, int]
     _parts: list[Any] = field(default_factory=list, init=False)
-    """What `start` has opened, in the order of closing."""
+    """Parts that `start` has opened, in the order of closing."""
 
     @property
     def is_embedded(self) -> bool:
-        """It reads the broker in the process, which forgets records and offsets as it likes."""
+        """Whether it reads the in-process broker, which may forget records and offsets."""
         return self.brokers.is_embedded
 
     async def start(self) -> None:
-        """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
+        """Connect and find the topics, or raise KafkaConnectionError if no broker answers."""
         self._client = AIOKafkaClient(**self.brokers.client)
         self._parts.append(self._client)
         await self._client.bootstrap()
         await self._client.set_topics(frozenset(self.topics))
-        self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
+        # Without a subscription it fetches nothing.
+        self._offsets = self._fetcher(SubscriptionState())
         self._coordinator = _Committed(self._client, self.group)
         self._parts[:0] = [self._coordinator, self._offsets]
 
     async def stop(self) -> None:
-        """Also one that has not been started, or not to the end."""
+        """Close all parts, even if `start` was not called or did not finish."""
         for part in self._parts:
             await part.close()
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group has committed; None if it has none. KafkaError where the
-        brokers refuse to say."""
+        """Return the group's committed offset, or None if it has none.
+
+        Raises KafkaError if the brokers refuse to say.
+        """
         try:
             async with asyncio.timeout(ANSWER_S):
                 found = await self._coordinator.fetch_committed_offsets([partition])
@@ -108,7 +116,7 @@ class LogReader:
         return int(found[partition].offset) if partition in found else None
 
     async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset of the log, and the one behind all that is decided."""
+        """Return the first offset of the log, and the one after all decided records."""
         try:
             first, end = await asyncio.gather(
                 self._offsets.beginning_offsets([partition], ANSWER_S * 1e3),
@@ -130,9 +138,11 @@ class LogReader:
         *,
         with_aborted: bool = False,
     ) -> AsyncGenerator[tuple[list[Any], int]]:
-        """The records from `begin` until `end`, which is no later than that of the log: piece by
-        piece, each with the position behind it. The last piece may go beyond `end`. Close it
-        where it is left before."""
+        """Yield the records from `begin` to `end` in pieces, each with the position after it.
+
+        `end` is at most the end of the log. The last piece may go beyond `end`. Close the generator
+        if you leave it early.
+        """
         if begin >= end:
             return
         subscription = SubscriptionState()
@@ -146,7 +156,7 @@ class LogReader:
             while position < end:
                 found = await fetcher.fetched_records([partition], look_s, max_records)
                 before = position
-                if assigned.has_valid_position:  # else it has been overtaken by retention
+                if assigned.has_valid_position:  # Otherwise retention has deleted the position.
                     position = assigned.position
                 if position != before:
                     moved_s, look_s = time.monotonic(), LOOK_S
@@ -162,15 +172,16 @@ class LogReader:
                     fetcher._fetch_max_wait_ms = int(look_s * 1e3)
         finally:
             await fetcher.close()
-            fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
+            # The prefetched records and their fetcher refer to each other.
+            fetcher._records.clear()
 
     async def read_again(
         self, partition: TopicPartition, offsets: Collection[int]
     ) -> AsyncGenerator[tuple[list[Any], int]]:
-        """Yield the records at these offsets, as far as they still exist, piece by piece in order.
+        """Yield the records at these offsets that still exist, piece by piece in order.
 
-        Each piece has the position that the reading has come to. `offsets` is not empty. Close the
-        generator where it is left before its end.
+        Each piece has the position that the reading has reached. `offsets` is not empty. Close the
+        generator if you leave it early.
         """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
@@ -179,7 +190,7 @@ class LogReader:
                 yield [record for record in records if record.offset in offsets], position
 
     async def first_of(self, partition: TopicPartition, begin: int = 0) -> Any | None:
-        """Return the first committed record from an offset on; None if there is none."""
+        """Return the first committed record at or after an offset, or None if there is none."""
         first, end = await self.bounds(partition)
         async with aclosing(self.stretch(partition, max(first, begin), end, 1)) as pieces:
             async for records, _ in pieces:
@@ -199,15 +210,18 @@ class LogReader:
 
 
 class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no types here
-    """What a group has committed, asked by a client that joins no group. librdkafka aborts its
-    process where a broker ends amid this question, so it is asked by aiokafka.
+    """A client that reads a group's committed offsets without joining a group.
 
-    `fetch_committed_offsets` asks. From version 3 of that question on a broker refuses with an
-    error at the top and no topics, which the client takes for an answer without offsets; here it
-    is raised. Where it will pass the client asks again, of whoever coordinates the group then."""
+    `fetch_committed_offsets` asks for them. librdkafka aborts its process if a broker stops during
+    this request, so aiokafka sends it.
+
+    Since version 3 of the request, a broker refuses with an error at the top and no topics. The
+    client takes that for an answer without offsets; here it raises an error. After a temporary
+    refusal, the client asks the group's new coordinator again.
+    """
 
     def __init__(self, client: AIOKafkaClient, group: str) -> None:
-        # without a subscription, so it joins nothing
+        # Without a subscription it joins no group.
         super().__init__(client, SubscriptionState(), group_id=group, enable_auto_commit=False)
 
     async def _send_req(self, request: Any) -> Any:

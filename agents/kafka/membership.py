@@ -1,22 +1,23 @@
-"""A stage's place in its consumer group: kept under a name (KIP-345), or given up at once.
+"""Keeps a stage's place in its consumer group under a name (KIP-345), or gives it up at once.
 
-With a `group.instance.id` the group keeps a killed worker's partitions for the session's
-length: one that comes back under the same name takes its place and its partitions at once,
-and no other member notices it. Three things the Kafka client does not do of its own:
+With a `group.instance.id`, the group reserves a killed worker's partitions for the length of the
+session. A worker that returns under the same name gets its place and its partitions at once, and no
+other member notices. The Kafka client lacks three things that are done here:
 
-* **Two that live under one name.** The group gives the place to whoever joined last and
-  knows the former no more; a client that joins again then takes it back, and so on without
-  end. So a member that the group does not know any longer, though it sent a heartbeat less than
-  a session ago, has been replaced, and ends with `InstanceFenced`. Its last word with the
-  group counts from when it was *sent*, so one that slept is not mistaken for that.
-* **Leaving.** `leave` before the stop: without a name the partitions go to others at once. With one
-  the place is kept as after a kill, so a restart within the session is no rebalance, and nobody has
-  the partitions until then.
-* **Leaving amid a rebalance,** as when several workers are stopped at once. A client that is asked
-  to stop joins first, is given partitions that it will never read, and leaves then: all others go
-  through a second rebalance. One that leaves joins no more; and where its wish to join is with the
-  broker, which reads nothing else from that connection until all have joined, the connection is
-  closed and the leave sent by another. It does so with a name, too: the partitions are on the move.
+* **Two workers with one name.** The group gives the place to the latest one and forgets the former.
+  A client that joins again then takes the place back, and so on without end. So a member that the
+  group has forgotten less than a session after its last heartbeat has been replaced. It ends with
+  `InstanceFenced`. Its last contact with the group counts from the time of *sending*, so a worker
+  that was paused is not mistaken for a replaced one.
+* **Leaving.** `leave` is called before the stop. Without a name the partitions go to others at
+  once. With a name the place is kept, as after a kill. A restart within the session then causes no
+  rebalance, and nobody has the partitions until then.
+* **Leaving during a rebalance,** as when several workers are stopped at once. The plain client
+  joins first, gets partitions that it will never read, and leaves then. All others go through a
+  second rebalance. Here a leaving worker no longer joins. If its request to join is at the broker,
+  the broker reads nothing else from that connection until all members have joined. So the
+  connection is closed, and another one sends the leave. A worker with a name does so too, because
+  the partitions are being reassigned anyway.
 """
 
 from __future__ import annotations
@@ -42,20 +43,23 @@ FENCED_INSTANCE_ID: Final = 82
 
 COORDINATION: Final = ConnectionGroup.COORDINATION
 LEAVE_TIMEOUT_S: Final = 2.0
-"""For the broker to receive a leave amid a rebalance; else the place is lost with the session."""
+"""Time for the broker to receive a leave during a rebalance; else the session has to expire."""
 
 
 class InstanceFenced(Exception):
-    """Another process lives under the same name; the message says what to do."""
+    """Another process uses the same name; the message says what to do."""
 
 
 class Meant(KafkaError):  # type: ignore[misc]
-    """Why a request or a connection of the client's was ended by us, which is no news."""
+    """The reason why we ended a request or a connection of the client; it is not logged."""
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """The client's log says it will try again, when `InstanceFenced` has said why not, or it
-    leaves, or a request was ended that was in the way."""
+    """Return False for the client's messages about a request that was ended on purpose.
+
+    In these the client says that it will try again. But `InstanceFenced` has said why it will not,
+    or the worker leaves, or the request was in the way.
+    """
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in arguments if isinstance(each, BaseException)]
     causes = [*errors, *(error.__cause__ for error in errors)]
@@ -64,8 +68,10 @@ def is_news(record: logging.LogRecord) -> bool:
 
 @dataclass(eq=False)
 class Membership:
-    """For a consumer that has been started. `fenced` is called in the consumer's thread, where all
-    of this is used."""
+    """The membership of a started consumer in its group.
+
+    All of it is used in the consumer's thread, and `fenced` is called there.
+    """
 
     consumer: aiokafka.AIOKafkaConsumer
     session_timeout_s: float
@@ -74,16 +80,18 @@ class Membership:
     def __post_init__(self) -> None:
         self._coordinator = self.consumer._coordinator
         self._name = self._coordinator._group_instance_id
-        self._known: tuple[float, float] | None = None  # sent when, by both clocks
+        self._known: tuple[float, float] | None = None  # Time of sending, by both clocks.
         self._is_joining = False
         self._is_leaving = False
         self._send = self._coordinator._send_req
         self._coordinator._send_req = self._watched
 
     async def leave(self) -> None:
-        """From now on it joins no more, and the stop that follows gives up a place without a name,
-        if that is not done already. The first join of all comes to its end: before it there is no
-        place, and the group would wait for one that it has half of."""
+        """Join no more, so that the stop that follows gives up a place without a name.
+
+        A rebalance in progress is left at once. Only the first join completes: before it there is
+        no place, and the group would wait for a half-joined member.
+        """
         coordinator = self._coordinator
         if not self._is_joining:
             self._is_leaving = True
@@ -91,15 +99,15 @@ class Membership:
         coordinator._group_instance_id = None
         if coordinator.generation > 0:
             self._is_leaving = True
-            await self._leave_amid_join()
+            await self._leave_during_join()
 
-    async def _leave_amid_join(self) -> None:
+    async def _leave_during_join(self) -> None:
         coordinator = self._coordinator
         client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
         request = group.LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                # one that is about to be opened would carry the wish to join next
+                # A connection that is about to open would send the request to join next.
                 await client.ready(place[0], group=COORDINATION)
                 connection = client._conns.get(place)
                 if connection is not None:
@@ -111,7 +119,7 @@ class Membership:
                 " others when the session is over",
                 *(coordinator.group_id, failed or type(failed).__name__),
             )
-        coordinator.reset_generation()  # what follows has nothing to leave
+        coordinator.reset_generation()  # The stop that follows has nothing to leave.
 
     async def _watched(self, request: Any) -> Any:
         if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
@@ -146,7 +154,7 @@ class Membership:
         return response
 
     def _was_known(self, now: tuple[float, float]) -> bool:
-        """Too lately for the session to be over."""
+        """Return whether the group knew this member so recently that the session cannot be over."""
         if self._known is None:
             return False
         elapsed_s = max(after - before for after, before in zip(now, self._known, strict=True))

@@ -1,24 +1,23 @@
-"""How often a worker looks for records: briskly while any come, seldom while all rests.
+"""Decides how often a worker looks for records: briskly during traffic, seldom while idle.
 
-A fetch comes back at once where records wait for it, however long it may stay with the broker. What
-asks for short fetches is time: a partition at its end ticks as often as empty answers come, and
-something may wait for a tick. So there are two paces.
+A fetch returns at once if records are available, however long it may wait at the broker. Short
+fetches are needed for time. A partition at its end ticks as often as empty answers come, and an
+operator may wait for a tick. So there are two paces.
 
-* **Brisk**: answers stay `FETCH_WAIT_MS` at the broker at most. They also stay that long where
-  little comes: a thousand events a second, each fetched by itself, would cost twenty times what
-  they cost in twenty fetches. `FETCH_MIN_BYTES` ends the wait, so that a stream which fills a
-  fetch sooner never waits.
-* **Quiet**: the handler rests. No event has come for a while, and nothing waits that a tick would
-  let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is
-  announced once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk
-  one. Where time comes with the records nobody waits for a tick, and an answer may stay with the
-  broker for `SILENT_WAIT_MS`: it is a sign of life alone, which has to come sooner than the
-  watchdog asks for.
+* **Brisk**: answers wait at most `FETCH_WAIT_MS` at the broker. They also wait that long under low
+  traffic. A thousand events a second, each fetched separately, would cost twenty times as much as
+  in twenty fetches. `FETCH_MIN_BYTES` ends the wait, so a stream that fills a fetch sooner never
+  waits.
+* **Quiet**: the handler is idle. No event has come for a while, and no buffered event needs a tick.
+  An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is announced once
+  in `QUIET_TICK_NS`. After an answer with records the next look is brisk. If time comes with the
+  records, nothing waits for a tick, and an answer may wait at the broker for `SILENT_WAIT_MS`. It
+  is then only a sign of life, which has to come sooner than the watchdog expects.
 
-So a stream that begins to flow again is not late. What time alone brings about while nothing flows
-(watermarks, windows that they close) is, by `QUIET_TICK_NS` at most.
+So a stream that resumes has no extra delay. Effects of time alone while nothing flows are delayed
+by at most `QUIET_TICK_NS`: watermarks, and the windows that they close.
 
-The embedded broker keeps an answer for all of its time, even where records come: it is always asked
+The embedded broker keeps an answer for the whole wait, even if records come. So it is always asked
 briskly, and for the first byte.
 """
 
@@ -27,11 +26,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 FETCH_WAIT_MS: Final = 50
-"""What a tick lags behind at most, while anything waits for it."""
+"""Maximum delay of a tick while anything waits for it."""
 
 FETCH_MIN_BYTES: Final = 64 << 10
 TICK_NS: Final = 50_000_000
-"""A partition at its end ticks no more often than this."""
+"""Minimum time between two ticks of a partition at its end."""
 
 QUIET_WAIT_MS: Final = 1_000
 QUIET_TICK_NS: Final = 2_000_000_000
@@ -39,9 +38,12 @@ SILENT_WAIT_MS: Final = 2_000
 
 
 class Pace(NamedTuple):
-    """`poll_s`: how long a poll waits for records. `tick_ns`: between two ticks of a partition.
-    `look_s`: how long the client sleeps before it looks whether there is something to fetch, where
-    nothing wakes it; an answer does."""
+    """The waiting times of one pace.
+
+    `poll_s` is how long a poll waits for records, and `tick_ns` the time between two ticks of a
+    partition. `look_s` is how long the client sleeps before it checks for something to fetch; an
+    answer wakes it earlier.
+    """
 
     poll_s: float
     fetch_wait_ms: int
@@ -51,18 +53,20 @@ class Pace(NamedTuple):
 
 
 LOOK_S: Final = 0.2
-"""The client's own."""
+"""The client's own default."""
 
 BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS, LOOK_S)
 QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS, QUIET_WAIT_MS / 1e3)
 SILENT: Final = Pace(SILENT_WAIT_MS / 1e3, SILENT_WAIT_MS, 1, QUIET_TICK_NS, SILENT_WAIT_MS / 1e3)
 ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
-"""The embedded broker's."""
+"""The pace for the embedded broker."""
 
 
 class Pacing:
-    """The pace of one consumer, whose `fetcher` follows it. For the consumer's thread alone.
-    `wants_ticks`: its handler gets the time where no record comes."""
+    """The pace of one consumer, which it sets in `fetcher`; used in the consumer's thread only.
+
+    `wants_ticks`: whether the handler gets the time when no record comes.
+    """
 
     def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:
         self._fetcher = fetcher
@@ -72,12 +76,12 @@ class Pacing:
         self._set(self._brisk)
 
     def received(self) -> None:
-        """Records have come; the handler that rests may not have seen them yet."""
+        """Become brisk, because records have come that the idle handler may not have seen yet."""
         self._has_received = True
         self._set(self._brisk)
 
     def look(self, *, rests: bool) -> Pace:
-        """The pace from here on."""
+        """Set and return the pace of the next poll."""
         pace = self._quiet if rests and not self._has_received else self._brisk
         self._has_received = False
         self._set(pace)

@@ -1,11 +1,11 @@
-"""The queue of one partition: where its batches wait and are worked on.
+"""Queues the batches of one partition and works on them in turn.
 
-A partition's batches are worked on one after the other, in log order; partitions do not
-wait for each other. A handler that takes its time pushes back on its own partition only:
-once `MAX_BATCHES` are on their way to a queue, the transport stops polling its partition.
+The batches of a partition are worked on one after the other, in log order. Partitions do not wait
+for each other. A slow handler delays its own partition only: once `MAX_BATCHES` are on their way to
+a queue, the transport stops polling its partition.
 
-Memory: `MAX_BATCHES` polls per partition, besides the one fetched and not yet decoded
-response that the client holds for it.
+Memory: `MAX_BATCHES` polls per partition, besides the one fetched but undecoded response that the
+client keeps for it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from typing import Any, NamedTuple
 from aiokafka.structs import TopicPartition
 
 MAX_BATCHES = 2
-"""One being worked on, one ready behind it."""
+"""One being worked on, one ready after it."""
 
 Partitions = frozenset[TopicPartition]
 
 Record = Any
-"""As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
-sequence of (str, bytes) pairs."""
+"""A record with the attributes that aiokafka gives it.
+
+These are offset, timestamp (ms) and its type, key, value, and headers, a sequence of (str, bytes)
+pairs.
+"""
 
 
 class End(NamedTuple):
-    """How a partition stood when it was polled.
+    """The end of a partition at the time of a poll.
 
-    `position` is behind what was polled: past its last record, and past what stood behind that and
-    is nobody's to read (commit markers, aborted records). `high_watermark` is the broker's at the
-    last answered fetch, `asked_at_ns` when that fetch was asked for; 0: not known.
+    `position` is after the last polled record, and after the commit markers and aborted records
+    that follow it. `high_watermark` is the broker's at the last answered fetch, `asked_at_ns` when
+    that fetch was requested; 0 means unknown.
     """
 
     position: int
@@ -42,18 +45,21 @@ class End(NamedTuple):
 
     @property
     def caught_up_at_ns(self) -> int | None:
-        """When, by the wall clock, the partition held nothing beyond `position`; None: it
-        did, or nobody knows. A process that slept before it read the answer claims no more than the
-        broker said. Records of an open transaction count as something beyond."""
+        """Wall-clock time at which the partition had nothing after `position`; None if unknown.
+
+        It is also None if there was more. A process that was paused before it read the answer
+        claims no more than the broker said. Records of an open transaction count as more.
+        """
         return self.asked_at_ns or None if self.position == self.high_watermark else None
 
 
 @dataclass(slots=True)
 class PolledBatch:
-    """What one poll brought from one partition; without records it is a tick.
+    """The records of one poll of one partition; without records it is a tick.
 
-    `skipped`: so many offsets before this batch were taken by retention, never read. `is_waiting`,
-    set by who works on it: nothing of it is begun, so who closes the partition need not await it.
+    `skipped` is the number of offsets before this batch that retention deleted unread. A worker
+    sets `is_waiting` while nothing of the batch has begun, so that closing the partition need not
+    await it.
     """
 
     partition: TopicPartition
@@ -66,10 +72,10 @@ class PolledBatch:
 
 @dataclass(eq=False)
 class PartitionQueue:
-    """Works through one partition's batches until closed.
+    """A queue that works through one partition's batches until it is closed.
 
-    `work` is awaited for one batch after the other. An exception of it ends the queue and
-    goes to `on_error`. `on_room` is called whenever the queue takes a further batch.
+    `work` is awaited for one batch after the other. Its exception ends the queue and goes to
+    `on_error`. `on_room` is called whenever the queue can take a further batch.
     """
 
     partition: TopicPartition
@@ -77,10 +83,10 @@ class PartitionQueue:
     on_room: Callable[[], None]
     on_error: Callable[[PartitionQueue, Exception], None]
     expected: int = 0
-    """Batches on their way here, waiting, or being worked on."""
+    """Number of batches on their way here, waiting, or being worked on."""
     ticked_at_ns: int = 0
     last_batch_ns: int = field(default_factory=time.time_ns)
-    """When its last batch came, of whichever kind."""
+    """Time of its last batch, with or without records."""
     _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)
     _is_closing: bool = field(default=False, init=False)
@@ -92,12 +98,14 @@ class PartitionQueue:
         return self.expected < MAX_BATCHES and not self._is_closing
 
     def put(self, batch: PolledBatch) -> None:
-        """Take a batch that `expected` counts already."""
+        """Add a batch that `expected` already counts."""
         self._waiting.put_nowait(batch)
 
     async def close(self, timeout_s: float) -> bool:
-        """Drop what waits and let the batch under work end. False: it did not in time, and
-        was cancelled."""
+        """Drop the waiting batches and let the current batch end.
+
+        Returns False if it did not end in time and was cancelled.
+        """
         self._is_closing = True
         if self._under_work is None or self._under_work.is_waiting:
             self._task.cancel()

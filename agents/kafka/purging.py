@@ -1,15 +1,16 @@
-"""Deletes what nobody needs any more of `events.sequenced`, which the next stages alone read.
+"""Deletes records of `events.sequenced`, which only the next stages read, when none needs them.
 
-Each stage that reads it commits beside its offset the first one that a restore would read again: of
-its oldest held event (agents.stage.delivery). What lies before the least of them is deleted, by
-DeleteRecords, as Kafka Streams does with its repartition topics. Where one of them has not
-committed yet nothing is. The stage that merges does it, for the partitions that it owns, by its own
-commits and by what the groups of the others have committed. (A broker that was killed has answered
-with the offset of a transaction that was aborted; the own group's is not asked for.)
+Each stage that reads the topic commits, next to its offset, the first offset that a restore would
+read again. That is the offset of its oldest buffered event (agents.stage.delivery). Records before
+the smallest of these offsets are deleted by DeleteRecords, as Kafka Streams does with its
+repartition topics. Nothing is deleted while one of the stages has not committed yet. The stage with
+MERGE does it, for the partitions that it owns. It takes its own offsets from memory and those of
+the other groups from their commits. (A broker that was killed has answered with the offset of an
+aborted transaction, so the own group's is not requested.)
 
 Bounds: one look in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`, and nothing for fewer than
-`LEAST` records of a partition. Where it has no right to, the log has a line, and the topic keeps
-all until the next start.
+`LEAST` records of a partition. If the right is missing, an error is logged, and the topic keeps all
+records until the next start.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ REFUSALS: Final = (
 
 
 class PurgeRefused(Exception):
-    """It would be refused at each look."""
+    """The brokers refuse the purge, and would refuse it at each look."""
 
 
 @dataclass(eq=False)
 class Purging:
-    """The purge of `topic` behind its owner and the other `groups`.
+    """The deletion of records of `topic` that neither its owner nor the other `groups` need.
 
-    `purged` is called with the number of offsets that went.
+    `purged` is called with the number of deleted offsets.
     """
 
     topic: KafkaTopic
@@ -58,7 +59,10 @@ class Purging:
     _begins_at: dict[int, int] = field(default_factory=dict, init=False)
 
     async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
-        """Until it is refused; `own`: by owned partition, the first offset that the owner needs."""
+        """Purge regularly until the brokers refuse it.
+
+        `own` returns, by owned partition, the first offset that the owner needs.
+        """
         was_well = True
         try:
             while True:
@@ -75,14 +79,17 @@ class Purging:
                     )
                     return
                 except (KafkaError, TimeoutError) as failed:
-                    if was_well:  # once, not at each look
+                    if was_well:  # It is logged once, not at each look.
                         log.warning("%s is not purged at present: %r", self.topic.name, failed)
                     was_well = False
         finally:
             await self.topic.close()
 
     async def look(self, own: Mapping[int, int]) -> None:
-        """Purge once. PurgeRefused where that is for good, KafkaError else."""
+        """Purge once.
+
+        Raises PurgeRefused if brokers refuse for good, KafkaError for other failures.
+        """
         needed = dict(own)
         try:
             for group in self.groups if own else ():
@@ -98,23 +105,27 @@ class Purging:
         if not due:
             return
         for number, now in (await self.topic.delete(due)).items():
-            if number in begins_at:  # where it began before the first is not known
+            if number in begins_at:  # The beginning before the first purge is unknown.
                 self.purged(now - begins_at[number])
             begins_at[number] = now
 
 
 @dataclass(eq=False)
 class KafkaTopic:
-    """The topic and its groups, by a client of their own, which connects with the first question.
-    KafkaError where brokers refuse."""
+    """The topic and the offsets of its groups, by a client of its own.
+
+    The client connects with the first request. Its methods raise KafkaError if brokers refuse.
+    """
 
     brokers: Brokers
     name: str
     _client: AIOKafkaAdminClient | None = field(default=None, init=False)
 
     async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
-        """Return by partition the first offset that the group would read again; none where it has
-        not committed that yet."""
+        """Return by partition the first offset that the group would read again.
+
+        A partition is absent if the group has not committed that offset yet.
+        """
         client = await self._connected()
         places = [TopicPartition(self.name, number) for number in numbers]
         found = await client.list_consumer_group_offsets(group, partitions=places)
@@ -125,7 +136,7 @@ class KafkaTopic:
         }
 
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what lies before these offsets, and return by partition where it begins now."""
+        """Delete the records before these offsets, and return the new beginnings by partition."""
         client = await self._connected()
         asked = {TopicPartition(self.name, n): RecordsToDelete(at) for n, at in before.items()}
         begins_at = await client.delete_records(asked, DELETE_TIMEOUT_MS)

@@ -1,10 +1,10 @@
-"""The least rights that each stage needs of brokers that allow nothing unasked.
+"""Lists the minimal rights of each stage for brokers that allow nothing by default.
 
-A stage reads its input and the clock feed, writes its outputs and reports, and has its
-changelog, its group and its transactional ids to itself. At its start it looks at its outputs and
-the application's changelogs, to see whose records are there and what a changed topology file means
-(agents.stage.plan). Where it only counts a topic's partitions
-it needs Describe. The stage that merges may delete what all are done with of `events.sequenced`.
+A stage reads its input and the clock feed, and writes its outputs and reports. It has a changelog,
+a group and transactional ids of its own. At its start it reads its outputs and the application's
+changelogs. So it sees whose records are there and how a changed topology file affects them
+(agents.stage.plan). It needs Describe for a topic whose partitions it only counts. The stage with
+MERGE may delete records of `events.sequenced` that no stage needs any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITE: Final = "Write"
 
 
 class Kind(StrEnum):
-    """What a right is to."""
+    """The type of resource that a right applies to."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Right(NamedTuple):
-    """`prefixed`: to all whose name begins so."""
+    """A right to a resource; if `prefixed`, to all whose names begin with `name`."""
 
     kind: Kind
     name: str
@@ -40,14 +40,14 @@ class Right(NamedTuple):
 
 
 def rights(topology: Topology, stage: StageConfig) -> list[Right]:
-    """In the order of the flow, each name once; none of a stage that has no work."""
+    """Return the rights of a stage in the order of the flow, each name once; none without work."""
     if not stage_topics.works(topology, stage):
         return []
-    wanted: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
 
     def need(operation: str, *topics: str) -> None:
         for topic in topics:
-            wanted.setdefault(topic, set()).add(operation)
+            needed.setdefault(topic, set()).add(operation)
 
     topics, operators = topology.topics, stage.operators
     inputs = stage_topics.inputs_of(topology, stage)
@@ -73,7 +73,7 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))
-            for name, operations in wanted.items()
+            for name, operations in needed.items()
         ),
         Right(Kind.TOPIC, f"{topology.application}.", (READ,), prefixed=True),
         Right(Kind.GROUP, group, (READ,)),

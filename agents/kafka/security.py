@@ -1,27 +1,27 @@
-"""How clients prove who they are to the brokers, and the brokers to them: TLS and SASL.
+"""Reads how clients and brokers authenticate each other: TLS and SASL.
 
-One small set of settings under the names that Kafka's clients give them, for all clients
-of a process, whichever library they are of:
+One small set of settings, with the names that Kafka's clients use, applies to all clients of a
+process, whichever library they come from:
 
     security.protocol                     PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
     sasl.mechanism                        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
     sasl.username, sasl.password          not with OAUTHBEARER, which has
-    sasl.oauthbearer.token.endpoint.url   https://… or, of a file that somebody renews, file:///…
+    sasl.oauthbearer.token.endpoint.url   https://… or file:///…, a file that somebody renews
     sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret, sasl.oauthbearer.scope
-                                          for https, whose certificate ssl.ca.location judges too
-    ssl.ca.location                       PEM; without it the machine's own authorities count
+                                          for https, whose certificate ssl.ca.location verifies too
+    ssl.ca.location                       PEM; the machine's own authorities by default
     ssl.certificate.location, ssl.key.location, ssl.key.password
-                                          PEM, where brokers want to see the client's
+                                          PEM, if brokers require a client certificate
     ssl.endpoint.identification.algorithm https (default), none
 
-They come from a file of `name=value` lines and from the environment
-(`INORDER_SASL_USERNAME` for `sasl.username`), which wins name by name: what is no secret
-can lie in the open, and the secret come from elsewhere. Either secret may also be named by
-the file that holds it, `sasl.password.file`. Never from the command line, which
-others on the machine can read; and nothing here shows one.
+They come from a file of `name=value` lines and from the environment (`INORDER_SASL_USERNAME` for
+`sasl.username`), which overrides the file name by name. So public settings can be in a readable
+file, and the secret can come from elsewhere. A secret may also be given by the name of a file, as
+`sasl.password.file`. Settings never come from the command line, which others on the machine can
+read, and no secret is ever shown.
 
-All of it is checked at the start: a file that is not there, a certificate that does not
-belong to its key, a name that no client knows.
+All settings are checked at the start: missing files, a certificate that does not match its key, and
+unknown names.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from agents.kafka.bearer import Bearer, TokenEndpoint, TokenFile, TokenUnavailab
 
 PREFIX: Final = "INORDER_"
 FILE: Final = ".file"
-"""Behind the name of a secret: the value is the file that holds it."""
+"""Suffix of a setting whose value is the path of a file with the secret."""
 
 
 class SecurityRefused(Exception):
-    """Settings that cannot be; the message says which, and what to write."""
+    """Invalid settings; the message names them and says what to write."""
 
 
 def _is_file(path: Path) -> Path:
@@ -64,7 +64,7 @@ PemFile = Annotated[Path, AfterValidator(_is_file)]
 
 
 class Security(BaseModel):
-    """See the module's docstring."""
+    """The security settings of all clients, checked when they are read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -97,7 +97,7 @@ class Security(BaseModel):
         return self.protocol.startswith("SASL")
 
     def aiokafka(self) -> dict[str, Any]:
-        """Arguments of aiokafka's clients."""
+        """Return the arguments for aiokafka's clients."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.encrypts:
             settings["ssl_context"] = self.ssl_context
@@ -111,7 +111,7 @@ class Security(BaseModel):
         return settings
 
     def librdkafka(self) -> dict[str, Any]:
-        """Settings of confluent-kafka's clients, which have the names of ours."""
+        """Return the settings for confluent-kafka's clients, under the same names."""
         unused = {"token_url", "client_id", "client_secret", "scope"}
         if not self.encrypts:
             unused |= {"ca_file", "key_password", "identification"}
@@ -123,7 +123,7 @@ class Security(BaseModel):
 
     @cached_property
     def bearer(self) -> Bearer | None:
-        """What has the tokens of OAUTHBEARER; one for all clients."""
+        """Source of the tokens of OAUTHBEARER, one for all clients."""
         if self.mechanism != OAUTHBEARER or self.token_url is None:
             return None
         if self.token_url.startswith(FILE_URL):
@@ -134,11 +134,11 @@ class Security(BaseModel):
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
-        """One for all clients, so that files are read once. OSError if they cannot be."""
+        """TLS context for all clients, so that files are read once; OSError if unreadable."""
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
-            # Without a word for it, a locked key would be asked for at the terminal.
+            # Without a password, OpenSSL would ask for that of a locked key at the terminal.
             secret = _revealed(self.key_password)
             context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
         return context
@@ -160,7 +160,8 @@ class Security(BaseModel):
                 self._need("sasl.password", self.password, "write it, or sasl.password.file")
         elif self.mechanism or self.username or self.password or any(oauth):
             raise ValueError(f"sasl.… is set, and {self.protocol} does not use it; {_BUT_SASL}")
-        asks_endpoint = (self.token_url or "").startswith("https:")  # whose certificate it judges
+        # ssl.ca.location then verifies the endpoint.
+        asks_endpoint = (self.token_url or "").startswith("https:")
         files = (None if asks_endpoint else self.ca_file, self.certificate_file, self.key_file)
         if any(files) and not self.encrypts:
             raise ValueError(f"ssl.… is set, and {self.protocol} does not use it; {_BUT_SSL}")
@@ -169,12 +170,12 @@ class Security(BaseModel):
         if self.encrypts:
             try:
                 _ = self.ssl_context
-            except OSError as error:  # which ssl's own errors are
+            except OSError as error:  # The errors of ssl are OSErrors.
                 raise ValueError(f"the PEM files cannot be used: {error}") from error
         return self
 
     def _has_tokens(self) -> None:
-        """What OAUTHBEARER needs is there, and nothing that it does not use."""
+        """Refuse missing settings of OAUTHBEARER and those that it does not use."""
         if self.username or self.password:
             raise ValueError("OAUTHBEARER uses no sasl.username and sasl.password; leave them out")
         url = "sasl.oauthbearer.token.endpoint.url"
@@ -212,39 +213,42 @@ _BUT_SASL: Final = "write security.protocol SASL_SSL (or SASL_PLAINTEXT)"
 _BUT_SSL: Final = "write security.protocol SSL (or SASL_SSL)"
 
 PLAINTEXT: Final = Security()
-"""Neither encrypted nor authenticated."""
+"""Settings without encryption and authentication."""
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 FILE_URL: Final = "file:"
 OWN_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Where nobody listens in."""
+"""Hosts to which a secret may be sent without encryption."""
 
 NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values())
 SECRETS: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
 SECRET_FILES: Final = tuple(secret + FILE for secret in SECRETS)
 SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
-"""librdkafka's own spelling."""
+"""librdkafka's own spelling of settings."""
 
 
 def _revealed(value: object) -> str:
-    """Return a secret's text, and any other value's; nothing for None."""
+    """Return the text of a secret or of another value; "" for None."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     return "" if value is None else str(value)
 
 
 def variable(name: str) -> str:
-    """The environment's name of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + name.upper().replace(".", "_")
 
 
 def read_security(text: str, environ: Mapping[str, str]) -> Security:
-    """From the file's text ("" without one) and the environment. SecurityRefused."""
+    """Read the settings from a file's text ("" without a file) and the environment.
+
+    Raises SecurityRefused if they are invalid.
+    """
     values = _properties(text)
     for name in (*NAMES, *SECRET_FILES):
         if environ.get(variable(name)):
             other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
-            values.pop(other, None)  # a secret by name and by file are one setting
+            values.pop(other, None)  # A secret by value and by file are one setting.
             values[name] = environ[variable(name)]
     for secret in SECRETS:
         if secret + FILE in values:
@@ -260,7 +264,7 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
 
 
 def without_security(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that speaks to a broker of our own."""
+    """Return the environment without security settings, for a process that uses our own broker."""
     ours = {"INORDER_KAFKA", *map(variable, (*NAMES, *SECRET_FILES))}
     return {name: value for name, value in environ.items() if name not in ours}
 
@@ -272,7 +276,7 @@ def _properties(text: str) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         name = SPELLED.get(name.strip(), name.strip())
-        if not equals:  # the line is not repeated: it may hold a secret
+        if not equals:  # The message does not repeat the line, which may contain a secret.
             raise SecurityRefused(f"line {number} is not a setting; write name=value")
         if name in values:
             raise SecurityRefused(f"line {number} sets {name} again; leave one of them")

@@ -1,6 +1,6 @@
-"""Which topics a stage reads, and what its changelog is called: the topology's word alone.
+"""Derives the topics that a stage reads and writes, and its changelogs, from the topology alone.
 
-Nothing of Kafka is imported here, so that a topology can be looked at quickly.
+Nothing of Kafka is imported here, so that a topology can be inspected quickly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ ORDERED: Final = "ordered"
 
 
 def works(topology: Topology, stage: StageConfig) -> bool:
-    """Whether the stage has anything to do: one that only looks has not without queries."""
+    """Return whether the stage has anything to do.
+
+    A stage that only evaluates queries has nothing to do without any.
+    """
     return any(topology.has_work(name) for name in stage.operators)
 
 
@@ -26,7 +29,7 @@ def working(topology: Topology) -> list[StageConfig]:
 
 
 def reads(topology: Topology, stage: StageConfig) -> str:
-    """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
+    """Return the kind of topics that the stage reads: RAW, SEQUENCED or ORDERED."""
     return topology.reads_of(stage.operators[0])
 
 
@@ -63,22 +66,22 @@ def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def upstream_inputs(topology: Topology) -> list[str]:
-    """The topics whose partitions `events.sequenced` numbers in its header `lane`."""
+    """Return the topics whose partitions `events.sequenced` numbers in its header `lane`."""
     return sorted({stream.input for stream in topology.streams.values()})
 
 
 def group_of(topology: Topology, stage: StageConfig) -> str:
-    """The consumer group of the stage; its transactional ids begin so, with a dot behind."""
+    """Return the consumer group of the stage; with a dot it begins the transactional ids."""
     return f"{topology.application}.{stage.name}"
 
 
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:
-    """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
+    """Return the name of a changelog; Kafka refuses a plus, as in the stage `reorder+merge`."""
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
 
 
 def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
-    """Return all changelogs, each with its stage and the input topic it belongs to."""
+    """Return all changelogs, each with its stage and its input topic."""
     return {
         changelog_topic(topology.application, stage.name, topic): (stage.name, topic)
         for stage in working(topology)
@@ -87,7 +90,7 @@ def changelogs_of(topology: Topology) -> dict[str, tuple[str, str]]:
 
 
 def sequenced_readers(topology: Topology) -> list[str]:
-    """The groups that read `events.sequenced`."""
+    """Return the groups that read `events.sequenced`."""
     return [
         group_of(topology, stage)
         for stage in working(topology)
@@ -96,5 +99,5 @@ def sequenced_readers(topology: Topology) -> list[str]:
 
 
 def purges(topology: Topology, stage: StageConfig) -> bool:
-    """Whether the stage deletes what all of them are done with."""
+    """Return whether the stage deletes the records that no stage needs any more."""
     return MERGE in stage.operators and reads(topology, stage) == SEQUENCED

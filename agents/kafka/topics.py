@@ -1,12 +1,12 @@
-"""Makes the topics that a topology needs (`agents.kafka.declared`), and grows changelogs.
+"""Creates the topics that a topology needs (`agents.kafka.declared`), and grows changelogs.
 
-`create` is idempotent: topics that exist are left as they are, and what differs from the
-declaration is reported. When it returns, every topic has its leaders.
+`create` is idempotent: existing topics are left as they are, and differences from the declaration
+are reported. When it returns, every topic has its leaders.
 
-A changelog has a partition for each of its input's, so a stage whose input has grown cannot read
-the new ones until its changelog has grown too. Nothing else is grown: a stream lies in the
-partition of a derived topic that its name and the number of partitions say, so more of them would
-part it from its state.
+A changelog has a partition for each partition of its input. So a stage whose input has grown cannot
+read the new partitions until its changelog has grown too. No other topic is grown. A stream's name
+and the number of partitions determine its partition of a derived topic, so more partitions would
+separate it from its state.
 """
 
 from __future__ import annotations
@@ -32,16 +32,19 @@ from agents.kafka.stage_topics import changelogs_of
 from topology.config import Topology
 
 ANSWER_S: Final = 5.0
-"""For the settings of topics."""
+"""Time limit for reading the settings of topics."""
 
 POLL_S: Final = 0.05
 BROKERS_DEFAULT: Final = -1
-"""In place of a number of copies."""
+"""Value for the brokers' default replication."""
 
 
 class Outcome(NamedTuple):
-    """What `create` did to a topic: `differences` are reported, not mended. `copies`: on as many of
-    the `brokers` it lies."""
+    """The result of `create` for a topic.
+
+    `differences` are reported, not repaired. `copies` is the smallest number of replicas of its
+    partitions, and `brokers` the number of brokers.
+    """
 
     name: str
     created: bool
@@ -56,8 +59,10 @@ def create(
     replication: int | None,
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
-    """Make those that are not there. `replication` None: as many copies as the brokers' own
-    setting says. BrokersUnavailable names the first that failed."""
+    """Create the missing topics; BrokersUnavailable names the first that failed.
+
+    `replication` None leaves the number of replicas to the brokers' own setting.
+    """
     admin = admin_client(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
@@ -90,7 +95,7 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
 
 
 def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
-    """Wait for a topic just made: it exists before the brokers can describe it."""
+    """Wait for new topics, which exist before the brokers can describe them."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):
         if time.monotonic() > deadline_s:
@@ -124,20 +129,22 @@ def _refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
 
 
 def _differences(spec: TopicSpec, partitions: int, config: Mapping[str, str]) -> Iterator[str]:
-    """Yield what an existing topic has otherwise than declared."""
+    """Yield the differences between an existing topic and its declaration."""
     if partitions != spec.partitions:
         yield f"{partitions} partitions, declared {spec.partitions}"
-    for key, wanted in spec.config.items():
-        if config.get(key, wanted) != wanted:
-            yield f"{key}={config[key]}, declared {wanted}"
+    for key, declared in spec.config.items():
+        if config.get(key, declared) != declared:
+            yield f"{key}={config[key]}, declared {declared}"
 
 
 # -- changelogs -----------------------------------------------------------------------------------
 
 
 def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
-    """Return the changelogs that have fewer partitions than their inputs, with how many these have.
-    `known`: the partitions of every topic."""
+    """Return changelogs that have fewer partitions than their inputs, with the inputs' numbers.
+
+    `known` has the number of partitions of every topic.
+    """
     return {
         changelog: known[topic]
         for changelog, (_, topic) in changelogs_of(topology).items()
@@ -148,8 +155,10 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 def grow_changelogs(
     narrow: dict[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
 ) -> dict[str, int]:
-    """Give each of these changelogs so many partitions, and return them. BrokersUnavailable names
-    the first that failed."""
+    """Give each of these changelogs its number of partitions, and return them.
+
+    BrokersUnavailable names the first that failed.
+    """
     if not narrow:
         return narrow
     admin = admin_client(bootstrap_servers, security)
@@ -172,8 +181,11 @@ class CompactedInput(Exception):
 
 
 def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
-    """Raise CompactedInput for the first of the inputs that is compacted. A topic whose settings
-    the principal may not see is let pass, and so is the embedded broker, which has none. Blocks."""
+    """Raise CompactedInput for the first compacted input. Blocks.
+
+    It accepts topics whose settings the principal may not see, and the embedded broker, which has
+    none.
+    """
     if brokers.is_embedded:
         return
     names = [*inputs]
@@ -185,7 +197,7 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
 
 
 def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return what is wrong with a topic that stages read, and the remedy; None if it is right."""
+    """Return the fault of a topic that stages read, and the remedy; None if it is right."""
     if "compact" not in config.get("cleanup.policy", ""):
         return None
     what = (
@@ -199,7 +211,7 @@ def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
 def asked_configs(
     admin: AdminClient, names: Sequence[str], kind: ResourceType = ResourceType.TOPIC
 ) -> dict[str, Future[Any]]:
-    """Ask for the settings of all of these, and return the answers to come, by name."""
+    """Ask for the settings of all these resources, and return the future answers by name."""
     if not names:
         return {}
     asked = [ConfigResource(kind, name) for name in names]
@@ -208,7 +220,7 @@ def asked_configs(
 
 
 def config_of(answer: Future[Any] | None) -> dict[str, str]:
-    """Return the settings, once they have come; none where they may not be seen. Blocks."""
+    """Return the settings of an answer when it is there; none if they may not be seen. Blocks."""
     try:
         found = {} if answer is None else answer.result(ANSWER_S)
     except (KafkaException, TimeoutError):

@@ -1,21 +1,21 @@
-"""The end of a transaction is asked for once.
+"""Sends the request that ends a transaction only once.
 
-A request to end a transaction names a producer and its epoch, and no transaction. Where its
-answer is lost the client would send it again, be answered, and begin the next transaction, while
-the first request may still be on its way: held by a proxy, a NAT, a broker that was paused. When it
-arrives it ends whatever transaction is open then, in the midst, and half of that is committed.
+A request to end a transaction names a producer and its epoch, but no transaction. After a lost
+answer the plain client would send it again, get an answer, and begin the next transaction. The
+first request may still be delayed by a proxy, a NAT or a paused broker. When it arrives, it ends
+the transaction that is open then, and half of that transaction is committed.
 
-So where no answer comes the producer fails with `Unanswered` and sends nothing more. The producer
-that follows under the same transactional id raises the epoch as it starts; from then on the broker
-refuses the old request. The log shows whether the transaction is there (agents.stage.checkpoints).
+So without an answer the producer fails with `Unanswered` and sends nothing more. The next producer
+with the same transactional id raises the epoch when it starts, and from then on the broker refuses
+the old request. The log shows whether the transaction is there (agents.stage.checkpoints).
 
-Sent again are a request that has not left, because the coordinator cannot be reached, and one that
-the coordinator has answered by "not now" or "not here": nothing of these is on its way.
+Two requests are sent again, because nothing of them is in transit. One was not sent because the
+coordinator could not be reached. The other was answered by "not now" or "not here".
 
-The answer is awaited for `transaction_timeout` and no longer: by then the coordinator has aborted
-what it was not asked to commit. The client's own bound may be longer or shorter.
+The answer is awaited for `transaction_timeout` and no longer: by then the coordinator has aborted a
+transaction without a commit request. The client's own time limit may be longer or shorter.
 
-All other requests of a transaction may arrive twice, or late (docs/decisions/0003-exactly-once.md).
+All other requests of a transaction may arrive twice or late (docs/decisions/0003-exactly-once.md).
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from aiokafka.producer import sender
 
 
 class Unanswered(ProducerFenced):  # type: ignore[misc] # aiokafka has no types here
-    """Whether the transaction has ended is not known. Fenced, for so the client lets go of a
-    producer without a word in the log, and this one is done for, too."""
+    """It is unknown whether the transaction has ended.
+
+    It is a kind of ProducerFenced, so that the client drops the producer without a log line. The
+    producer is unusable then, too.
+    """
 
 
 class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
-    """See the module's docstring."""
+    """The client's handler for the end of a transaction, which sends its request once."""
 
     async def do(self, node_id: int) -> bool:
         client, manager = self._sender.client, self._sender._txn_manager
@@ -40,7 +43,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         try:
             async with asyncio.timeout(patience_s):
                 answer = await client.send(node_id, self.create_request(), group=self.group)
-        except NodeNotReadyError:  # nothing has been sent
+        except NodeNotReadyError:  # Nothing has been sent.
             return await self._again_after(self.handle_error())
         except TimeoutError:
             raise Unanswered(f"nothing came within {patience_s:g} s") from None
@@ -49,7 +52,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         return await self._again_after(self.handle_response(answer))
 
     async def _again_after(self, pause_s: float | None) -> bool:
-        """False: the client asks again."""
+        """Wait and return False, so that the client asks again; without a pause return True."""
         if pause_s is None:
             return True
         await asyncio.sleep(pause_s)
@@ -57,8 +60,10 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
 
 
 def ask_once() -> None:
-    """From now on all producers of the process end transactions so. RuntimeError where the client
-    that is installed ends them in another way."""
+    """Make all producers of the process end their transactions by one request.
+
+    Raises RuntimeError if the installed client ends them in another way.
+    """
     if sender.EndTxnHandler.__name__ not in sender.Sender._do_txn_commit.__code__.co_names:
         raise RuntimeError(
             "this version of aiokafka ends transactions in a way that inorder does not know, and a"

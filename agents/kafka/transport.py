@@ -1,42 +1,43 @@
-"""Record batches through Faust: one event per poll and partition, and hooks that hold.
+"""Sends record batches through Faust: one event per poll and partition, with reliable hooks.
 
-Faust's cost is per event, and its signals around a rebalance race with its own recovery.
-This transport is a subclass of Faust's aiokafka driver that gives instead:
+Faust's cost is per event, and its signals around a rebalance race with its own recovery. This
+transport is a subclass of Faust's aiokafka driver. It provides:
 
-* **Batches.** What one poll brings of one partition is one Faust event, a `PolledBatch`.
-* **Ticks.** A partition at its end gives a `PolledBatch` without records, at most one in the
-  `tick_ns` of the pace (agents.kafka.pace) and only while its queue is idle: time moves on where no
-  record does. A handler whose time comes with the records (`wants_ticks`) gets none. One whose
-  broker answers, without a record and not at its end (an open transaction is), gives such a one
-  every `LIFE_INTERVAL_NS`, as a sign of life.
-* **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
-  where to begin, `on_reading` when reading begins there; `on_revoked` is awaited before the
-  partition may go elsewhere.
-* **Back-pressure** for each partition by itself (agents.kafka.partition_queue).
+* **Batches.** The records that one poll returns of one partition are one Faust event, a
+  `PolledBatch`.
+* **Ticks.** A partition at its end gives a `PolledBatch` without records, so that time advances
+  without records. It gives at most one in the `tick_ns` of the pace (agents.kafka.pace), and only
+  while its queue is idle. A handler whose time comes with the records (not `wants_ticks`) gets
+  none. If no batch comes for `LIFE_INTERVAL_NS`, an empty one is a sign of life. That happens
+  without ticks, and while the broker answers without a record during an open transaction.
+* **Ownership.** `on_assigned` is awaited before any record of a partition flows and returns the
+  offset to begin at. `on_reading` is called when reading begins there. `on_revoked` is awaited
+  before the partition may go elsewhere.
+* **Back-pressure** for each partition separately (agents.kafka.partition_queue).
 
-What a `Handler` can rely on
+Guarantees for a `Handler`
 
 1. For each partition: `on_assigned`, `on_reading`, then `on_batch` for one batch after the other
-   in log order, then `on_revoked`; these never overlap. Batches fetched and not begun when the
-   partition is revoked are dropped.
-2. Rebalances are eager: each takes all partitions away and gives the new set. `on_revoked`
-   comes as well where the group has already given the partition to another worker (this
-   one slept): who commits there must expect to be fenced.
-3. `on_assigned` runs outside of the rebalance, with heartbeats, and may take
-   `MAX_POLL_INTERVAL_S`. If the next rebalance comes first it is cancelled, and
-   `on_revoked` follows for the same partitions.
-4. Where `on_batch` raises `PartitionReset`, its partition is revoked and assigned anew and
-   read from where `on_assigned` says, up to `MAX_RESETS` times in a row without that place
-   moving on: what was worked on and did not come through is no progress.
-5. Partitions that a topic has got since the start (`known` says how many it had) are not
-   opened: there is no room for their state yet. Nobody reads them, and the log says so.
-6. Records are read committed. Retention that overtook the position shows as
-   `PolledBatch.skipped`. A topic that was deleted, or whose log ends before the position and so was
-   made anew, is an `InputLost`.
+   in log order, then `on_revoked`. These never overlap. Batches that were fetched but not begun
+   when the partition is revoked are dropped.
+2. Rebalances are eager: each revokes all partitions and assigns the new set. `on_revoked` also
+   comes if this worker was paused and the group has already given the partition to another one. A
+   handler that commits there must expect to be fenced.
+3. `on_assigned` runs outside the rebalance, with heartbeats, and may take `MAX_POLL_INTERVAL_S`.
+   If the next rebalance comes first it is cancelled, and `on_revoked` follows for the same
+   partitions.
+4. If `on_batch` raises `PartitionReset`, its partition is revoked, assigned again and read from
+   the offset that `on_assigned` returns. This happens up to `MAX_RESETS` times in a row, unless
+   that offset advances. Work that was not committed is no progress.
+5. Partitions that were added since the start are not opened, because there is no space for their
+   state yet (`known` has the earlier number). Nobody reads them, and the log says so.
+6. Records are read committed. `PolledBatch.skipped` counts the offsets that retention deleted
+   before they were read. `InputLost` is raised for a deleted topic. It is also raised for a topic
+   whose log ends before the position, because that topic was created again.
 
-Any other exception, also one out of a hook, ends the application: Faust restarts agents
-that fail and aiokafka swallows what its listeners raise, so all that is ours runs under a
-`Failure`, which `agents.kafka.application.run` watches.
+Any other exception, also of a hook, ends the application. Faust restarts agents that fail, and
+aiokafka swallows exceptions of its listeners. So all of this code runs under a `Failure`, which
+`agents.kafka.application.run` watches.
 
 Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
 """
@@ -64,10 +65,13 @@ log = logging.getLogger(__name__)
 LIFE_INTERVAL_NS = 2_000_000_000
 
 REVOKE_TIMEOUT_S = 10.0
-"""For the batch under work, and again for `on_revoked`; both fit into the rebalance."""
+"""Time limit for the batch under work, and again for `on_revoked`.
+
+Both fit into the rebalance.
+"""
 
 MAX_RESETS = 5
-"""Resets of a partition that begin no further than the one before."""
+"""Maximum number of resets of a partition without progress of its first offset."""
 
 
 class InputLost(Exception):
@@ -75,44 +79,50 @@ class InputLost(Exception):
 
 
 RESETS_LOGGED_AFTER_S = 0.5
-"""Those of so long are logged together, a line for each reason."""
+"""Resets within this time are logged together, with a line for each reason."""
 
 
 class PartitionReset(Exception):
-    """Raised by `on_batch`: drop this partition's state, restore it and read again."""
+    """A request by `on_batch` to drop this partition's state, restore it and read again."""
 
 
 class RevokeTimeout(Exception):
-    """The handler did not let go of its partitions in time."""
+    """The handler did not give up its partitions in time."""
 
 
 class Handler(Protocol):
-    """What a stage does with its partitions; the module's docstring has the guarantees."""
+    """The work of a stage on its partitions; the module's docstring has the guarantees."""
 
     @property
     def wants_ticks(self) -> bool:
-        """Whether the handler gets the time where no record comes."""
+        """Whether the handler needs ticks, to know the time when no record comes."""
 
     @property
     def rests(self) -> bool:
-        """Nothing that was read waits for time to pass."""
+        """Whether no buffered event waits for time to pass."""
 
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
-        """Fence the old owner and restore. The answer is the offset to begin at; a partition
-        that is not in it begins with the first record there is. Called for no partition, too."""
+        """Fence the old owner, restore, and return the offset to begin at for each partition.
+
+        A partition without an offset begins with the first record that exists. It is also called
+        without any partition.
+        """
 
     def on_reading(self, partitions: Partitions) -> None:
-        """They are read from here on, from where `on_assigned` said."""
+        """Note that the partitions are read from now on, from the offsets of `on_assigned`."""
 
     async def on_batch(self, batch: PolledBatch) -> None:
         """Take the batch; the partition's next one comes when this returns."""
 
     async def on_revoked(self, partitions: Partitions) -> None:
-        """Finish or abort. Ignores partitions that it does not know. What is kept of them is
-        forgotten when `on_assigned` comes without them, or `close`."""
+        """Finish or abort the work on the partitions; ignore unknown ones.
+
+        Data that is retained for them is dropped at `close`, or when `on_assigned` comes without
+        them.
+        """
 
     async def close(self) -> None:
-        """Nothing is assigned any more."""
+        """Release everything, because nothing will be assigned any more."""
 
 
 class Failure:
@@ -126,12 +136,12 @@ class Failure:
         if self.exception is None:
             self.exception = exc
             self.happened.set()
-        elif exc is not self.exception:  # a checkpoint's is raised again at the close
+        elif exc is not self.exception:  # `close` raises a checkpoint's failure again.
             log.error("after a failure, another one: %r", exc)
 
 
 class BatchConsumer(driver.Consumer):
-    """Main-loop side: owns the queues and calls the handler."""
+    """The consumer in the main loop, which owns the queues and calls the handler."""
 
     logger = FAUST_LOG
     _thread: ConsumerThread
@@ -145,21 +155,21 @@ class BatchConsumer(driver.Consumer):
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
-        self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
+        self._began_at: dict[TopicPartition, int] = {}  # The largest first offset so far.
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}
-        self._polling = asyncio.Lock()  # never a seek while a poll is under way
-        self._letting_go = asyncio.Lock()  # a stop may come amid a rebalance, and the reverse
+        self._polling = asyncio.Lock()  # It prevents a seek during a poll.
+        self._giving_up = asyncio.Lock()  # A stop may come during a rebalance, and the reverse.
         self._is_finishing = False
         self._room = asyncio.Event()
 
     @property
     def open_partitions(self) -> Partitions:
-        """Owned, restored, and read."""
+        """The partitions that are owned, restored, and read."""
         return frozenset(self._queues)
 
     async def finish(self) -> None:
-        """Give up all partitions for good: one that a rebalance still brings is not opened."""
+        """Give up all partitions for good, and open none that a later rebalance assigns."""
         self._is_finishing = True
         try:
             await self._give_up()
@@ -168,7 +178,7 @@ class BatchConsumer(driver.Consumer):
 
     async def _give_up(self) -> None:
         """End the work on all partitions, in order, and let the handler finish them."""
-        async with self._letting_go:
+        async with self._giving_up:
             self.stop_flow()
             for task in list(self._openings):
                 task.cancel()
@@ -187,7 +197,7 @@ class BatchConsumer(driver.Consumer):
             except TimeoutError as exc:
                 raise RevokeTimeout(f"on_revoked took over {REVOKE_TIMEOUT_S:.0f} s") from exc
 
-    # Called by the rebalance, by way of the consumer's thread.
+    # The rebalance calls the methods below through the consumer's thread.
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         with self._failing():
@@ -202,7 +212,7 @@ class BatchConsumer(driver.Consumer):
             self.failure.set(InputLost(f"the topic {', '.join(deleted)} is gone"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
-            self._owned = frozenset(  # one that was added since the start has no state
+            self._owned = frozenset(  # A partition that was added since the start has no state.
                 p for p in given if p.partition < self._known.get(p.topic, math.inf)
             )
             if given - self._owned:
@@ -212,7 +222,7 @@ class BatchConsumer(driver.Consumer):
                 )
             self._start_opening(self._begin(self._owned))
 
-    # Opening partitions.
+    # The methods below open partitions.
 
     async def _begin(self, partitions: Partitions) -> None:
         await self._open(partitions)
@@ -252,7 +262,7 @@ class BatchConsumer(driver.Consumer):
             self._start_opening(self._reset(partition))
 
     def _note_reset(self, partition: TopicPartition, why: str) -> None:
-        """Many are reset at once, as when another process takes the place of this one."""
+        """Collect resets, because many come at once when another process takes this one's place."""
         if not self._resets_to_log:
             asyncio.get_running_loop().call_later(RESETS_LOGGED_AFTER_S, self._log_resets)
         self._resets_to_log.setdefault(why, set()).add(f"{partition.topic}/{partition.partition}")
@@ -271,7 +281,7 @@ class BatchConsumer(driver.Consumer):
         self._openings.add(task)
         task.add_done_callback(self._openings.discard)
 
-    # The flow.
+    # The methods below move batches from the polls to the queues.
 
     async def _drain_messages(self, fetcher: Any) -> None:
         with self._failing():
@@ -286,9 +296,9 @@ class BatchConsumer(driver.Consumer):
 
     async def getmany(
         self,
-        timeout: float,  # the name is Faust's
+        timeout: float,  # The name is Faust's.
     ) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """The batches of one poll, of the partitions whose queues have room."""
+        """Yield the batches of one poll of the partitions whose queues have space."""
         if not self.flow_active:
             await self.wait(self.can_resume_flow.wait())
         queues = {partition: queue for partition, queue in self._queues.items() if queue.has_room()}
@@ -302,7 +312,8 @@ class BatchConsumer(driver.Consumer):
             skips = await self._skip_lost(poll.out_of_range)
         for batch in [*skips, *self._batches(queues, poll)]:
             queue = queues[batch.partition]
-            if self._queues.get(batch.partition) is queue:  # else revoked or reset meanwhile
+            # Otherwise it has been revoked or reset meanwhile.
+            if self._queues.get(batch.partition) is queue:
                 queue.expected += 1
                 batch.queue = queue
                 yield TP(*batch.partition), self._message(batch)
@@ -323,7 +334,7 @@ class BatchConsumer(driver.Consumer):
             yield PolledBatch(partition, records or [], end)
 
     def _is_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
-        """Whether an empty batch is due: a tick, or a sign of life."""
+        """Return whether an empty batch is due: a tick, or a sign of life."""
         if end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS:
             return True
         is_tick = self.handler.wants_ticks and end.caught_up_at_ns is not None
@@ -361,15 +372,15 @@ class BatchConsumer(driver.Consumer):
         )
 
     def take(self, batch: PolledBatch) -> None:
-        """From the agent into the queue, unless the partition went away on the way."""
+        """Put a batch from the agent into the queue, unless its partition has been revoked."""
         queue = batch.queue
         if queue is not None and self._queues.get(batch.partition) is queue:
             queue.put(batch)
 
-    # What Faust would do of its own.
+    # The methods below replace Faust's own.
 
     async def verify_all_partitions_active(self) -> None:
-        """Nothing: Faust would take a partition that nobody acknowledges for a dead one."""
+        """Do nothing, because Faust takes a partition without acknowledgements for a dead one."""
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -383,7 +394,7 @@ class BatchConsumer(driver.Consumer):
 
 
 class BatchTransport(driver.Transport):
-    """See the module's docstring."""
+    """A Faust transport whose consumer is `BatchConsumer`."""
 
     Consumer = BatchConsumer
 

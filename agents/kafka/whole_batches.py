@@ -1,14 +1,15 @@
-"""Fetched records, a batch at a time, as the codec at work decodes them.
+"""Returns fetched records one batch at a time, as decoded by the codec.
 
-The client hands records on one by one, each copied into a `ConsumerRecord`: that costs more than
-decoding it and says nothing more that is read here. What its `PartitionRecords` sees to stays with
-it: checksums, aborted transactions, control batches, and the position. It is given batches that
-hold *stretches*, lists of their records; so it goes one step for each of these, most often one for
-a batch. What cannot be read of a batch is among its records (`codec.face.Unreadable`).
+The client returns records one by one, each copied into a `ConsumerRecord`. That costs more than
+decoding them and adds nothing that is read here. `PartitionRecords` of the client still handles
+checksums, aborted transactions, control batches, and the position. It gets batches that consist of
+*stretches*, lists of their records, so it takes one step for each stretch. Most batches have one.
+Unreadable parts of a batch are among its records (`codec.face.Unreadable`).
 
-What belongs to a fetch refers to it weakly, the client's own generator too: a fetch in a circle, if
-taken half when its partition goes, would keep its bytes, up to a megabyte and more, until the
-garbage collector came by, which is seldom (agents.process.garbage).
+Objects that belong to a fetch refer to it weakly, including the client's own generator. A fetch in
+a reference cycle would keep its bytes, a megabyte or more, if it was half read when its partition
+was revoked. They would stay until the garbage collector runs, which is seldom
+(agents.process.garbage).
 """
 
 from __future__ import annotations
@@ -31,17 +32,19 @@ from codec.compression import MAX_UNPACKED_BYTES
 from codec.face import Record
 
 TURN_S: Final = 0.1
-"""All partitions of a fetcher together."""
+"""Time of one turn, shared by all partitions of a fetcher."""
 
 
 def read_by_codec() -> None:
-    """From here on all aiokafka consumers of the process read by the codec at work."""
+    """Make all aiokafka consumers of the process decode with the current codec from now on."""
     aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
 
 
 class Turn:
-    """How long a fetcher may decode until the loop has its turn: batches that are small and long to
-    unpack must not keep the client from its heartbeats."""
+    """The time for which a fetcher may decode before the event loop runs again.
+
+    Small batches that are slow to unpack must not delay the client's heartbeats.
+    """
 
     def __init__(self) -> None:
         self._ends_s: float | None = None
@@ -58,7 +61,10 @@ class Turn:
 
 
 class WholeBatches:
-    """What this fetcher fetches from now on comes so. `most_bytes`: of a batch, unpacked."""
+    """A change to a fetcher, after which its fetches return whole batches.
+
+    `most_bytes` limits the unpacked size of a batch.
+    """
 
     def __init__(self, fetcher: Fetcher, most_bytes: int = MAX_UNPACKED_BYTES) -> None:
         read_by_codec()
@@ -72,10 +78,10 @@ class WholeBatches:
         try:
             has_records = bool(await self._fetch(assignment, node_id, request))
         except asyncio.CancelledError:
-            # So the client answers itself, but not where it pauses after a fetch that failed: then
-            # its close would raise this, and nobody who closes it was cancelled.
+            # The client itself returns False too, except in its pause after a failed fetch. Then
+            # its close would raise CancelledError, although the caller was not cancelled.
             return False
-        for result in self._fetched.values():  # none of the new ones has been unpacked yet
+        for result in self._fetched.values():  # None of the new results has been unpacked yet.
             if isinstance(result, FetchResult) and isinstance(
                 result._partition_records, PartitionRecords
             ):
@@ -87,8 +93,11 @@ class WholeBatches:
 
 
 class Fetched:
-    """In the place of a fetch's `PartitionRecords`. `next_fetch_offset` is the position behind
-    what was taken, `is_over` says that there is no more. `turn`: that of all its fetcher has."""
+    """A replacement for a fetch's `PartitionRecords`.
+
+    `next_fetch_offset` is the position after the taken records, and `is_over` says that there are
+    no more. All fetches of a fetcher share one `turn`.
+    """
 
     def __init__(
         self,
@@ -107,8 +116,10 @@ class Fetched:
         self._turn = turn
 
     def take(self, most: int) -> list[Record]:
-        """So many records at most, in the log's order; fewer where the turn is over. Raises what is
-        wrong with a batch that a broker wrote so, when it comes to it."""
+        """Return at most this many records, in the log's order; fewer if the turn is over.
+
+        It raises the error of a batch that the broker wrote wrongly when it reaches that batch.
+        """
         found, self._left = self._left, []
         while len(found) < most and (self._turn is None or not self._turn.is_over()):
             stretch = next(self._stretches, None)
@@ -125,7 +136,7 @@ class Fetched:
 
 
 def take_all(result: FetchResult, max_records: int | None = None) -> list[Record]:
-    """As `FetchResult.getall`."""
+    """Return records like `FetchResult.getall`."""
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records
@@ -138,13 +149,13 @@ def take_all(result: FetchResult, max_records: int | None = None) -> list[Record
 
 @dataclass(slots=True)
 class _Stretch:
-    """Records of a batch, as the codec decodes them at one go. Not empty."""
+    """Records of a batch that the codec decodes in one step; there is at least one."""
 
     records: list[Record]
 
     @property
     def offset(self) -> int:
-        """The last one's."""
+        """Offset of the last record."""
         return int(self.records[-1].offset)
 
 
@@ -156,7 +167,7 @@ def _from_position(fetched: PartitionRecords, _: TopicPartition, stretch: _Stret
 
 
 class _Batches:
-    """`MemoryRecords` whose batches hold stretches."""
+    """A replacement for `MemoryRecords` whose batches consist of stretches."""
 
     def __init__(self, batches: Any, most_bytes: int) -> None:
         self.has_next = batches.has_next

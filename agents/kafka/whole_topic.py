@@ -1,8 +1,10 @@
-"""A topic from its beginning, or its newest records, to where it ends now, or on and on: what is
-committed, in the order of each partition, without a group.
+"""Reads a topic's committed records without a group, in the order of each partition.
 
-Records come by the codec at work, as a stage gets them: one that a stranger has written ends no
-reader. (The other client makes headers with NULLs of names that are no UTF-8, which end the
+It begins at the first record or with the newest ones. It ends at the topic's current end, or
+follows new records.
+
+The codec decodes the records, as for a stage, so a malformed record of a stranger ends no reader.
+(The other client creates headers with NULLs for names that are not UTF-8, and these end the
 process.)
 """
 
@@ -22,12 +24,12 @@ STALLED_S: Final = 30.0
 
 
 class NoTopic(Exception):
-    """There is none of that name."""
+    """There is no topic of that name."""
 
 
 async def partition_numbers(reader: Any, topic: str) -> set[int]:
-    """Return the partitions of the topic. NoTopic."""
-    cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
+    """Return the partitions of the topic, or raise NoTopic."""
+    cluster = await reader._client.fetch_all_metadata()  # A request for one topic would create it.
     numbers: set[int] | None = cluster.partitions_for_topic(topic)
     if not numbers:
         raise NoTopic(topic)
@@ -42,8 +44,10 @@ async def records_of(
     newest: int | None = None,
     stalled_s: float = STALLED_S,
 ) -> AsyncGenerator[Any, None]:
-    """`newest`: so many of all partitions together; None: all. NoTopic; TimeoutError where a
-    partition gives nothing more before its end for `stalled_s`."""
+    """Yield the topic's records, all of them or the `newest` of all partitions together.
+
+    Raises NoTopic, or TimeoutError if a partition returns nothing before its end for `stalled_s`.
+    """
     async with brokers.reader(WAIT_MS) as reader:
         unread = {
             TopicPartition(topic, number) for number in await partition_numbers(reader, topic)

@@ -1,24 +1,25 @@
-"""A stage's process, seen from the worker that starts it; and what the stage does for its part.
+"""Starts the processes of stages in the worker, and implements the stage's side of it.
 
-It is started in one of two ways, and is the same from then on:
+A process is started in one of two ways, and behaves the same from then on:
 
-* *forked* from a worker that has imported what stages need. That import takes a second of CPU,
-  most of a stage's start, and the worker needs nearly all of it too. So it is done once, and the
-  pages of what was imported are there once: half the memory and CPU (docs/decisions/0016).
-* *spawned* as an interpreter of its own, where a fork is not safe: it takes along the thread that
-  forks and no other. So a worker that has more threads (of a function of the user's, say) spawns
-  its stages, as it does each that is started again, when it has a loop (`may_fork`).
+* *Forked* from a worker that has imported the stages' modules. That import takes a second of CPU,
+  most of a stage's start, and the worker needs nearly all of it too. So it is done once, and its
+  memory pages are shared: half the memory and CPU (docs/decisions/0016).
+* *Spawned* as a separate interpreter, if a fork is not safe: it copies only the thread that forks.
+  So a worker with more threads (of a user's function, for example) spawns its stages. Each restart
+  is spawned too, because the worker has a loop by then (`may_fork`).
 
-SIGTERM and SIGINT are blocked in the worker from before the first fork until its loop takes
-them (`SIGNALS`): a worker that ended in between would leave its stages behind.
+SIGTERM and SIGINT are blocked in the worker from before the first fork until its loop handles them
+(`SIGNALS`). A worker that ended in between would leave its stages running.
 
-A process is reaped by `Process.look` alone, and signalled only before that: its id stays its own.
+Only `Process.look` reaps a process, and signals are sent only before that, so the process id cannot
+belong to another process.
 
-A stage announces where it listens by one line, on a descriptor of its own (`ANNOUNCE`). Its
-standard output is its standard error: what a function of the user's prints is seen beside the log,
-fills no pipe that nobody reads, and is never taken for an address. It ends with its worker,
-wherever it is: it imports, waits for brokers, or runs. Linux sends it SIGTERM then; elsewhere a
-stage looks for its parent now and then, once it runs (`agents.process.stage_process`).
+A stage announces its address by one line, on a separate descriptor (`ANNOUNCE`). Its standard
+output goes to its standard error. So the output of a user's function appears next to the log, fills
+no unread pipe, and is never taken for an address. A stage ends with its worker, even while it
+imports or waits for brokers. Linux then sends it SIGTERM. On other systems a running stage
+regularly checks for its parent (`agents.process.stage_process`).
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ from typing import Any, Final, NoReturn
 from agents.watch.last_lines import LastLines
 
 ANNOUNCE: Final = "--announce-fd"
-"""What a stage's command is given the descriptor by."""
+"""The option of a stage's command that passes the descriptor."""
 
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 STDOUT: Final = 1
 STDERR: Final = 2
 KILLED_WITHIN_S: Final = 5.0
-"""Who is killed and still there is left: it waits for a disk, say, and nobody can end it."""
+"""A process that exists this long after SIGKILL waits for a disk, for example; nobody can end it.
+"""
 LOOK_EVERY_S: Final = 0.01
 PR_SET_PDEATHSIG: Final = 1
 
@@ -64,19 +66,22 @@ REMEDIES: Final = {
     errno.ENFILE: NO_FILE,
 }
 REINSTALLED: Final = "was the installation moved or removed? install it anew, restart the worker"
-"""For any other reason: the interpreter was there when the worker began."""
+"""The remedy for any other error, because the interpreter existed when the worker began."""
 
 Body = Callable[[Sequence[str]], None]
-"""What a forked child does with its command; SystemExit ends it as it would an interpreter."""
+"""The code that a forked child runs with its command; SystemExit ends it like an interpreter."""
 
 
 class NotBegun(Exception):
-    """The system gave no process; the message states why, and what to do."""
+    """The system gave no process; the message states the reason and the remedy."""
 
 
 class Process:
-    """A child of this one. `pipe`: on which it announces where it listens. `returncode`: None until
-    it was seen to have ended; negative: the signal that ended it. `was_killed`: by this process."""
+    """A child process of the worker.
+
+    It announces its address on `pipe`. `returncode` is None until its end was observed, and
+    negative for the signal that ended it. `was_killed` says whether this worker killed it.
+    """
 
     def __init__(self, pid: int, pipe: FileIO) -> None:
         self.pid = pid
@@ -86,7 +91,7 @@ class Process:
         self._ended = asyncio.Event()
 
     def look(self) -> None:
-        """Reap it if it has ended; due after each SIGCHLD."""
+        """Reap the process if it has ended; due after each SIGCHLD."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -98,7 +103,7 @@ class Process:
         return self.returncode is None
 
     async def wait(self) -> int:
-        """Until somebody has seen its end by `look`."""
+        """Wait until `look` has seen its end, and return its exit code."""
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
@@ -117,50 +122,50 @@ class Process:
 
 @dataclass(slots=True)
 class Child:
-    """One stage's process, as it is now."""
+    """The current process of one stage, with the last answers of the stage."""
 
     stage: str
     command: Sequence[str]
     forked: Process | None = None
-    """Its first process, where it was forked before the supervisor began."""
+    """Its first process, if it was forked before the supervisor began."""
     process: Process | None = None
     address: str | None = None
     ready_s: float = 0.0
-    """How long it was ready, in all."""
+    """Total time for which it was ready, in seconds."""
     started_s: deque[float] = field(default_factory=deque)
     """The value of `ready_s` at each of its starts."""
     silent_s: float = 0.0
     hung: str = ""
-    """Why it was killed, until it has announced its port anew."""
+    """The reason why it was killed, until it announces its port again."""
     resident_bytes: int = 0
-    """What its process had of the memory at the last look; 0: nobody knows."""
+    """Resident memory of its process at the last look; 0 if unknown."""
     lines: LastLines = field(default_factory=LastLines)
-    """Those of its processes, the ended ones too."""
+    """Last log lines of its processes, including ended ones."""
     health: dict[str, Any] = field(default_factory=lambda: {"fault": "starting"})
-    """What its process last answered to `/health`, or why it did not."""
+    """The last answer of its process to `/health`, or the reason why none came."""
 
     metrics: str | None = None
-    """What it last answered to `/metrics`, as text."""
+    """Its last answer to `/metrics`, as text."""
     metrics_s: float = 0.0
-    """When that came (monotonic)."""
+    """Monotonic time of that answer, in seconds."""
 
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
     def reasons(self, path: str) -> Sequence[str]:
-        """Return why this stage is not live or not ready, as `path` asks; none where it is."""
+        """Return why this stage is not live or not ready, as `path` asks; nothing if it is."""
         if self.hung:
             return [self.hung]
         if "fault" in self.health:
-            # A stage that is being started anew is alive; whether it gets ready is seen.
+            # A restarting stage is alive; later answers show whether it becomes ready.
             return [self.health["fault"]] if path == "ready" else []
         found: Sequence[str] = self.health[path]["reasons"]
         return [] if self.health[path]["ok"] else found
 
 
 def attend(processes: Callable[[], Iterable[Process]]) -> None:
-    """From now on the loop at hand, which is the main thread's, sees their ends."""
+    """Make the running loop, which is the main thread's, notice when the processes end."""
 
     def look() -> None:
         for process in processes():
@@ -171,7 +176,7 @@ def attend(processes: Callable[[], Iterable[Process]]) -> None:
 
 
 def spawned(command: Sequence[str]) -> Process:
-    """An interpreter of its own. NotBegun."""
+    """Start a separate interpreter, or raise NotBegun."""
     try:
         return _piped(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
     except OSError as error:
@@ -186,7 +191,7 @@ def _spawn(words: Sequence[str], write: int) -> int:
 
 
 def _piped(begin: Callable[[FileIO, int], int]) -> Process:
-    """The process of the id that `begin` gives when it has both ends of a pipe."""
+    """Start a process by `begin`, which gets both ends of a pipe and returns the process id."""
     read, write = os.pipe()
     pipe = os.fdopen(read, "rb", 0)
     try:
@@ -199,7 +204,7 @@ def _piped(begin: Callable[[FileIO, int], int]) -> Process:
 
 
 def may_fork() -> bool:
-    """This process has one thread, and so much is known."""
+    """Return whether this process certainly has only one thread."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
     except OSError:
@@ -210,10 +215,12 @@ def may_fork() -> bool:
 def forked(
     commands: Mapping[str, Sequence[str]], body: Body, sockets: Sequence[socket] = ()
 ) -> Iterator[dict[str, Process]]:
-    """A child for each command, which does not have the `sockets`; those that live at the end are
-    killed."""
+    """Fork a child for each command; kill the remaining ones at the end.
+
+    The children do not inherit the `sockets`.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    gc.freeze()  # a collector that walks what is shared would write to it
+    gc.freeze()  # A collector that walks shared objects would write to their pages.
     children: dict[str, Process] = {}
     try:
         for name, command in commands.items():
@@ -245,7 +252,7 @@ def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]
 
 
 def _be(command: Sequence[str], body: Body) -> NoReturn:
-    """The child. Nothing that the parent would do at its end is done here."""
+    """Run the child and end it, without the parent's cleanup."""
     code = 1
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -264,7 +271,7 @@ def _be(command: Sequence[str], body: Body) -> NoReturn:
 
 
 async def address_line(pipe: FileIO) -> str:
-    """Read the line that the stage announces; empty where the pipe ends before. Closes the pipe."""
+    """Return the line that the stage announces, empty if the pipe ends before; close the pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -284,7 +291,7 @@ def announce(descriptor: int, address: str) -> None:
 
 
 def leave_with(parent: int) -> bool:
-    """From now on this process gets SIGTERM when the parent ends. False: it has ended."""
-    with suppress(AttributeError, OSError):  # no Linux
+    """Make this process get SIGTERM when the parent ends; return False if it has already ended."""
+    with suppress(AttributeError, OSError):  # Only Linux has this call.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     return os.getppid() == parent

@@ -1,11 +1,12 @@
-"""What a worker exposes as metrics: the families of all its stages, as each answered last.
+"""Exposes the metrics of a worker: the families that its stages answered last.
 
-A stage whose loop is busy may not answer in time. Its last values are exposed then, with their age
-in `AGE`: series that vanish for one scrape would begin the waiting time of every alert anew. They
-go with the process that gave them.
+A stage whose loop is busy may not answer in time. Then its last values are exposed, with their age
+in `AGE`. A series that is missing in one scrape would restart the waiting time of every alert. The
+values are dropped when their process ends.
 
-Each process has `process_*`, as clients of Prometheus name them, with its `stage`
-(`SUPERVISOR`: the worker's own), also while the stage does not answer. `BUILD` names what runs.
+Each process has the metrics `process_*`, named as in Prometheus clients, with its `stage`
+(`SUPERVISOR` for the worker itself). They are there even while the stage does not answer. `BUILD`
+names the running version.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ IN_PYTHON: Final = (
     "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder"
     " '.[kafka]' where a C compiler is, or the image (docs/operate/size.md)"
 )
-"""What a worker says at its start where it is so."""
+"""The log line of a worker whose core is not compiled, at its start."""
 
 
 CGROUP: Final = (
@@ -51,16 +52,17 @@ CGROUP: Final = (
 
 
 def memory_limit() -> int:
-    """The bytes that all processes of the worker may take: the container's, or the machine's."""
+    """Return the memory limit of all the worker's processes: the container's, or the machine's."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in CGROUP:
-        with suppress(OSError, ValueError):  # no such version, or no limit
+        # The system lacks this version of cgroups, or sets no limit.
+        with suppress(OSError, ValueError):
             found.append(int(Path(path).read_text()))
     return min(found)
 
 
 def resident_bytes(pid: int) -> int:
-    """Return what a process has of the memory; 0 where it has ended, or the system is no Linux."""
+    """Return the resident memory of a process; 0 if it has ended, or outside Linux."""
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -68,7 +70,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def build() -> dict[str, str]:
-    """What runs here: the labels of `BUILD`."""
+    """Return the labels of `BUILD`: the running versions."""
     return {
         "version": version("inorder-engine"),
         "core": CORE,
@@ -79,8 +81,10 @@ def build() -> dict[str, str]:
 
 @dataclass(eq=False)
 class Scrapes:
-    """A collector of what the stages of this worker answered. `topology_stages`: all stages of its
-    topology file."""
+    """A collector of the metrics that the stages of this worker answered.
+
+    `topology_stages` are all stages of its topology file.
+    """
 
     children: Sequence[Child]
     topology_stages: Sequence[str]
@@ -112,7 +116,7 @@ class Scrapes:
 
 
 def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
-    """The samples of all families of one name as one family."""
+    """Join the samples of all families with the same name into one family."""
     found: dict[str, Metric] = {}
     for family in families:
         known = found.setdefault(family.name, family)
@@ -122,7 +126,7 @@ def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
 
 
 def _of_process(stage: str, pid: int) -> Iterable[Metric]:
-    """Memory, CPU and files of a process; nothing where it has ended, or the system is no Linux."""
+    """Return memory, CPU and files of a process, if it runs and the system is Linux."""
     for family in ProcessCollector(pid=lambda: pid, registry=None).collect():
         family.samples = [
             Sample(each.name, {"stage": stage}, each.value) for each in family.samples

@@ -1,13 +1,13 @@
-"""The process of one stage: from the topology to a running Faust application.
+"""Runs the process of one stage, from the topology to a running Faust application.
 
-    plan       what the topology file changes under the states that are there
+    plan       the effect of the topology file's changes on the existing states
     arrange    the topics' partitions -> Arrangement
     build      Services, StageHandler, Application, HttpServer
     run        until SIGTERM or SIGINT, or until something fails
 
-Off it goes loudly: whatever cannot be retried within its bound ends the process with an
-exception, and the supervisor (or Kubernetes) starts a fresh one, which restores. A
-worker that makes no progress while there is lag reports not ready, then stops.
+Failures are never hidden. A failure that cannot be retried within its bound ends the process with
+an exception. The supervisor (or Kubernetes) then starts a new process, which restores. A worker
+that makes no progress while there is lag reports that it is not ready, and then stops.
 """
 
 from __future__ import annotations
@@ -67,23 +67,30 @@ from topology.flow.unmet import KINDS, unmet_by
 log = logging.getLogger(__name__)
 
 FIELDS_SOUGHT: Final = 50
-"""Events of a batch in which fields are looked for that queries name and no event had yet."""
+"""Number of events per batch that are searched for fields of queries that no event has had yet."""
 
 OBSERVE_S: Final = 1.0
-"""Between two looks at the gauges, to within a pulse."""
+"""Time between two updates of the gauges, to within a pulse."""
 
 
 class Stuck(Exception):
-    """No progress while there is lag, for longer than `stuck_after_ns`."""
+    """There was lag but no progress for longer than `stuck_after_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """The settings of the command line. Brokers that are absent are waited for `brokers_wait_s`.
-    `parent`: end when this process has ended; `announce` gets the address where the HTTP server
-    listens. `instance`: the worker's name, under which a stage gets its place back while the
-    group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `token`:
-    what the HTTP server asks for. `histories`: what partitions begin with."""
+    """The settings of the command line.
+
+    Attributes:
+        brokers_wait_s: Time to wait for absent brokers.
+        parent: End when this process has ended.
+        announce: Receives the address of the HTTP server.
+        instance: The worker's name, under which a stage gets its place back within `session_s`.
+        session_s: Length of the group's session.
+        masters: Master keys of signed streams.
+        token: Token that the HTTP server requires.
+        histories: Records that partitions begin with.
+    """
 
     servers: str
     state_dir: Path
@@ -99,8 +106,10 @@ class ProcessSettings:
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
-    """Run until a signal to stop; raise what ended it otherwise. ArrangementError where a topic
-    does not exist."""
+    """Run a stage until a signal stops it; otherwise raise the failure that ended it.
+
+    Raises ArrangementError if a topic does not exist.
+    """
     garbage.begin()
     brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
     topics = topics_of(topology, stage)
@@ -124,7 +133,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
 
 @dataclass(eq=False)
 class StageProcess:
-    """See the module's docstring."""
+    """The objects of one stage in its process, and their life from start to stop."""
 
     arrangement: Arrangement
     brokers: Brokers
@@ -231,7 +240,7 @@ class StageProcess:
 
     @property
     def _instance(self) -> str | None:
-        """The name of the stage's place in its group. The embedded broker keeps no places."""
+        """Name of the stage's place in its group; None for the embedded broker without places."""
         name = self.settings.instance
         if name is None or self.brokers.is_embedded:
             return None
@@ -271,7 +280,7 @@ class StageProcess:
         self._log.minute(self._handler.last_checkpoint_s)
         self._garbage.look()
         parent = self.settings.parent
-        is_stopping = self._stop.is_set()  # logged once: a stop takes many looks
+        is_stopping = self._stop.is_set()  # It is logged once, because a stop takes many looks.
         if parent is not None and os.getppid() != parent and not is_stopping:
             log.error("the supervisor has ended")
             self._stop.set()
@@ -284,7 +293,7 @@ class StageProcess:
         return Health(not reasons, reasons, self._handler.behind())
 
     def _about(self) -> dict[str, Any]:
-        """How the stage runs; `log`: its last lines that report trouble."""
+        """Return the versions of core and codec, and the last log lines that report trouble."""
         return {
             "core": CORE,
             "codec": str(codec.AT_WORK),
@@ -307,7 +316,7 @@ class StageProcess:
         )
 
     def _clock_feed(self) -> ClockFeed | None:
-        """What fills the drift table; None where no stream of the stage syncs."""
+        """Return the feed of the drift table; None if no stream of the stage syncs its clocks."""
         arrangement = self.arrangement
         clocks = arrangement.clocks
         if not clocks:
@@ -334,8 +343,11 @@ class StageProcess:
 
 
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The Kafka client leaves futures that nobody asks, when a producer is fenced for one.
-    Whoever waits for the commit gets the error; a debug line is enough here."""
+    """Log the error of a future that nobody awaits, at level debug.
+
+    The Kafka client leaves such futures, for example when a producer is fenced. The code that
+    awaits the commit gets the error anyway.
+    """
     exception = context.get("exception")
     why = "" if exception is None else f": {type(exception).__name__}: {exception}"
     log.debug("%s%s", context["message"], why)
@@ -345,4 +357,4 @@ EXPECTED_FAILURES: Final = (
     ArrangementError, BrokersUnavailable, CompactedInput, InstanceFenced, RegistryRefuses,
     StateRefused,
 )  # fmt: skip
-"""The user gets one line of each."""
+"""Failures that are reported to the user in one line."""

@@ -1,24 +1,29 @@
-"""`inorder worker`: one process per stage, kept running, seen through one port.
+"""Runs `inorder worker`: one process per stage, restarted if necessary, behind one port.
 
-A rebalance or a crash of one stage does not stop the others, and each has a core of its own. The
-supervisor restarts a stage process that ends with an error: a fresh start is the best answer to
-what the process could not retry within its bounds. It does so at most `MAX_RESTARTS` times within
-`RESTART_WINDOW_S` of readiness, so that it also gives up a process that hangs at each start. A
-process that refuses its settings (exit 2) ends the worker. A start for which the system gives no
-process counts as failed. If the supervisor is killed, its children are signalled; if it fails, it
-ends them.
+A rebalance or a crash of one stage does not stop the others, and each has a CPU core of its own.
+The supervisor restarts a stage process that ends with an error, because a new start is the best
+answer to failed retries. It does so at most `MAX_RESTARTS` times within `RESTART_WINDOW_S` of
+readiness, so it also gives up on a process that hangs at each start. A process that refuses its
+settings (exit 2) ends the worker. A start for which the system gives no process counts as failed.
+If the supervisor is killed, its children are signalled; if it fails, it ends them.
 
-A stage process that hangs cannot end itself: one that does not answer on its port for
-`stuck_after_ns`, or has not announced its port `START_TIMEOUT_S` after its start (and the time it
-may wait for brokers), is killed by its id, and so started anew. Only time in which the
-supervisor was awake counts.
+A stage process that hangs cannot end itself, so the supervisor kills it by its id and starts a new
+one. It does so when the process has not answered on its port for `stuck_after_ns`. It also does so
+when the port is not announced within `START_TIMEOUT_S` and the time that the process may wait for
+brokers. Only time in which the supervisor was awake counts.
 
-A stage process announces where its HTTP server listens (`child_process`); the supervisor's own
-server answers for all of them: `/live` and `/ready` when all are, `/metrics` with the families of
-all (`scrapes`) and who is ready, `/explain` with what all hold, `/event` with what all know of one
-event, `/` with a page of it. It asks each stage for its health every `ASK_PAUSE_S` while one of
-them is not ready or somebody has asked lately, else every `CALM_PAUSE_S`. It asks for the rest only
-on request. It notices at once that a process ended.
+A stage process announces the address of its HTTP server (`child_process`). The supervisor's own
+server answers for all of them:
+
+* `/live` and `/ready` are positive if all stages are.
+* `/metrics` has the families of all stages (`scrapes`), and whether each is ready.
+* `/explain` says for all stages which events are buffered, and why.
+* `/event` joins the facts about one event.
+* `/` is a page with all of it.
+
+It asks each stage for its health every `ASK_PAUSE_S` while one of them is not ready or after a
+recent request, else every `CALM_PAUSE_S`. It asks for the rest only on request. It notices at once
+that a process has ended.
 """
 
 from __future__ import annotations
@@ -55,9 +60,9 @@ MAX_RESTARTS: Final = 10
 RESTART_WINDOW_S: Final = 600.0
 RESTART_PAUSE_S: Final = 0.5
 STOP_FOLLOWS_WITHIN_S: Final = 1.0
-"""A signal to the whole group of processes reaches the supervisor, too, within this time."""
+"""Time within which a signal to the whole process group reaches the supervisor, too."""
 STOP_TIMEOUT_S: Final = 40.0
-"""For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
+"""Time for a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
@@ -66,23 +71,31 @@ LATELY_S: Final = 10.0
 JUDGED: Final = ("live", "ready", LOG)
 """Verdicts and log in a stage's `/health`; its other fields describe how it runs."""
 LONGEST_SILENCE_S: Final = 5.0
-"""The most that is counted between two questions, so that no stage is blamed for a machine that
-slept."""
+"""Maximum silence that counts between two questions.
+
+So no stage is blamed for a machine that was suspended.
+"""
 
 WITHOUT_MEMORY: Final = (-signal.SIGKILL, -signal.SIGABRT)
-"""How a process ends for which there is no memory."""
+"""Exit codes of a process that got no memory."""
 
 START_TIMEOUT_S: Final = 120.0
-"""For a stage to announce its port, beyond the time it may wait for brokers."""
+"""Time for a stage to announce its port, beyond the time it may wait for brokers."""
 
 
 @dataclass(eq=False, repr=False)
 class Supervisor:
-    """`commands`: what to run for each stage, which may wait for brokers as long as
-    `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages. `forked`:
-    stages that run already. `sockets`: where its server listens, if they are bound already.
-    `topology_stages`: all stages of the topology file, of which other workers may run some.
-    `settings`: for the page, the topology file with all keys. `run` returns the exit code."""
+    """The parent of a worker's stage processes; `run` returns the exit code.
+
+    Attributes:
+        commands: The command of each stage.
+        brokers_wait_s: Time for which a stage may wait for brokers.
+        token: Required by the supervisor's server, and sent to its stages.
+        forked: Stage processes that run already.
+        sockets: Bound sockets of its server, if any.
+        topology_stages: All stages of the topology file, some of which other workers may run.
+        settings: Returns the topology file with all keys, for the page.
+    """
 
     commands: Mapping[str, Sequence[str]]
     host: str
@@ -104,7 +117,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._scrapes = Scrapes(self._children, self.topology_stages or tuple(self.commands))
-        self._asked_s = time.monotonic()  # when somebody last asked
+        self._asked_s = time.monotonic()  # Time of the last request.
         self._lines = LastLines()
         registry = CollectorRegistry()
         registry.register(self._scrapes)
@@ -147,7 +160,7 @@ class Supervisor:
             return self._code
 
     async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Where a task of the supervisor fails, it ends, and all stages with it."""
+        """Run a task of the supervisor; if it fails, stop all stages and end."""
         try:
             await work
         except Exception:
@@ -155,7 +168,7 @@ class Supervisor:
             self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
-        """Wait until each child has ended; each was signalled, and killed where it did not end."""
+        """Wait until each child has ended, after it was signalled and, if necessary, killed."""
         try:
             await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
         except TimeoutError:
@@ -168,8 +181,7 @@ class Supervisor:
     # -- processes -------------------------------------------------------------------------
 
     async def _keep(self, child: Child) -> None:
-        """Run the child, again and again, until the supervisor stops or the child fails too
-        often."""
+        """Run the child again and again until the supervisor stops or the child fails too often."""
         code: int | None
         while not self._stopping.is_set():
             try:
@@ -178,7 +190,8 @@ class Supervisor:
                 log.error("stage %s cannot be started: %s", child.stage, refused)
                 code = None
             if self._stopping.is_set():
-                if code not in {None, Exit.DONE} and not child.hung:  # hung: killed, and logged
+                # The kill of a hung child has been logged.
+                if code not in {None, Exit.DONE} and not child.hung:
                     log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
@@ -192,8 +205,7 @@ class Supervisor:
             await asyncio.sleep(RESTART_PAUSE_S)
 
     async def _stops_too(self) -> bool:
-        """Whether the supervisor is stopped, too, within a moment after a child that ended
-        regularly."""
+        """Return whether the supervisor is stopped soon after a child that ended regularly."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), STOP_FOLLOWS_WITHIN_S)
         return self._stopping.is_set()
@@ -203,28 +215,28 @@ class Supervisor:
         child.silent_s, child.resident_bytes = 0.0, 0
         process, child.forked = child.forked or child_process.spawned(child.command), None
         child.process = process
-        process.look()  # it may have ended before anybody attended to it
+        process.look()  # It may have ended before `attend` was called.
         if self._stopping.is_set():
-            process.terminate()  # the stop came before there was a process to signal
+            process.terminate()  # The stop came before there was a process to signal.
         with process.pipe:
             reading = asyncio.create_task(self._read_address(child, process))
-            code = await process.wait()  # whatever becomes of the pipe
+            code = await process.wait()  # The pipe may fail independently.
             reading.cancel()
             await asyncio.wait([reading])
         if code == -signal.SIGTERM and child.address is None:
-            code = Exit.DONE  # stopped before it had begun: it owned nothing yet
+            code = Exit.DONE  # It was stopped before it had begun, so it owned nothing yet.
         child.address = None
         child.metrics = None
         child.health = {"fault": "not running"}
         return code
 
     async def _read_address(self, child: Child, process: Process) -> None:
-        """Read where the child listens, as soon as it announces that."""
+        """Store the child's address as soon as it announces that."""
         line = await child_process.address_line(process.pipe)
         try:
             address(line)
         except ValueError as error:
-            if line:  # else it has ended
+            if line:  # Without a line the child has ended.
                 log.error("stage %s announced no address: %s; it is killed", child.stage, error)
                 process.kill()
             return
@@ -258,12 +270,12 @@ class Supervisor:
     # -- answering for all -------------------------------------------------------------------
 
     def _session(self) -> aiohttp.ClientSession:
-        """To ask stages, whose ports want the token too."""
+        """Open a session for requests to stages, whose ports require the token too."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
         return aiohttp.ClientSession(timeout=timeout, headers=bearing(self.token))
 
     async def _ask_all(self) -> None:
-        """Keep the health of all stages at hand, so that an answer does not wait for them."""
+        """Poll the health of all stages, so that answers do not wait for them."""
         asked_s = time.monotonic()
         async with self._session() as session:
             while True:
@@ -290,19 +302,19 @@ class Supervisor:
             child.health = {"fault": f"does not answer: {type(error).__name__}"}
 
     async def _scrape(self) -> None:
-        """Ask each stage for its metrics; of one that does not answer the last ones stay."""
+        """Ask each stage for its metrics; keep the last ones if it does not answer."""
         for child, text in zip(self._children, await self._asked("/metrics"), strict=True):
             if text is not None:
                 child.metrics, child.metrics_s = text.decode(), time.monotonic()
 
     async def _explain(self) -> list[Any]:
-        """Ask each stage for what it holds; one that does not answer is left out."""
+        """Return the explanations of all stages that answer."""
         return [
             part for body in await self._asked("/explain") for part in orjson.loads(body or b"[]")
         ]
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
-        """Ask each stage; None where one does not answer."""
+        """Ask each stage, and return None for one that does not answer."""
 
         async def ask(child: Child) -> bytes | None:
             process = child.process
@@ -320,7 +332,7 @@ class Supervisor:
             return await asyncio.gather(*map(ask, self._children))
 
     async def _located(self, asked: Question) -> dict[str, Any]:
-        """Return what the stages know of one event, and which of them do not answer."""
+        """Return the stages' facts about one event, and the stages that do not answer."""
         answers = await self._asked("/event", asked.query())
         silent = [
             f"stage {child.stage} does not answer"
@@ -331,7 +343,7 @@ class Supervisor:
         return verdict(asked, known, silent)
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
-        """Kill the child where it has not answered for too long."""
+        """Kill the child if it has not answered for too long."""
         if not child.reasons("ready"):
             child.ready_s += elapsed_s
         if child.process is not None and child.runs:
@@ -354,7 +366,7 @@ class Supervisor:
         return self._health(path)
 
     def _about(self) -> dict[str, Any]:
-        """How each stage runs, by its own account."""
+        """Return each stage's own description of how it runs."""
         return {
             "stages": {
                 child.stage: {n: word for n, word in child.health.items() if n not in JUDGED}
@@ -379,8 +391,10 @@ class Supervisor:
 
 
 def _why(child: Child) -> str:
-    """Return what to add to the exit code of a process that has ended: the system kills one, or it
-    aborts itself, where no memory is left."""
+    """Return an addition to the exit code of a process that probably had no memory left.
+
+    The system kills such a process, or it aborts itself.
+    """
     process = child.process
     if process is None or process.was_killed or process.returncode not in WITHOUT_MEMORY:
         return ""

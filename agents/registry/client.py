@@ -1,13 +1,13 @@
-"""A schema registry by its REST interface, as Confluent documents it.
+"""Reads from a schema registry by its REST interface, as Confluent documents it.
 
     GET /schemas/ids/{id}?format=serialized     the schema; a Protobuf one as base64
     GET /schemas/ids/{id}/versions              the subjects that have it
     GET /subjects/{s}/versions/{v}?format=…     one that another refers to
 
 Name and password come from INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD. Bounds: an answer
-comes within `ANSWER_S` and has at most `MAX_BYTES`, a schema refers to at most `MAX_REFERRED`, all
-answers come within `ANSWERS_S`.
-Redirections are not followed, as they would get the password.
+comes within `ANSWER_S` and has at most `MAX_BYTES`. A schema refers to at most `MAX_REFERRED`
+others, and all answers come within `ANSWERS_S`. Redirects are not followed, because their target
+would receive the password.
 """
 
 from __future__ import annotations
@@ -32,28 +32,31 @@ MAX_REFERRED: Final = 100
 UNKNOWN: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
-"""What an id of nothing gets: registries refuse one that is no possible number, too."""
+"""Answers for an unknown id; registries also refuse an id that is no possible number."""
 
 
 class RegistryAway(Exception):
-    """It gives no answer, or none that it should; asked again it may."""
+    """The registry gives no valid answer; a later request may succeed."""
 
 
 class RegistryRefuses(Exception):
-    """It does not let us in, which no waiting mends."""
+    """The registry denies access, which waiting does not change."""
 
 
 class NoSuchSchema(Exception):
-    """It knows none of this id, or takes it for no id at all."""
+    """The registry does not know this id, or refuses it as invalid."""
 
 
 class ExcessiveSchema(Exception):
-    """The schema is beyond a bound, and will be when it is asked for again."""
+    """The schema exceeds a bound, and would do so again."""
 
 
 class FoundSchema(NamedTuple):
-    """`kind`: AVRO, PROTOBUF or JSON. `referred`: the schemas it refers to, each behind those it
-    refers to itself. `subjects`: those that have it."""
+    """A schema of the registry.
+
+    `kind` is AVRO, PROTOBUF or JSON. `referred` has the schemas that it refers to, each after those
+    that it refers to itself. `subjects` are the subjects that have it.
+    """
 
     kind: str
     schema: str
@@ -62,8 +65,10 @@ class FoundSchema(NamedTuple):
 
 
 async def schema_of(registry: str, number: int) -> FoundSchema:
-    """The schema of this id, by a connection of its own: look-ups are rare. NoSuchSchema,
-    ExcessiveSchema, RegistryAway, RegistryRefuses."""
+    """Return the schema of this id, by a separate connection because look-ups are rare.
+
+    Raises NoSuchSchema, ExcessiveSchema, RegistryAway, RegistryRefuses.
+    """
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if user := os.environ.get(USER):
         given = aiohttp.encode_basic_auth(user, os.environ.get(PASSWORD, ""))

@@ -1,15 +1,15 @@
-"""The schemas of a process, looked up before a batch is read: neither operators nor the loop wait.
+"""Looks up a process's schemas before a batch is read, so that operators and loop never wait.
 
-* A registry that gives no answer is asked again until it does. The partition waits meanwhile, is
-  not ready, and nothing of it is lost; `faults` says so.
-* One that does not let us in ends the process (`RegistryRefuses`).
-* An id that it does not know is asked for again while `PATIENCE_S` lasts, as registries of several
-  nodes learn of a schema one after the other; then values of it are dead for `UNKNOWN_S`,
-  `schema_unknown`. The patience comes back slowly, so ids that strangers make up cost a tenth of
-  the time at most.
-* A schema of other subjects than those named is dead as well; after `UNKNOWN_S` it is asked for
-  again, as it may have been registered under one of them. One that is none, or beyond a bound, is
-  `schema_refused`.
+* A registry without an answer is asked again until it gives one. The partition waits meanwhile and
+  is not ready, and no record is lost; `faults` says so.
+* A registry that denies access ends the process (`RegistryRefuses`).
+* An unknown id is requested again while `PATIENCE_S` lasts, because the nodes of a registry learn
+  of a schema one after the other. Then its values are dead letters for `UNKNOWN_S`, with the reason
+  `schema_unknown`. The patience is refilled slowly, so ids that strangers invent cost at most a
+  tenth of the time.
+* Values of a schema of other subjects than those named are dead letters as well. After `UNKNOWN_S`
+  the schema is requested again, because it may have been registered under one of them.
+* An invalid schema, or one beyond a bound, is `schema_refused`.
 
 One look-up is in flight at a time, and others take their turn before it is repeated. Bound:
 `MAX_KEPT` answers.
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
 PATIENCE_BACK: Final = 0.1
-"""Seconds of patience that come back in a second."""
+"""Seconds of patience that are refilled in a second."""
 UNKNOWN_S: Final = 60.0
 MAX_KEPT: Final = 2_000
 SHORTEST_PAUSE_S: Final = 0.2
@@ -46,23 +46,27 @@ LOG_AFTER_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """How values of an id are decoded, or why they are not; the subjects that have it, None for an
-    id without a schema; and when the registry was asked."""
+    """The decoder for values of an id or the reason why there is none, and its subjects.
+
+    `subjects` is None for an id without a schema. `at_s` is the time of the request.
+    """
 
     decoder: Decode | ValueFault
     subjects: frozenset[str] | None
     at_s: float = field(default_factory=time.monotonic)
 
     def holds(self, table: RegisteredSchemas) -> bool:
-        """Whether the table need not ask again."""
+        """Return whether the table need not ask again."""
         if self.subjects is not None and table.takes(self.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
 
 
 class SchemaFeed:
-    """`reach` before each batch. `faults`: registries that are away, while
-    somebody waits for them."""
+    """The schemas that a process has looked up; await `reach` before each batch.
+
+    `faults` are registries that do not answer while a partition waits for them.
+    """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._answers: dict[tuple[str, int], _Answer] = {}
@@ -71,14 +75,14 @@ class SchemaFeed:
         self._patience_at_s = time.monotonic()
         self._away: dict[str, str] = {}
         self._waiting: Counter[str] = Counter()
-        """By registry, how many wait for it."""
+        """Number of waiting look-ups, by registry."""
 
     @property
     def faults(self) -> tuple[str, ...]:
         return tuple(self._away.values())
 
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
-        """Return when `table` knows what can be known of the schemas of these values."""
+        """Give `table` all available schemas of these values."""
         for number in table.unresolved(values):
             answer = await self._look_up((table.registry, number), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
@@ -93,14 +97,14 @@ class SchemaFeed:
     async def reach_for(
         self, tables: Iterable[RegisteredSchemas], records: Collection[Any]
     ) -> None:
-        """`reach` for the values and keys of records, in each of the tables."""
+        """Call `reach` for the values and keys of records, in each of the tables."""
         for table in tables:
             await self.reach(
                 table, (part for each in records for part in table.parts(each.value, each.key))
             )
 
     async def _look_up(self, place: tuple[str, int], table: RegisteredSchemas) -> _Answer:
-        """What is known of the id, or becomes known by asking."""
+        """Return the answer for an id, from memory or from the registry."""
         registry, number = place
         pause_s, logged_s = SHORTEST_PAUSE_S, 0.0
         self._waiting[registry] += 1
@@ -112,7 +116,7 @@ class SchemaFeed:
                         return known
                     try:
                         found = await client.schema_of(registry, number)
-                        return self._keep(place, _Answer(_decoder(place, found), found.subjects))
+                        return self._store(place, _Answer(_decoder(place, found), found.subjects))
                     except client.ExcessiveSchema as excessive:
                         fault = ValueFault(SCHEMA_REFUSED, f"schema {number} {excessive}")
                         return self._refused(place, fault)
@@ -135,10 +139,10 @@ class SchemaFeed:
 
     def _refused(self, place: tuple[str, int], fault: ValueFault) -> _Answer:
         log.warning("%s: %s; values of it are dead", place[0], fault.detail)
-        return self._keep(place, _Answer(fault, None))
+        return self._store(place, _Answer(fault, None))
 
-    def _keep(self, place: tuple[str, int], answer: _Answer) -> _Answer:
-        """Keep the answer; the oldest one is forgotten at the bound."""
+    def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:
+        """Store the answer; at the bound the oldest one is dropped."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:
             del self._answers[next(iter(self._answers))]
@@ -146,7 +150,7 @@ class SchemaFeed:
         return answer
 
     def _is_patient(self, pause_s: float) -> bool:
-        """Whether there is patience for this pause, which it takes."""
+        """Return whether there is enough patience for this pause, and subtract it."""
         now_s = time.monotonic()
         back_s = PATIENCE_BACK * (now_s - self._patience_at_s)
         self._patience_s = min(self._most_patience_s, self._patience_s + back_s)
@@ -158,7 +162,7 @@ class SchemaFeed:
 
 
 def _decoder(place: tuple[str, int], found: FoundSchema) -> Decode | ValueFault:
-    """Return what decodes values by the schema, or why nothing can."""
+    """Return the decoder for values of the schema, or the reason why there is none."""
     try:
         return registered_decoder(found.kind, found.schema, found.referred)
     except SchemaFault as fault:

@@ -1,8 +1,8 @@
-"""Why records were dead: by reason how many, and the first of each in words.
+"""Counts dead letters by reason, and describes the first of each reason.
 
 The detail of a dead letter says what was wrong and what to write instead. `Deaths.alarm` makes one
-sentence of the commonest, for all who look: the log and the page of a worker, `inorder explain`,
-`inorder doctor`, the end of a replay.
+sentence of the commonest reason. The log and the page of a worker show it, and so do `inorder
+explain`, `inorder doctor` and the end of a replay.
 
 Memory: `MAX_REASONS` reasons; further ones count as `OTHER`.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from topology.model.outcome import Malformed
 
 MOST_DEAD: Final = 0.5
-"""A larger share of dead records is an alarm."""
+"""A larger share of dead letters is an alarm."""
 
 MAX_REASONS: Final = 64
 OTHER: Final = "other"
@@ -24,8 +24,11 @@ OTHER: Final = "other"
 
 @dataclass(slots=True)
 class DeadReason:
-    """How many were dead for it, and the first of them: its place in its input (a line, an
-    offset), and what was wrong. `log`: the partition it came by, where there are several."""
+    """The number of dead letters for one reason, and the first of them.
+
+    `offset` is the first one's place in its input (a line or an offset), and `detail` its fault.
+    `log` is its partition, if there are several.
+    """
 
     at_ns: int
     offset: int
@@ -36,7 +39,7 @@ class DeadReason:
 
 @dataclass(slots=True)
 class Deaths:
-    """Counts the dead records of a log. `read`: how many records came in, dead ones too."""
+    """The dead letters of a log; `read` counts all records, including dead ones."""
 
     log: str = ""
     read: int = 0
@@ -47,7 +50,7 @@ class Deaths:
         self._of(report.reason, first).count += 1
 
     def join(self, other: Deaths) -> None:
-        """Add those that were counted elsewhere."""
+        """Add the counts of another log."""
         self.read += other.read
         for reason, dead in other._reasons.items():
             ours = self._of(reason, dead)
@@ -57,7 +60,7 @@ class Deaths:
                 ours.log = dead.log
 
     def since(self, before: Deaths) -> Deaths:
-        """Return what has come since `before`; the first of each reason is that of all."""
+        """Return the counts since `before`; the first of each reason is the first of all time."""
         found = Deaths(self.log, self.read - before.read)
         for reason, dead in self._reasons.items():
             known = before._reasons.get(reason)
@@ -79,17 +82,19 @@ class Deaths:
         return sum(each.count for each in self._reasons.values())
 
     def reasons(self) -> list[tuple[str, DeadReason]]:
-        """The commonest first."""
+        """Return the reasons, the commonest first."""
         return sorted(self._reasons.items(), key=lambda each: (-each[1].count, each[1].offset))
 
     def alarm(self, each: str = "record") -> str | None:
-        """In one sentence, with the remedy, where more than MOST_DEAD of what was read is dead.
-        `each`: what one of them is called."""
+        """Return one sentence with the remedy if more than `MOST_DEAD` of the records are dead.
+
+        `each` is the word for one record.
+        """
         verdict = self.verdict(each)
         return None if verdict is None else ": ".join(verdict)
 
     def verdict(self, each: str = "record") -> tuple[str, str] | None:
-        """As `alarm`: what is so, and of the first what was wrong and what to do."""
+        """Return the two parts of `alarm`: the finding, and the first fault with its remedy."""
         dead = self.dead
         if not dead or dead <= MOST_DEAD * self.read:
             return None
@@ -103,7 +108,7 @@ class Deaths:
         most = "" if first.count == dead else "most of them "
         return f"{whole}, {most}with reason {reason}; {place} {first.offset}", first.detail
 
-    # -- as plain values, for whoever asks a worker ------------------------------------------------
+    # -- as plain values, for a worker's answers ---------------------------------------------------
 
     def plain(self) -> dict[str, Any]:
         return {

@@ -1,10 +1,10 @@
-"""The last events of a partition that did not go the plain way, kept for whoever asks about one.
+"""Stores the last irregular events of a partition, for questions about one of them.
 
-An event in order leaves no trace here; one that was late, a copy, dead, or given up is noted with
-the reason, the last `KEPT` of a partition. What is older is in the topics alone: `events.late`,
-`events.gaps`, `events.dead`. No payload is kept.
+An event in order leaves no trace here. A late event, a duplicate, a dead letter or a gap leaves a
+note with the reason. The last `KEPT` notes of a partition are stored. Older ones are only in the
+topics `events.late`, `events.gaps` and `events.dead`. No payload is stored.
 
-Cost: O(reports), none for what is in order. Memory: `KEPT` notes, below 2 MB a partition.
+Cost: O(reports), nothing for events in order. Memory: `KEPT` notes, below 2 MB a partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 KEPT: Final = 4_096
 SHOWN: Final = 20
-"""Notes that are shown at once, the newest."""
+"""Maximum number of notes in one answer, the newest."""
 
 SENT_ON: Final = "late"
 TURNED_AWAY: Final = "late_apart"
@@ -30,7 +30,10 @@ GIVEN_UP: Final = "gap"
 
 
 class Decision(NamedTuple):
-    """`what` is one of the words above. Numbers `first` to `last`; `by_ns`: how late, 0 unknown."""
+    """A note about the numbers `first` to `last` of a source.
+
+    `what` is one of the words above. `by_ns` is how late the event was; 0 means unknown.
+    """
 
     what: str
     stream: str | None
@@ -46,24 +49,27 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """Those of one partition."""
+    """The notes of one partition."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._kept: deque[Decision] = deque(maxlen=kept)
+        self._notes: deque[Decision] = deque(maxlen=kept)
 
     def saw(self, reports: Sequence[Report]) -> None:
         if reports:
-            self._kept.extend(map(_decision, reports[-(self._kept.maxlen or 0) :]))
+            self._notes.extend(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def passed(self, late: Iterable[Event]) -> None:
-        """These went on, marked late."""
-        self._kept.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
+        """Note late events that were passed on with a mark."""
+        self._notes.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:
-        """What is kept of one event, oldest first. No stream: any; NO_EPOCH: any."""
+        """Return the notes about one event, oldest first.
+
+        `stream` None matches any stream, NO_EPOCH any epoch.
+        """
         found = [
             decision._asdict()
-            for decision in self._kept
+            for decision in self._notes
             if decision.source == source
             and decision.first <= seq <= decision.last
             and epoch in {NO_EPOCH, decision.epoch}
@@ -72,8 +78,8 @@ class Decisions:
         return found[-SHOWN:]
 
     def late(self) -> list[dict[str, Any]]:
-        """The last `SHOWN` that were late, the newest first."""
-        newest = (each for each in reversed(self._kept) if each.what in {SENT_ON, TURNED_AWAY})
+        """Return the last `SHOWN` late events, the newest first."""
+        newest = (each for each in reversed(self._notes) if each.what in {SENT_ON, TURNED_AWAY})
         return [decision._asdict() for decision in islice(newest, SHOWN)]
 
 

@@ -1,18 +1,18 @@
-"""Which sources weigh the most, in little memory, and how far the amounts may be off.
+"""Finds the sources with the largest amounts in bounded memory, and bounds the error.
 
-By the rule of Metwally, Agrawal and El Abbadi (Efficient computation of frequent and top-k
-elements, 2005), "Space-Saving": a table of at most `most` sources; where it is full, a newcomer
-takes the place of the one with the least count, and that count as its `error`, for so much may
-have been noted of it before it came. It holds for every source:
+The method is "Space-Saving" by Metwally, Agrawal and El Abbadi (Efficient computation of frequent
+and top-k elements, 2005). A table has at most `most` sources. In a full table, a new source takes
+the place of the one with the least count. That count becomes its `error`, because up to that much
+may have been noted of it before. For every source:
 
-* in the table: `amount` <= what was noted of it in all <= `amount` + `error`;
-* not in it: at most the least count in the table was noted of it;
-* the least count is at most the total by `most`, so one that makes more than that is in it for
-  certain, and its `error` is no more;
-* until the table has been full and met a newcomer, all is exact.
+* In the table: `amount` <= all that was noted of it <= `amount` + `error`.
+* Not in it: at most the least count in the table was noted of it.
+* The least count is at most the total divided by `most`. So a source with a larger amount is
+  certainly in the table, and its `error` is at most that.
+* Everything is exact until the full table gets a new source.
 
-Cost: O(log `most`) a note, amortised: the heap holds one entry a source, which is brought up to
-date when it has come to the top. Memory: `most` entries.
+Cost: O(log `most`) a note, amortised: the heap has one entry for each source, which is updated when
+it reaches the top. Memory: `most` entries.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from heapq import heappush, heapreplace, nlargest
 
 Source = tuple[str, str]
-"""Stream and name."""
+"""Names of the stream and the source."""
 
 
 @dataclass(slots=True)
 class Weighed:
-    """Since it came into the table: `amount`, the sum of what was noted with it, and `times`, how
-    often. `error`: so much at most was noted before. `mark`: whatever its keeper wants to know of
-    the time when it came; 0 at first."""
+    """The counts of one source since it entered the table.
+
+    `amount` is the sum of its noted amounts, and `times` the number of notes. At most `error` was
+    noted before. `mark` is for the user of the table, who stores a value there when the source
+    enters; 0 at first.
+    """
 
     amount: int = 0
     times: int = 0
@@ -37,31 +40,37 @@ class Weighed:
 
     @property
     def count(self) -> int:
-        """What was noted of it in all, or more."""
+        """Upper bound of all that was noted of it."""
         return self.amount + self.error
 
 
 class Frequent:
-    """Give it what is out of the ordinary alone: what is noted costs."""
+    """A table of the sources with the largest amounts.
+
+    Note only irregular events, because each note has a cost.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._table: dict[Source, Weighed] = {}
-        self._least: list[tuple[int, int, Source]] = []  # (count or less, when looked at, source)
+        # Each entry has a lower bound of the count, the number of its look, and the source.
+        self._least: list[tuple[int, int, Source]] = []
         self._looks = 0
         self._is_exact = True
 
     def note(self, source: Source, amount: int = 1) -> Weighed:
-        """What the table has of it now; `times` is 1 for one that has just come. `amount` is at
-        least 1."""
+        """Add an amount, which is at least 1, and return the source's entry.
+
+        `times` is 1 for a source that has just entered the table.
+        """
         named = self._table.get(source)
         if named is None:
-            named = self._newcomer(source, amount)
+            named = self._enter(source, amount)
         named.amount += amount
         named.times += 1
         return named
 
-    def _newcomer(self, source: Source, amount: int) -> Weighed:
+    def _enter(self, source: Source, amount: int) -> Weighed:
         self._looks += 1
         if len(self._table) < self._most:
             named = self._table[source] = Weighed()
@@ -75,8 +84,10 @@ class Frequent:
         return named
 
     def _least_count(self) -> int:
-        """Its source is the heap's first then; where several have it, the one longest without
-        a look."""
+        """Return the least count, and move its source to the top of the heap.
+
+        If several sources have it, the one whose entry was updated longest ago comes first.
+        """
         while True:
             count, _, source = self._least[0]
             now = self._table[source].count
@@ -89,12 +100,15 @@ class Frequent:
         return source in self._table
 
     def of(self, source: Source) -> Weighed:
-        """One that is not in the table has nothing, and the error that this may have."""
+        """Return the entry of a source.
+
+        A source outside the table gets an empty entry with its possible error.
+        """
         named = self._table.get(source)
         if named is None:
             named = Weighed(error=0 if self._is_exact else self._least_count())
         return named
 
     def worst(self, count: int) -> list[tuple[int, Source]]:
-        """The `count` sources of which the most is certain, by `amount`, the most first."""
+        """Return the `count` sources with the largest certain amounts, the largest first."""
         return nlargest(count, ((named.amount, source) for source, named in self._table.items()))

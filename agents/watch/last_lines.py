@@ -1,4 +1,4 @@
-"""The last lines of a process's log that report trouble, kept for the page."""
+"""Stores the last lines of a process's log that report trouble, for the page."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 LOG: Final = "log"
-"""In a stage's answer to `/health`: its last lines."""
+"""Key of the last lines in a stage's answer to `/health`."""
 
 KEPT: Final = 20
 LONGEST: Final = 1_000
-"""Characters of a line."""
+"""Maximum number of characters of a line."""
 
 
 class LastLines(logging.Handler):
-    """The last `KEPT` warnings and errors. O(1) a line."""
+    """The last `KEPT` warnings and errors; O(1) a line."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._lines: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message, without a stack trace."""
+        """Store the message, without a stack trace."""
         level = record.levelname.lower()
         text = record.getMessage()[:LONGEST]
         self._lines.append({"at_ns": int(record.created * 1e9), "level": level, "text": text})
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Keep what is logged meanwhile in this process."""
+        """Store the log lines of this process inside the `with` block."""
         root = logging.getLogger()
         root.addHandler(self)
         try:
@@ -40,10 +40,10 @@ class LastLines(logging.Handler):
             root.removeHandler(self)
 
     def add(self, lines: list[dict[str, Any]]) -> None:
-        """Take over what another process keeps; what is known of it is not kept twice."""
+        """Add lines of another process, except those that are stored already."""
         newest_ns = self._lines[-1]["at_ns"] if self._lines else 0
         self._lines.extend(line for line in lines if line["at_ns"] > newest_ns)
 
     def plain(self) -> list[dict[str, Any]]:
-        """Each with `at_ns`, `level` and `text`, the oldest first."""
+        """Return the lines with `at_ns`, `level` and `text`, the oldest first."""
         return list(self._lines)

@@ -1,24 +1,24 @@
-"""One event, explained: where it is, what it waits for, why it is late.
+"""Explains one event: its place, its waits, and why it is late.
 
-Each partition answers what it knows (`topology.model.location`, and its last decisions out of
-the plain way, `agents.watch.decisions`); here these answers of stages become one word
-and as sentences for people. Pure. The words, `where` of an answer:
+Each partition answers with its facts (`topology.model.location`) and its last decisions about
+irregular events (`agents.watch.decisions`). Here the answers of all stages become one word and
+sentences for people. Pure. The words in the answer's field `where`:
 
-| word         | what is so                                                                       |
-|--------------|----------------------------------------------------------------------------------|
-| `held`       | it waits; the sentences name where, for what, and how long at most               |
-| `between`    | REORDER has let it go and MERGE has not read it yet                              |
-| `emitted`    | it left in its place                                                             |
-| `late`       | its place had been passed when it came; the sentence names by what              |
-| `dead`       | it broke the contract                                                            |
-| `awaited`    | it has not come, and others wait for it                                          |
-| `lost`       | it did not come in time, and has been given up                                   |
-| `not_come`   | its number is above all that came                                                |
-| `let_go`     | REORDER is done with it, and this worker does not merge its stream              |
-| `not_known`  | it is too old to be known                                                       |
-| `unknown`    | nobody who was asked has met its source                                          |
+| word         | meaning                                                                      |
+|--------------|------------------------------------------------------------------------------|
+| `held`       | it is buffered; the sentences name the place, the cause and the longest wait |
+| `between`    | REORDER has emitted it and MERGE has not read it yet                         |
+| `emitted`    | it was emitted in its place                                                  |
+| `late`       | its place had been passed when it came; the sentence names the cause         |
+| `dead`       | it is a dead letter                                                          |
+| `awaited`    | it has not come, and others wait for it                                      |
+| `lost`       | it did not come in time, and has been given up                               |
+| `not_come`   | its number is above all numbers that came                                    |
+| `let_go`     | REORDER has emitted it, and this worker does not merge its stream            |
+| `not_known`  | it is too old to be known                                                    |
+| `unknown`    | no partition that answered has seen its source                               |
 
-What is not known any more is named, with the topic that still has it.
+For facts that are no longer stored, the sentence names the topic that still has them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agents.watch.sentences import duration, numbers, reference_time
 from topology.model import location, outcome
 
 Fact = Mapping[str, Any]
-"""What a partition knows of one event."""
+"""The facts of one partition about one event."""
 
 NAMED: Final = 5
 MERGE: Final = "merge"
@@ -44,7 +44,7 @@ SURENESS: Final = (
     *(location.HELD, location.AWAITED, location.LOST, location.PASSED),
     *(location.BEFORE_START, location.FORGOTTEN, location.OLD_EPOCH, location.NOT_COME),
 )
-"""Where several partitions know of a source, the first that holds is believed."""
+"""Answers by reliability: among partitions that know a source, the first of these is believed."""
 
 WHY_GIVEN_UP: Final[Mapping[str, str]] = {
     outcome.TIMEOUT: "it did not come in time",
@@ -57,13 +57,16 @@ LEDGERS: Final = "older notes are in the topics of late events, gaps and dead le
 
 
 def knows(fact: Fact) -> bool:
-    """The partition has met the source, or decided about the event."""
+    """Return whether the partition has seen the source, or decided about the event."""
     return bool(fact["streams"] or fact["decided"] or fact["alignment"])
 
 
 def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
-    """`silent`: stages that did not answer, and why. `where` is that of the stream that knows
-    most, `said` the sentences for all."""
+    """Return the explanation of an event from the partitions' facts.
+
+    `silent` has the stages that did not answer, with the reason. `where` is that of the stream with
+    the most knowledge, `said` has the sentences about all streams.
+    """
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
     answers = [_of_stream(asked, stream, facts) for stream in streams]
@@ -95,7 +98,7 @@ def _streams_of(fact: Fact) -> set[str]:
 
 
 class _Seen:
-    """What is known of the event in one stream, by operator."""
+    """The facts about the event in one stream, by operator."""
 
     def __init__(self, stream: str, facts: Sequence[Fact]) -> None:
         self.answers: dict[str, tuple[Fact, Mapping[str, Any]]] = {}
@@ -118,8 +121,11 @@ class _Seen:
         return None if found is None else found[1].get("where")
 
     def last(self, *what: str, orders: bool = False) -> tuple[Fact, Mapping[str, Any]] | None:
-        """The note of the stage farthest down; `orders`: of those with REORDER or MERGE, since a
-        stage behind them sees the mark only."""
+        """Return the note of the last stage of the flow, or None.
+
+        With `orders` only stages with REORDER or MERGE count, because a later stage sees only the
+        mark.
+        """
         found = [
             (fact, note)
             for fact, note in self.decided
@@ -159,7 +165,7 @@ def _outcome(seen: _Seen) -> tuple[str, list[str]]:
     return _not_here(seen)
 
 
-# -- what waits ------------------------------------------------------------------------------------
+# -- buffered events -------------------------------------------------------------------------------
 
 
 def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
@@ -197,11 +203,11 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
     return [f"{waits}: {sentences.why_held(answer)}{awaited}{left}"]
 
 
-# -- what is over ----------------------------------------------------------------------------------
+# -- events that are decided or absent -------------------------------------------------------------
 
 
 def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
-    """Late and dead, where a note of it is kept."""
+    """Describe a late event or a dead letter, if there is a note about it."""
     late = seen.last(SENT_ON, TURNED_AWAY, orders=True)
     if late is not None:
         fact, note = late
@@ -235,7 +241,7 @@ def _emitted(seen: _Seen) -> list[str]:
 
 
 def _not_here(seen: _Seen) -> tuple[str, list[str]]:
-    """Nothing waits, and no note is kept."""
+    """Describe an event that is not buffered and has no note."""
     found = seen.answers.get(REORDER)
     if found is None:
         return _by_merge_alone(seen)
@@ -258,7 +264,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
             lag = f"; {fact['lag']} records are not yet read" if fact["lag"] else ""
             return "not_come", [f"has not come: {highest}{lag}"]
         case "passed":
-            return _let_go(seen, fact)
+            return _emitted_by_reorder(seen, fact)
         case "before_start":
             start = f"its source was taken to start at {answer['start']}"
             return "not_known", [f"below the start: {start}; if it came, it is in events.late"]
@@ -272,7 +278,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
     ]
 
 
-def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
+def _emitted_by_reorder(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
         return "let_go", [f"let go by reorder {_at(fact)}; this worker does not merge its stream"]

@@ -1,10 +1,10 @@
-"""Events that wait far beyond every wait that the topology file allows, whatever the cause.
+"""Detects events that wait much longer than the topology file allows, whatever the cause.
 
 An event may wait for numbers before it, for other sources, and for upstream partitions. The first
-two waits have bounds in the file. The third has none: what is waited for may never come. So each
-second a partition looks at its oldest event that waits. Where that stays the same for longer than
-all waits of the file together, and `OVERDUE_MARGIN_S`, the stage is not ready. Time is the local
-monotonic clock here, since the arrival clock may be what stands.
+two waits have bounds in the file. The third has none, because an upstream partition may never
+advance. So each second a partition looks at its oldest buffered event. If that stays the same for
+longer than all waits of the file together, and `OVERDUE_MARGIN_S`, the stage is not ready. This
+uses the local monotonic clock, because the arrival clock itself may be stuck.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topology.model.event import Event
 from topology.model.location import HELD
 
 OVERDUE_MARGIN_S: Final = 60.0
-"""Workers that restart, restore and hand over partitions are given so much beyond the file."""
+"""Extra time for workers to restart, restore and hand over partitions."""
 
 REORDER_WAITS: Final = 3
-"""A number waits for the start of its source, an epoch before its own, and a hole."""
+"""A number waits for the start of its source, an epoch before its own, and a gap."""
 
 LONGEST_STEP_S: Final = 5.0
-"""More than that between two looks does not count: the process has been stopped meanwhile."""
+"""Maximum time that counts between two looks, because the process may have been stopped."""
 
 NAMED: Final = 5
 NS_PER_S: Final = 1_000_000_000
@@ -50,9 +50,10 @@ def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float
 
 
 class Overdue:
-    """A watch over the oldest event that waits in a partition of a stage.
+    """A watch over the oldest buffered event in a partition of a stage.
 
-    `seconds`: for how long the event is overdue; 0: it is not. `waits_for`: in words, where it is.
+    `seconds` is how long the event is overdue; 0 means it is not. `waits_for` says in words what it
+    waits for, if it is overdue.
     """
 
     def __init__(self, stage: Stage, topology: Topology) -> None:
@@ -62,23 +63,25 @@ class Overdue:
         self._streams = topology.streams
         self._oldest: tuple[int, ...] | None = None
         self._looked_s = 0.0
-        self._looked_ns = self._since_ns = 0  # by the arrival clock
+        self._looked_ns = self._since_ns = 0  # Both are in the time of the arrival clock.
         self.waited_s = 0.0
-        """For how long the event has been the oldest, as far as it counts."""
+        """Time for which the event has been the oldest, as far as it counts."""
         self.seconds = 0.0
         self.waits_for = ""
 
     def look(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
-        """Take note of the oldest event (None: none waits). A backlog is another alarm. O(1), and
-        O(events that wait) once for an event that becomes overdue."""
+        """Observe the oldest buffered event, or None; a backlog is reported by another alarm.
+
+        Cost: O(1), and O(buffered events) once for an event that becomes overdue.
+        """
         now_s = time.monotonic()
         step_s = min(now_s - self._looked_s, LONGEST_STEP_S)
         if self._stage.alignment is None and now_ns == self._looked_ns:
-            step_s = 0.0  # a broker that does not answer gives no time
+            step_s = 0.0  # A broker that does not answer gives no time.
         self._looked_s, self._looked_ns = now_s, now_ns
         key: tuple[int, ...] | None = None
         if oldest is not None and not has_backlog:
-            # Behind an alignment whose time goes on, an event waits for its own instant.
+            # After an alignment whose time advances, an event waits for its own instant.
             aligned_ns = now_ns if oldest.held_by == ALIGN_PLACE else 0
             key = (oldest.offset, oldest.held_by, aligned_ns)
         if key is None or oldest is None or key != self._oldest:
@@ -86,7 +89,7 @@ class Overdue:
             self.waited_s, self.seconds, self.waits_for = 0.0, 0.0, ""
             return
         self.waited_s += step_s
-        # It waits for its own time, too, where that lies after its arrival.
+        # It also waits for its own time, if that is after its arrival.
         most_ahead_ns = self._streams[oldest.stream].clock.max_ahead_ns
         ahead_ns = min(max(0, oldest.ref_time_ns - oldest.at_ns), most_ahead_ns)
         self.seconds = max(0.0, self.waited_s - self.allowed_s - ahead_ns / NS_PER_S)
@@ -95,14 +98,14 @@ class Overdue:
             self.waits_for = waits_for(located, oldest.source, self._lacking(now_ns))
 
     def _lacking(self, now_ns: int) -> Sequence[str]:
-        """Return the upstream partitions without which time does not go on, where it stands."""
+        """Return the upstream partitions that stop the time of this stage, if it is stuck."""
         alignment = self._stage.alignment
         if alignment is None or (now_ns - self._since_ns) / NS_PER_S >= self.allowed_s:
             return ()
         return alignment.waiting_for()
 
     def fault(self) -> str | None:
-        """Return what is wrong, for people; None where nothing is."""
+        """Return the fault in words; None if there is none."""
         if not self.waits_for:
             return None
         return (
@@ -112,13 +115,15 @@ class Overdue:
         )
 
 
-def waits_for(located: Mapping[str, Any], source: str, lanes: Sequence[str]) -> str:
-    """Return what an event of the source waits for, by `Stage.locate_in`. `lanes`: the upstream
-    partitions without which time does not go on, where it stands."""
+def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
+    """Return what an event of the source waits for, from an answer of `Stage.locate_in`.
+
+    `upstream` are the upstream partitions that stop the time of this stage.
+    """
     if located["alignment"] is not None:
-        lanes = located["alignment"]["waiting_for"]
-    if lanes:
-        return f"progress of {_some(lanes)}"
+        upstream = located["alignment"]["waiting_for"]
+    if upstream:
+        return f"progress of {_some(upstream)}"
     for answers in located["streams"].values():
         merge, reorder = answers.get("merge") or {}, answers.get("reorder") or {}
         if merge.get("where") == HELD and merge["waits_for"]:

@@ -70,8 +70,10 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
 
 
 def open_ends(topology: TopologyFile) -> dict[str, str]:
-    """By query that emits results before they are final, and none once more when it is: what to say
-    of the first."""
+    """Return, by query, the log line about its first result that is not final.
+
+    It has the queries that emit results early and do not emit them again when they are final.
+    """
     return {
         name: f"results of query {name} were emitted before they were final, and no record says"
         " when they are: write `finals: true` in a query, and each comes once more when it is, at"
@@ -82,12 +84,12 @@ def open_ends(topology: TopologyFile) -> dict[str, str]:
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:
-    """How a source's reference time follows from its own."""
+    """Return the formula of a source's corrected timestamp."""
     offset_ms, error_ms = (clock[key] / NS_PER_MS for key in ("offset_ns", "error_ns"))
     return f"ref_time = ts {offset_ms:+.3f} ms, give or take {error_ms:.3f} ms"
 
 
 def duration(duration_ns: int) -> str:
-    """None is below 0."""
+    """Format a duration, a negative one as 0."""
     ms = max(duration_ns, 0) / NS_PER_MS
     return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1_000:.0f} s"

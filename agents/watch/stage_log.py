@@ -1,14 +1,14 @@
-"""What a stage logs of its own accord: its start, its readiness, and a line a minute.
+"""Logs a stage's start, its readiness, its dead letters, and a line a minute.
 
-    owns        the partitions it has been given
-    restore     how far it is, every `PROGRESS_S` while it lasts
-    ready       and not ready, with the reasons; again every `REPEAT_S` while it lasts
-    dead        that most of what came is dead, why, and what to do; again every `REPEAT_S`
+    owns        the partitions it has been assigned
+    restore     the progress of a restore, every `PROGRESS_S`
+    ready       and not ready, with the reasons; repeated every `REPEAT_S` while not ready
+    dead        that most records are dead letters, why, and the remedy; repeated every `REPEAT_S`
     minute      rate, lag, late by cause, dead, held, the last checkpoint
 
-The figures are those of `/metrics`, as differences over the minute. A state that lasts for
-less than two looks, which are a second apart, is not logged: a rebalance passes through "not
-ready" each time. Each line bears its values as `fields` too, for a log in JSON.
+The figures are those of `/metrics`, as differences over the minute. A state that lasts for less
+than two looks, which are a second apart, is not logged, because each rebalance passes through "not
+ready". Each line also has its values as `fields`, for a log in JSON.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ MINUTE_S: Final = 60.0
 PROGRESS_S: Final = 5.0
 REPEAT_S: Final = 60.0
 ENOUGH: Final = 20
-"""From so many records on, it is known whether most of them are dead."""
+"""Minimum number of records for a statement about the share of dead letters."""
 
 STARTS_S: Final = 10.0
-"""For so long after its start it is no news that it is not ready."""
+"""Time after the start in which "not ready" is not logged."""
 
 
 class StageLog:
-    """The log of one stage's process. The methods are cheap but `minute`, which reads the counters
-    once in `MINUTE_S`; `clock` is monotonic, in seconds."""
+    """The log of one stage's process; `clock` is monotonic, in seconds.
+
+    All methods are cheap except `minute`, which reads the counters once in `MINUTE_S`.
+    """
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
@@ -60,7 +62,7 @@ class StageLog:
         _log_fields("owns %s", ", ".join(places) or "no partition", partitions=places)
 
     def restoring(self, source: TopicPartition, position: int, end: int) -> None:
-        """Log how far it is, if that was not logged lately."""
+        """Log the progress of a restore, unless it was logged recently."""
         now_s = self._clock()
         if now_s - self._restore_logged_s.setdefault(source, now_s) < PROGRESS_S:
             return
@@ -78,7 +80,7 @@ class StageLog:
         self._restore_logged_s.pop(source, None)
 
     def note_readiness(self, reasons: Collection[str]) -> None:
-        """Ready without reasons. Asked once a second."""
+        """Log a change of readiness, once a second; no reasons means ready."""
         now_s = self._clock()
         is_ready = not reasons
         lasts = is_ready == self._seen
@@ -98,13 +100,16 @@ class StageLog:
         self._logged_s = now_s
 
     def dead(self) -> None:
-        """Log that most of what has come lately is dead. Asked once a second; it looks at `ENOUGH`
-        records or more, and at the first ones however few."""
+        """Warn if most recent records are dead letters.
+
+        Called once a second, it considers at least `ENOUGH` records, but the first ones however few
+        they are.
+        """
         before, now_s = self._deaths_seen, self._clock()
         deaths = Deaths()
         for each in self._metrics.deaths.values():
             deaths.join(each)
-        if deaths.read < before.read:  # another set of partitions
+        if deaths.read < before.read:  # The worker has another set of partitions.
             before = self._deaths_seen = Deaths()
         read, dead = deaths.read - before.read, deaths.dead - before.dead
         if read < ENOUGH and (before.read or not dead):
@@ -119,7 +124,7 @@ class StageLog:
             log.warning("%s", alarm, extra={"fields": fields})
 
     def minute(self, checkpoint_s: Callable[[], float | None]) -> None:
-        """Once in a minute; `checkpoint_s`: when the last checkpoint came through."""
+        """Log the figures once a minute; `checkpoint_s` returns the time of the last checkpoint."""
         now_s = self._clock()
         elapsed_s = now_s - self._since_s
         if elapsed_s < MINUTE_S:
@@ -143,7 +148,7 @@ class StageLog:
         _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
 
     def _counted(self) -> Counter[tuple[str, str]]:
-        """In all streams and partitions, by kind and cause."""
+        """Sum the counters of all streams and partitions, by kind and cause."""
         metrics = self._metrics
         families = {
             "in": metrics.records_in,

@@ -1,9 +1,9 @@
-"""Notices a stream that is said to be keyed by stream and comes in several partitions.
+"""Warns of a stream with `keyed_by: stream` that comes in several partitions.
 
-With `keyed_by: stream` reorder and merge are one stage, and each partition is put in order by
-itself. Where a producer keys its records otherwise, a stream's parts come out as several orders,
-and nothing else would show it. One process sees the partitions that it owns: parts that lie with
-two processes are not noticed by either. Each stream is reported once.
+With `keyed_by: stream`, REORDER and MERGE are one stage, and each partition is put in order
+separately. If a producer keys its records otherwise, the parts of a stream come out as several
+orders, and nothing else would show it. A process sees only the partitions that it owns, so parts in
+two processes are not noticed. Each stream is reported once.
 
 Cost: O(partitions x streams) for each look; memory the same.
 """
@@ -20,13 +20,16 @@ Place = tuple[str, int]
 
 
 class StreamsApart:
-    """`streams`: those of which the topology file says `keyed_by: stream`."""
+    """A check of the `streams` for which the topology file says `keyed_by: stream`."""
 
     def __init__(self, streams: Collection[str]) -> None:
         self._unreported = set(streams)
 
     def look(self, streams_seen: Mapping[Place, Collection[str]]) -> None:
-        """`streams_seen`: the streams whose events have come, by partition."""
+        """Warn of streams whose events have come in several partitions.
+
+        `streams_seen` has the streams whose events have come, by partition.
+        """
         if len(streams_seen) < 2 or not self._unreported:
             return
         homes: dict[str, list[str]] = {}

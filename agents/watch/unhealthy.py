@@ -1,40 +1,40 @@
-"""Which sources of a partition are unhealthy: late, with lost numbers, or of two producers.
+"""Finds a partition's unhealthy sources: late ones, lossy ones, and names with two producers.
 
-One table for each partition, since it was opened here. Up to `COUNTED` sources that come late, and
-as many that lose numbers, are counted exactly. Where there are more, those are counted for certain
-that make more than one in `COUNTED` of all that is late or lost there, and the error says how much
-more may have been (`agents.watch.frequent`). Three readers:
+There is one table for each partition, from the time it was opened here. Up to `COUNTED` late
+sources, and as many with lost numbers, are counted exactly. With more of them, a source is
+certainly counted if it makes more than one in `COUNTED` of all late events or lost numbers there.
+The error bounds how much more it may have (`agents.watch.frequent`). There are three uses:
 
-* `/explain`, and so the page: those that are late most often and those that have lost the most
-  numbers, be it in one hole or in many: `EXPLAINED` of each by all partitions of a stage together,
-  but of one never fewer than the page names of all, so that none of these is missed. Beside them
-  the sources that wait the longest, and the clocks of both (`explained`).
+* `/explain`, and so the page, lists the sources with the most late events and those with the most
+  lost numbers. All partitions of a stage together list `EXPLAINED` of each. One partition lists at
+  least as many as the page names in all, so the page misses none. The sources that wait the
+  longest, and the clocks of both, are listed too (`explained`).
 
-  | key          | what                                                             |
+  | key          | meaning                                                          |
   |--------------|------------------------------------------------------------------|
   | `late`       | events that came late, at least                                  |
   | `late_error` | at most so many more did                                         |
-  | `gaps`       | holes that were given up, at least                               |
-  | `lost`       | numbers in holes, at least; some may yet have come, late         |
-  | `lost_error` | at most so many more were                                        |
+  | `gaps`       | gaps that were given up, at least                                |
+  | `lost`       | numbers in gaps, at least; some may still have come, late        |
+  | `lost_error` | at most so many more were lost                                   |
 
-* Metrics, for the `LABELLED` of a process that are late most often, as a label for each source
-  would make as many series as there are sources. Both count from the source's first late event on,
-  so their rates divided are its share late; both begin anew when it lost its place in the table and
-  came back. Which sources these are changes, so a series may end and begin anew.
+* Metrics exist for the `LABELLED` sources of a process with the most late events. A label for each
+  source would create as many series as sources. Both count from the source's first late event, so
+  the quotient of their rates is its late share. Both restart if the source leaves the table and
+  returns. The set of sources changes, so a series may end and begin again.
 
-      inorder_source_late_total{stage, stream, source}    what was late of it
-      inorder_source_read_total{stage, stream, source}    all that came of it
+      inorder_source_late_total{stage, stream, source}    late events of the source
+      inorder_source_read_total{stage, stream, source}    all its events
 
-* The log, where two producers seem to send under one source's name. The higher of two epochs
-  counts, so the other producer's events are late, reason `old_epoch`; two producers in one epoch
-  use the same numbers, so what differs from what is held is a duplicate with other content. A line
-  comes at once, then at most every `WARN_EVERY_S`, with how many there were and the first of them.
-  A few after a restart are stragglers of the former life; if they go on there are two.
+* The log warns if two producers seem to send under one source's name. The higher of two epochs
+  counts, so the other producer's events are late, with the reason `old_epoch`. Two producers in one
+  epoch use the same numbers, so their events are duplicates with other content. A warning comes at
+  once, then at most every `WARN_EVERY_S`, with the number of such events and the first of them. A
+  few of them after a restart come from the former epoch; if they go on, there are two producers.
 
-Cost: O(late events and reports); nothing for what is in order; O(sources that wait), and twice
-`MAX_ASKED` questions a stream, while somebody looks. Memory: twice `COUNTED` entries a partition,
-4 MB where so many sources are late and lose numbers.
+Cost: O(late events and reports), and nothing for events in order. While somebody looks, also
+O(waiting sources) and twice `MAX_ASKED` questions a stream. Memory: at most twice `COUNTED` entries
+a partition, which is 4 MB.
 """
 
 from __future__ import annotations
@@ -67,23 +67,26 @@ CLOCK: Final = "clock"
 
 LABELLED: Final = 20
 LONGEST_NAME: Final = 120
-"""Characters of a source's name in a label."""
+"""Maximum number of characters of a source's name in a label."""
 LABELS: Final = ("stage", "stream", "source")
 
 WARN_EVERY_S: Final = 60.0
 
 Read = Callable[[str, str], int]
-"""From stream and source to how many events came of it; 0: unknown."""
+"""Function from stream and source to the number of its events that came; 0 means unknown."""
 
 
 def no_reading(_: str, __: str) -> int:
-    """For a stage that counts no sources."""
+    """Return 0, for a stage that counts no sources."""
     return 0
 
 
 @dataclass(eq=False)
 class UnhealthySources:
-    """One partition's; `place` is its name in the log. `now_s` only rises."""
+    """The unhealthy sources of one partition, whose name in the log is `place`.
+
+    `now_s` never decreases.
+    """
 
     place: str
     read: Read = no_reading
@@ -92,14 +95,15 @@ class UnhealthySources:
     def __post_init__(self) -> None:
         self.late, self._lost = Frequent(COUNTED), Frequent(COUNTED)
         self._warned_s = float("-inf")
-        self._doubles = 0  # signs of a second producer since the last warning
+        self._doubles = 0  # It counts signs of a second producer since the last warning.
         self._first_double = ""
 
     def came_late(self, sources: Iterable[Source]) -> None:
         for source in sources:
             named = self.late.note(source)
             if named.times == 1:
-                named.mark = max(0, self.read(*source) - 1)  # read before this one
+                # The mark is the number of events read before this one.
+                named.mark = max(0, self.read(*source) - 1)
 
     def saw(self, reports: Sequence[Report]) -> None:
         for report in reports:
@@ -133,21 +137,25 @@ class UnhealthySources:
         self._warned_s, self._doubles = self.now_s(), 0
 
     def worst_late(self) -> list[tuple[int, Source, int]]:
-        """(late, source, read) of the LABELLED that are late most often; not of those that have
-        been forgotten."""
+        """Return (late, source, read) of the `LABELLED` sources with the most late events.
+
+        Sources whose number of read events is unknown are left out.
+        """
         found = []
         for late, source in self.late.worst(LABELLED):
             read = self.read(*source)
             if read:
                 named = self.late.of(source)
-                if read < named.mark:  # forgotten since, and come anew
+                if read < named.mark:  # The source was forgotten since then, and has come again.
                     named.mark = 0
                 found.append((late, source, read - named.mark))
         return found
 
     def explain(self, most: int, asked: Iterable[Source] = ()) -> list[dict[str, Any]]:
-        """The `most` worst of both kinds, and of those `asked` for the ones that are of either, in
-        the order of their names."""
+        """Return the `most` worst sources of both kinds, in the order of their names.
+
+        Sources in `asked` are added if they are in a table.
+        """
         tables = (self.late, self._lost)
         worst = {source for table in tables for _, source in table.worst(most)}
         worst.update(source for source in asked if any(source in table for table in tables))
@@ -167,15 +175,17 @@ class UnhealthySources:
 
 
 def share(partitions: int) -> int:
-    """How many of each kind one of so many partitions explains."""
+    """Return how many sources of each kind one of this many partitions lists."""
     return max(NAMED, EXPLAINED // max(partitions, 1))
 
 
 def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, Any]:
-    """What the stage explains, and its unhealthy sources: the `most` worst, and the `MAX_ASKED` of
-    each stream that wait the longest. CLOCK names the sources whose time is least sure, as it does
-    not know who waits; so the clocks of those that wait, and of as many that are late most often,
-    are asked for here."""
+    """Return the stage's explanation, with its unhealthy sources and their clocks.
+
+    The unhealthy sources are the `most` worst, and the `MAX_ASKED` of each stream that wait the
+    longest. CLOCK lists the sources with the largest time error, because it does not know which
+    wait. So this adds the clocks of the waiting sources, and of as many that are late most often.
+    """
     found = stage.explain()
     waiting = {
         stream: nsmallest(MAX_ASKED, operators[REORDER]["waiting"], itemgetter("since"))
@@ -195,20 +205,20 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
             if each["source"] not in known:
                 known.add(each["source"])
                 its = clock.locate(each["source"], NO_EPOCH, 0)
-                if its is not None:  # else its first events wait
+                if its is not None:  # Otherwise its first events still wait.
                     clocks.append(its)
     return {"unhealthy": unhealthy, **found}
 
 
 def late_families(stage: str, tables: Iterable[UnhealthySources]) -> Iterable[CounterMetricFamily]:
-    """Yield the counts of those sources of a stage that are late most often."""
+    """Yield the counts of the sources of a stage that are late most often."""
     late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
     read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
     found = [each for table in tables for each in table.worst_late()]
     counts: dict[tuple[str, str, str], tuple[int, int]] = {}
     for late_count, (stream, source), read_count in nlargest(LABELLED, found):
         labels = (stage, stream, source[:LONGEST_NAME])
-        before = counts.get(labels, (0, 0))  # a source that comes by several partitions
+        before = counts.get(labels, (0, 0))  # A source may come by several partitions.
         counts[labels] = before[0] + late_count, before[1] + read_count
     for labels, (late_count, read_count) in counts.items():
         late.add_metric(labels, late_count)

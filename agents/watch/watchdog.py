@@ -1,36 +1,39 @@
 """Decides whether the worker makes progress. Pure: observations come in, a verdict goes out.
 
-What counts is what has been *committed*: the reported position is that of the last
-checkpoint as long as anything is owed to the log, and a partition that has read all and
-gets none of it committed does not get on. It *gets on* while its position rises above the
-highest it ever had, or while there is nothing to read (the position is at the end) and
-nothing owed. So a loop of aborts that seeks back again and again is no progress. From the
-moment neither is so, time counts against it:
+Only *committed* work counts. While a partition owes something to the log, its reported position is
+that of the last checkpoint. So a partition that has read everything and commits nothing makes no
+progress. A partition *makes progress* while its position rises above its highest so far. It also
+does while there is nothing to read (the position is at the end) and nothing owed. So a loop of
+aborts that seeks back again and again is no progress. When neither is the case, time counts against
+the partition:
 
-* after `unready_after_ns` the worker is not ready, and names the partition that is stalled;
-* after `stuck_after_ns` it should stop: a new owner takes over, or the fault is loud.
+* After `unready_after_ns` the worker is not ready, and names the stalled partition.
+* After `stuck_after_ns` it should stop: a new owner takes over, or the fault becomes visible.
 
-Two faults are reported sooner, after `silent_after_ns`, since nothing sound looks like them:
-something is owed and no checkpoint comes through, be it that they hang or that they fail;
-no report of a partition comes, which its broker answers for many times a second, and then
-nobody looks after it. While it restores it is not ready from the start; its position is
-then that in the changelog, whose highest is kept apart, and the time is not held against
-its checkpoints. One that waits while others are restored is not ready, and no time counts
-against it: its own turn has not come, or it is not read before all that came with it can be. So it
-is with one that waits for a schema registry.
+Two faults are reported sooner, after `silent_after_ns`, because no healthy worker shows them:
 
-Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
-reports it, and this counts as a stall too. A broker that falls silent ends there, as the
-group's session does.
+* Something is owed and no checkpoint is committed, because checkpoints hang or fail.
+* No report of a partition comes, although its broker answers many times a second. Then nothing
+  works on the partition.
 
-Only time in which the worker could have worked counts: between two calls at most
-`longest_step_ns`. So a worker that was paused, or a machine that slept, is not
-condemned for it on waking (`silent_after_ns` lies above that). `now_ns` is a monotonic
-clock; where it goes back no time has passed. Memory and cost: O(partitions assigned).
+A restoring partition is not ready from the start. Its position is then that in the changelog, whose
+highest value is stored separately. The time of the restore does not count against its checkpoints.
+A partition that waits while others are restored is not ready, and no time counts against it. Either
+its turn has not come, or it cannot be read before all partitions of its assignment can. The same
+holds for one that waits for a schema registry.
 
-`unready_after_ns` lies above the time-out of a transaction (10 s): the open one of a
-dead worker holds up its readers for that long, and this is no fault of theirs. Their
-broker answers them meanwhile.
+Between `leaving` and `joined` the worker has no place in its group. It is not ready and reports so,
+and this counts as a stall too. A broker that stops answering leads there, when the group's session
+expires.
+
+Only time in which the worker could have worked counts: at most `longest_step_ns` between two calls.
+So a worker that was paused, or a machine that was suspended, is not blamed when it resumes
+(`silent_after_ns` is larger than that). `now_ns` is a monotonic clock; a step back counts as no
+time. Memory and cost: O(partitions assigned).
+
+`unready_after_ns` is larger than the timeout of a transaction (10 s). The open transaction of a
+dead worker delays its readers for that long, which is not their fault. Their broker answers them
+meanwhile.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ Place = tuple[str, int]
 
 
 class Patience(NamedTuple):
-    """How long a standstill is borne; see the module's docstring."""
+    """The times for which a standstill is tolerated; see the module's docstring."""
 
     unready_after_ns: int = 15 * S_NS
     stuck_after_ns: int = 60 * S_NS
@@ -55,8 +58,10 @@ class Patience(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is to be said of a worker: it is ready where there are no reasons, and should stop where
-    it is stuck. `reasons` name each partition that is not in order, the longest stalled first."""
+    """The state of a worker: it is ready if there are no reasons, and should stop if it is stuck.
+
+    `reasons` name each partition that is not in order, the longest stalled first.
+    """
 
     reasons: tuple[str, ...] = ()
     is_stuck: bool = False
@@ -64,7 +69,7 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """What the watchdog knows of a partition.
+    """The observations of one partition.
 
     Attributes:
         paid_ns: When the partition last owed no checkpoint, or committed one.
@@ -87,7 +92,7 @@ class _Watched:
 
 
 class Watchdog:
-    """One worker's partitions. All times inside are those of `_elapsed_ns`."""
+    """The partitions of one worker; all times in it are those of `_elapsed_ns`."""
 
     def __init__(self, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
@@ -97,24 +102,24 @@ class Watchdog:
         self._left_ns: int | None = None
 
     def leaving(self, now_ns: int) -> None:
-        """The group is about to assign partitions, for the first time or anew."""
+        """Note that the group is about to assign partitions, for the first time or again."""
         self._pass_time(now_ns)
         if self._left_ns is None:
             self._left_ns = self._elapsed_ns
 
     def joined(self, now_ns: int) -> None:
-        """The group has assigned this worker its partitions, or none."""
+        """Note that the group has assigned this worker its partitions, or none."""
         self._pass_time(now_ns)
         self._left_ns = None
 
     def assigned(self, now_ns: int, place: Place) -> None:
-        """The partition is this worker's from now on; it begins with a clean slate."""
+        """Add a partition without any history."""
         self._pass_time(now_ns)
         since_ns = self._elapsed_ns
         self._watched[place] = _Watched(since_ns, since_ns, since_ns)
 
     def revoked(self, now_ns: int, place: Place) -> None:
-        """It is no more; what had not been assigned is no error."""
+        """Remove a partition; one that was not assigned is no error."""
         self._pass_time(now_ns)
         self._watched.pop(place, None)
 
@@ -129,11 +134,12 @@ class Watchdog:
         owes: bool = False,
         commits: int = 0,
     ) -> None:
-        """Offsets after what is done and after the last; of the changelog while restoring.
+        """Record the offsets after the last finished and the last existing record.
 
-        `owes`: something waits for a checkpoint, and `position` is then the last one's; of
-        these `commits` have come through since the partition was opened. A partition that is
-        not assigned (any more) is passed over.
+        They are those of the changelog while restoring. `owes` says that something waits for a
+        checkpoint; `position` is then that of the last checkpoint. `commits` counts the committed
+        checkpoints since the partition was opened. A partition that is not assigned (any more) is
+        ignored.
         """
         self._pass_time(now_ns)
         watched = self._watched.get(place)
@@ -156,8 +162,10 @@ class Watchdog:
         watched.reported_ns = self._elapsed_ns
 
     def waits(self, now_ns: int, place: Place, why: str = OTHERS_RESTORED) -> None:
-        """It waits for others: not ready, and the time since its last report does not count. A
-        partition that is not assigned is passed over."""
+        """Note that the partition waits for others, so that it is not ready.
+
+        The time since its last report does not count. A partition that is not assigned is ignored.
+        """
         self._pass_time(now_ns)
         watched = self._watched.get(place)
         if watched is None:
@@ -169,8 +177,10 @@ class Watchdog:
         watched.waits = why
 
     def verdict(self, now_ns: int) -> Verdict:
-        """The state of the worker; with a place in the group and no partitions it is ready to get
-        some."""
+        """Return the state of the worker.
+
+        A worker that has a place in the group and no partitions is ready to get some.
+        """
         self._pass_time(now_ns)
         longest_ns = 0
         faults: list[tuple[int, Place, str]] = []
@@ -188,7 +198,7 @@ class Watchdog:
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
-        """For how long it is stalled, and the reason ("" if that is no fault)."""
+        """Return for how long it is stalled, and the reason ("" if that is no fault)."""
         silent_ns = self._elapsed_ns - watched.reported_ns
         owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0
         stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns

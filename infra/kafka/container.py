@@ -1,7 +1,7 @@
-"""A one-node Kafka in a container, for machines with a Docker engine and no Java.
+"""Runs a one-node Kafka in a container, for machines with a Docker engine and no Java.
 
-It has the face of `KafkaBroker`: the same settings, and `kill`, `pause`, `resume`
-and `restart` through the engine. The container's file system keeps the data.
+It has the interface of `KafkaBroker`: the same settings, and `kill`, `pause`, `resume` and
+`restart` through the engine. The container's file system keeps the data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOP_TIMEOUT_S = 10
 
 @cache
 def missing() -> str | None:
-    """Why there can be no container here; None if there can."""
+    """Return why no container can be started here; None if one can."""
     if shutil.which("docker") is None:
         return "no Docker engine: docker not found"
     import docker
@@ -42,7 +42,7 @@ class ContainerBroker(Server):
     def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
         self._port, controller_port = free_ports(2)
         own = settings.of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
-        # Inside its own network the broker listens everywhere; clients see the loopback.
+        # Inside its own network the broker listens everywhere; clients use the loopback address.
         own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
         self._settings = settings.shared(1) | own | dict(overrides or {})
         self._container: Any = None

@@ -1,13 +1,15 @@
-"""`python -m infra.spark.package [DIR]`: what spark-submit needs, into DIR (`dist/spark`).
+"""Writes the files for spark-submit into DIR: `python -m infra.spark.package [DIR]`.
 
-| file               | what it is                                                              |
+The default DIR is `dist/spark`.
+
+| file               | content                                                                 |
 |--------------------|-------------------------------------------------------------------------|
 | `inorder_spark.py` | the application; its arguments are those of `inorder spark`             |
-| `inorder.zip`      | the rooms it imports, for `--py-files`                                  |
+| `inorder.zip`      | the packages it imports, for `--py-files`                               |
 | `jars/*.jar`       | Kafka's connector, PostgreSQL's driver, Iceberg and Delta, for `--jars` |
 
-What else is imported is in `infra/locks/spark.txt`: by the driver, and for a backfill and `live` by
-executors too.
+All other imports are in `infra/locks/spark.txt`. The driver needs them; for a backfill and `live`
+the executors need them too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ APPLICATION: Final = "inorder_spark.py"
 
 
 def build(folder: Path) -> list[Path]:
-    """The files that were written."""
+    """Write the files, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     application = folder / APPLICATION
     shutil.copyfile(ROOT / "cli" / "spark" / "application.py", application)

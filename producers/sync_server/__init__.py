@@ -1,12 +1,12 @@
-"""The server that measures sources' clocks, the far end of `inorder.sync`.
+"""The server that measures the clocks of sources that use `inorder.sync`.
 
     answering      the protocol, without a socket
-    limiter        so many packets a second from one address
+    limiter        limits the packets per second from one address
     metrics        the server's counts for Prometheus
-    publishing     samples on their way to the topic
-    seen           reports taken already
+    publishing     sends samples to the topic
+    seen           remembers accepted reports
     server         the socket around it
-    vectors        whole exchanges, byte by byte, for those who write a client in another language
+    vectors        complete exchanges, byte by byte, for authors of clients in other languages
 
 Packets, keys and reasons are shared with the client (`inorder.sync`).
 """

@@ -1,21 +1,20 @@
-"""The server's side of the protocol, without a socket: a packet in, at most one out.
+"""Implements the server's side of the protocol without a socket: a packet in, at most one out.
 
     REQ     -> RSP with t2, t3 and a cookie: the server's own seal on source, epoch,
-               segment, round, nonce, t1, t2, t3 and mono. Nothing is remembered.
-    REPORT  -> ACK, and the round as a sample. The cookie shows that this server gave
-               t2 and t3 for this very round; so a source can lie about its own clock
-               only. Taken if the answer is at most `MAX_AGE_S` old, and once.
+               segment, round, nonce, t1, t2, t3 and mono. The server stores nothing.
+    REPORT  -> ACK, and the round as a sample. The cookie proves that this server gave
+               t2 and t3 for this very round, so a source can lie about its own clock
+               only. A report is accepted once, if the answer is at most `MAX_AGE_S` old.
 
-A round taken before is acknowledged as such and is no second sample, so that a source
-whose ACK was lost may ask again. Whatever is wrong otherwise gets no answer: its reason
-is returned to the caller.
+A round that was accepted before is acknowledged as such and is no second sample. So a source whose
+ACK was lost may ask again. Any other invalid packet gets no answer; its reason is returned to the
+caller.
 
-The seal's secret is random and lives as long as the process. It is renewed when the
-server's clock has stepped (`renew`): rounds on both sides of a step mean nothing, and
-their age could not be known either.
+The seal's secret is random and exists only in this process. It is renewed when the server's clock
+has stepped (`renew`), because a round across a step means nothing, and its age would be unknown.
 
-Bounds: `SeenTokens` with `max_reports` entries a generation. Cost: a packet takes three
-SHA-256 pairs at most.
+Bounds: `SeenTokens` with `max_reports` entries a generation. Cost: a packet takes at most three
+SHA-256 pairs.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ from producers.sync_server.seen import SeenTokens
 
 NS_PER_S: Final = 1_000_000_000
 MAX_AGE_S: Final = 5
-"""From t3 to the report's arrival."""
+"""Maximum age in seconds, from t3 to the report's arrival."""
 MAX_TURNAROUND_NS: Final = NS_PER_S
-"""From t2 to t3."""
+"""Maximum time from t2 to t3."""
 MAX_REPORTS: Final = 200_000
 
 ANSWERED: Final = "answered"
@@ -65,8 +64,11 @@ _NO_TIME: Final = bytes(8)
 
 
 class Answer(NamedTuple):
-    """`reply` is what to send back; `sample` the round that was reported; `outcome` is
-    `ANSWERED`, `REPORTED` or a `Reason`."""
+    """The result for a packet.
+
+    `reply` is the packet to send back, and `sample` the reported round. `outcome` is `ANSWERED`,
+    `REPORTED` or a `Reason`.
+    """
 
     reply: bytes | None
     sample: Packet | None
@@ -74,9 +76,10 @@ class Answer(NamedTuple):
 
 
 class Answerer:
-    """`now_ns` is the server's wall clock, `monotonic_s` one that does not go back.
+    """The server's side of the protocol.
 
-    `take` is given each sample and returns whether there was room for it.
+    `now_ns` is the server's wall clock, and `monotonic_s` a clock that never goes back. `take` gets
+    each sample and returns whether there was space for it.
     """
 
     def __init__(
@@ -96,11 +99,11 @@ class Answerer:
         self.renew()
 
     def renew(self, secret: bytes | None = None) -> None:
-        """Reports of rounds answered so far are believed no more."""
+        """Renew the secret, so that reports of rounds answered so far are refused."""
         self._own = Key(0, secret or secrets.token_bytes(32))
 
     def answer(self, raw: bytes, received_ns: int) -> Answer:
-        """What becomes of a datagram that arrived at `received_ns` by the server's clock."""
+        """Process a datagram that arrived at `received_ns` by the server's clock."""
         packet = parse(raw)
         if isinstance(packet, Reason):
             return Answer(None, None, packet)
@@ -118,7 +121,7 @@ class Answerer:
         return Answer(None, None, Reason.KIND)
 
     def _respond(self, raw: bytes, key: Key, t2_ns: int) -> Answer:
-        # t3 as late as can be: what follows looks like a longer way back.
+        # t3 is read as late as possible, because later work looks like a longer way back.
         t3_ns = self._now_ns()
         if not 0 <= t3_ns - t2_ns <= MAX_TURNAROUND_NS:
             return Answer(None, None, Reason.SERVER_CLOCK)
@@ -147,7 +150,7 @@ class Answerer:
         return Answer(_acknowledged(raw, key, TAKEN), packet, REPORTED)
 
     def _cookie(self, raw: bytes) -> bytes:
-        """The seal as it was given: before there was a t4."""
+        """Compute the seal as it was given, before there was a t4."""
         return self._own.seal(raw[LENGTH_AT:T4_AT] + _NO_TIME + raw[MONO_AT:COOKIE_AT])
 
 
@@ -156,7 +159,7 @@ def _acknowledged(raw: bytes, key: Key, status: int) -> bytes:
 
 
 def sample_line(packet: Packet, server: str) -> dict[str, int | str]:
-    """A sample as it is in `clock.offsets`, and without its source."""
+    """Return a sample as in `clock.offsets`, but without its source."""
     line: dict[str, int | str] = {
         "t1": packet.t1_ns,
         "t2": packet.t2_ns,

@@ -1,13 +1,13 @@
-"""So many packets a second from one address, and no more.
+"""Limits the packets per second from one address.
 
-Every address has a bucket of `burst` tokens that refills at `rate` a second; a packet
-takes one or is dropped. An address is an IPv4 address or the /64 of an IPv6 one, without
-the port: who has one address has all its ports.
+Every address has a bucket of `burst` tokens that is refilled at `rate` a second; a packet takes one
+or is dropped. An address is an IPv4 address or the /64 of an IPv6 one. It has no port, because the
+owner of an address has all its ports.
 
-Bound: `max_addresses` buckets. Beyond, the address quiet for longest is forgotten and
-begins with a full bucket when it comes back; that is in order if it was quiet for
-`burst / rate` seconds. A flood from more forged addresses than that is beyond a limiter:
-there the signatures decide. Cost: O(1) a packet.
+Bound: `max_addresses` buckets. Beyond that, the address that was quiet for longest is forgotten,
+and begins with a full bucket when it returns. That changes nothing if it was quiet for `burst /
+rate` seconds. A limiter cannot stop a flood from more forged addresses than that; there the
+signatures decide. Cost: O(1) a packet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IPV6_PREFIX_BYTES: Final = 8
 
 
 class AddressLimiter:
-    """Times are of any clock that does not go back, in seconds."""
+    """The buckets of all addresses; times are seconds of any clock that never goes back."""
 
     def __init__(self, rate_per_s: float, burst: int, max_addresses: int) -> None:
         if not (rate_per_s > 0 and burst >= 1 and max_addresses >= 1):
@@ -28,14 +28,14 @@ class AddressLimiter:
         self._rate_per_s = rate_per_s
         self._burst = float(burst)
         self._max_addresses = max_addresses
-        # The one quiet for longest comes first.
+        # The address that was quiet for longest comes first.
         self._buckets: OrderedDict[str | bytes, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def admits(self, host: str, now_s: float) -> bool:
-        """Take a token for one packet, if there is one."""
+        """Take a token for one packet, and return whether there was one."""
         address = _prefix(host) if ":" in host else host
         bucket = self._buckets.get(address)
         if bucket is None:

@@ -1,15 +1,15 @@
-"""The sync server's counts as Prometheus reads them; names begin with `inorder_sync_`.
+"""Exposes the sync server's counts to Prometheus; names begin with `inorder_sync_`.
 
     packets_total{outcome}   answered (a REQ), taken (a REPORT), or the reason why not
-                             (`inorder.sync.reason`): every packet once, `unsent` apart,
-                             which counts replies that the system did not take
-    samples_total{outcome}   delivered to the topic; lost on the way; refused, for no room
+                             (`inorder.sync.reason`): every packet once, except `unsent`,
+                             which counts replies that the system did not send
+    samples_total{outcome}   delivered to the topic; lost on the way; refused without space
     samples_waiting          taken and not yet delivered
-    addresses                that the limiter knows
+    addresses                known to the limiter
     clock_steps_total        of the server's own clock
-    kernel_stamps            1 if receive stamps are the kernel's
+    kernel_stamps            1 if receive timestamps are the kernel's
 
-Labels are of a fixed set, never a source or an address.
+Labels have a fixed set of values, never a source or an address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OUTCOMES = (ANSWERED, REPORTED, *(each for each in Reason if each not in _CLIENT
 
 
 class ServerCollector(Collector):
-    """Register it with a registry; read from any thread."""
+    """A collector for a registry; it may be read from any thread."""
 
     def __init__(self, server: SyncServer, publishing: Publishing) -> None:
         self._server = server

@@ -1,13 +1,13 @@
-"""Samples on their way to `clock.offsets`: to Kafka in batches, or as lines to a stream.
+"""Sends samples to `clock.offsets` in Kafka, or writes them as lines to a stream.
 
-A record's key is the source, so a source's samples are in one partition and in order; its
-value is JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, `mono`
-where the source sends it.
+A record's key is the source, so a source's samples are in one partition and in order. Its value is
+JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, with `mono` if the source
+sends it.
 
-A broker that is away never stops the exchange: samples wait, `QUEUE_RECORDS` at most and
-for `DELIVERY_TIMEOUT_S`; what finds no room or runs out of time is counted and dropped. A
-lost sample costs a source nothing but freshness. `lines` has the form that `inorder replay`
-takes for clock lines.
+An unreachable broker never stops the exchange. At most `QUEUE_RECORDS` samples wait, each for
+`DELIVERY_TIMEOUT_S`. A sample without space or time is counted and dropped, which only makes a
+source's samples less fresh. `LinePublishing` writes the form that `inorder replay` reads as clock
+lines.
 """
 
 from __future__ import annotations
@@ -36,31 +36,33 @@ log = logging.getLogger("inorder.sync")
 
 
 class Publishing(ABC):
-    """Where samples go. All calls come from one thread, `trouble` and counts apart.
+    """A target for samples: taken = delivered + lost + waiting.
 
-    taken = delivered + lost + waiting; `refused` found no room and were not taken."""
+    `refused` samples found no space and were not taken. All calls come from one thread, except
+    `trouble` and reads of the counts.
+    """
 
     taken = delivered = lost = refused = 0
 
     @abstractmethod
     def take(self, sample: Packet) -> bool:
-        """Whether there was room for it. Never waits."""
+        """Take a sample and return whether there was space for it; never wait."""
 
     @abstractmethod
     def turn(self) -> None:
-        """Called often: what is done, is counted."""
+        """Count finished samples; called often."""
 
     def trouble(self) -> str:
-        """Why samples do not arrive, empty if they do."""
+        """Return why samples do not arrive, or "" if they do."""
         return ""
 
     def close(self) -> None:
-        """Let what waits arrive, for a bounded time."""
+        """Let waiting samples arrive, for a bounded time."""
         self.turn()
 
 
 class TopicPublishing(Publishing):
-    """To a topic. `server` is the name that samples bear."""
+    """The topic for samples; `server` is the server's name in them."""
 
     def __init__(
         self, brokers: str, topic: str, server: str, settings: Settings | None = None
@@ -86,7 +88,7 @@ class TopicPublishing(Publishing):
                 self._renew()
             return False
         if self.taken == self.delivered + self.lost:
-            self._moved_s = time.monotonic()  # nothing waited before this one
+            self._moved_s = time.monotonic()  # Nothing waited before this one.
         self.taken += 1
         return True
 
@@ -117,7 +119,7 @@ class TopicPublishing(Publishing):
         super().close()
 
     def _renew(self) -> None:
-        """The client has given up for good: another one begins."""
+        """Create another client, because this one has given up for good."""
         self._channel.purge()
         self.turn()
         self._delivered_before = self.delivered
@@ -135,7 +137,7 @@ class TopicPublishing(Publishing):
 
 
 class LinePublishing(Publishing):
-    """As JSON lines, for trying out and for `inorder replay`."""
+    """A stream of JSON lines, for trials and for `inorder replay`."""
 
     def __init__(self, stream: IO[bytes], server: str) -> None:
         self._stream = stream

@@ -1,16 +1,16 @@
-"""Reports taken already, for as long as a copy of one could still pass.
+"""Remembers accepted reports for as long as a duplicate could still be accepted.
 
-Two generations, of at least `keep_s` each: an entry is kept for `keep_s` at least, and
-not much longer than twice that while packets come. Bound: `max_entries` a generation; a
-report that finds no room is refused, not forgotten, for a copy would be as good as the
-first. Cost: O(1).
+There are two generations, of at least `keep_s` each. An entry is stored for at least `keep_s`, and
+not much longer than twice that while packets come. Bound: `max_entries` a generation. A report
+without space is refused and not forgotten, because its duplicate would be accepted like the first.
+Cost: O(1).
 """
 
 from __future__ import annotations
 
 
 class SeenTokens:
-    """Times are of a clock that does not go back, in seconds."""
+    """The accepted reports; times are seconds of a clock that never goes back."""
 
     def __init__(self, keep_s: float, max_entries: int) -> None:
         self._keep_s = keep_s
@@ -28,11 +28,11 @@ class SeenTokens:
 
     @property
     def is_full(self) -> bool:
-        """Whether the generation is full that an entry would go to, as of the last `has`."""
+        """Whether the generation for a new entry is full, as of the last `has`."""
         return len(self._young) >= self._max_entries
 
     def add(self, token: bytes) -> None:
-        """After `has` and `is_full`; both false."""
+        """Add a report, after `has` and `is_full` were both false."""
         self._young.add(token)
 
     def _age(self, now_s: float) -> None:

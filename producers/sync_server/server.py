@@ -1,19 +1,18 @@
-"""The sync server: one UDP socket, one thread, one core.
+"""Runs the sync server: one UDP socket, one thread, one CPU core.
 
-A turn waits for packets and takes up to `BATCH` of them, each with the kernel's receive
-stamp where there is one. A packet is first held against its address's rate, then given
-to the protocol (`answering`). Everything that comes to nothing is counted by its reason.
+A turn waits for packets and takes up to `BATCH` of them, each with the kernel's receive timestamp
+if there is one. The limiter checks a packet's address first, then the packet goes to the protocol
+(`answering`). Every packet without effect is counted by its reason.
 
-What happens to the server's wall clock is seen at the next turn: a step of more than
-`STEP_NS` against the monotonic clock renews the server's secret, so no round that lies
-across it is believed.
+A step of the server's wall clock is noticed at the next turn. A step of more than `STEP_NS` against
+the monotonic clock renews the server's secret, so no round across it is accepted.
 
-Replies go out from the address the socket is bound to: on a machine with several
-addresses bind to the one that the sources ask.
+Replies have the address that the socket is bound to. On a machine with several addresses, bind to
+the one that the sources use.
 
-Memory: the socket's buffer, the limiter's table, the reports remembered; each has a
-bound in `ServerLimits`. Packets that find the socket's buffer full are dropped by the
-kernel and counted by it alone.
+Memory: the socket's buffer, the limiter's table, the stored reports; each has a bound in
+`ServerLimits`. Packets that find the socket's buffer full are dropped by the kernel, and only the
+kernel counts them.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from producers.sync_server.limiter import AddressLimiter
 
 BATCH: Final = 256
 TURN_S: Final = 0.2
-"""The longest wait of a turn; so often a stop, a step and the publisher are looked at."""
+"""Maximum wait of a turn, and so the interval of checks for a stop, a step and the publisher."""
 STEP_NS: Final = 1_000_000
 HURRIED_NS: Final = 200_000
-"""Two clocks read further apart than this are not compared."""
+"""Maximum time between readings of two clocks that are compared."""
 SO_RCVBUFFORCE: Final = 33
-"""Linux's number; the library does not name it."""
+"""Linux's number of the option, which the library lacks."""
 
 log = logging.getLogger("inorder.sync")
 
@@ -55,7 +54,7 @@ class BindFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """See the module's docstring. `rate_per_s` and `burst` are packets of one address."""
+    """The bounds of a server; `rate_per_s` and `burst` count packets of one address."""
 
     rate_per_s: float = 1_000.0
     burst: int = 2_000
@@ -65,10 +64,10 @@ class ServerLimits:
 
 
 class SyncServer:
-    """Bound once constructed; `run` serves until `stop`.
+    """A sync server, whose socket is bound when it is created; `run` serves until `stop`.
 
-    `take` is given every sample, in the serving thread, and returns whether there was room;
-    `on_turn` is called after each turn.
+    `take` gets every sample, in the serving thread, and returns whether there was space. `on_turn`
+    is called after each turn.
     """
 
     def __init__(
@@ -101,11 +100,11 @@ class SyncServer:
 
     @property
     def addresses(self) -> int:
-        """How many addresses the limiter knows."""
+        """Number of addresses in the limiter."""
         return len(self._limiter)
 
     def run(self) -> None:
-        """Serve until `stop`; then the socket is closed."""
+        """Serve until `stop`, then close the socket."""
         log.info(
             "sync server on %s port %d; receive stamps are %s",
             *self.address,
@@ -118,11 +117,11 @@ class SyncServer:
             self._socket.close()
 
     def stop(self) -> None:
-        """From any thread or a signal's handler; `run` returns within `TURN_S`."""
+        """Make `run` return within `TURN_S`; may be called from any thread or a signal handler."""
         self._stopping.set()
 
     def turn(self) -> None:
-        """Wait for packets, `TURN_S` at most, and work on those that are there."""
+        """Wait for packets, at most `TURN_S`, and process those that are there."""
         self._arrivals.poll(TURN_S * 1000)
         self._watch_clock()
         self._drain()
@@ -136,7 +135,7 @@ class SyncServer:
                 raw, ancillary, _, address = receive(SIZE + 1, stamps.ANCILLARY_SIZE)
             except BlockingIOError:
                 return
-            except OSError as error:  # a network's passing trouble, reported through the socket
+            except OSError as error:  # The socket reports a temporary fault of the network.
                 log.debug("receiving: %s", error)
                 return
             handle(raw, ancillary, address)
@@ -154,7 +153,7 @@ class SyncServer:
             return
         try:
             self._socket.sendto(reply, address)
-        except OSError:  # no way there, or no room: the source asks again
+        except OSError:  # There is no route or no space; the source asks again.
             self.counts[Reason.UNSENT] += 1
 
     def _watch_clock(self) -> None:
@@ -172,7 +171,7 @@ class SyncServer:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`, a name or an address."""
+    """Return whether only this machine can reach `host`, a name or an address."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
         return all(
@@ -201,10 +200,10 @@ def _bound(host: str, port: int, buffer_bytes: int) -> socket.socket:
 
 
 def _widen(endpoint: socket.socket, buffer_bytes: int) -> None:
-    """Room for a flood to lie in, while others' packets come; as much as is allowed."""
+    """Make the receive buffer as large as allowed, for packets that come during a flood."""
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     if sys.platform == "linux":
-        try:  # beyond the system's bound, for who may
+        try:  # A process with the right may exceed the system's bound.
             endpoint.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes)
         except OSError:
             pass

@@ -1,10 +1,10 @@
-"""Conformance vectors of the protocol, for those who write it in another language.
+"""Writes conformance vectors of the protocol, for authors of clients in other languages.
 
-    python -m producers.sync_server.vectors      # writes vectors.json beside it anew
+    python -m producers.sync_server.vectors      # writes vectors.json in its folder again
 
-The file holds whole exchanges (keys, the fields and the bytes of each packet, what a round
-shows of the offset) and packets to be refused, each with its reason. Everything in it
-follows from the constants below.
+The file has complete exchanges: keys, the fields and the bytes of each packet, and the offset that
+the round shows. It also has packets to be refused, each with its reason. All of it follows from the
+constants below.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _SIGNED: Final = _PLAIN._replace(
     mono_ns=-5,
     source="Prüfstand 7 " + "x" * 51,
 )
-"""The longest name there is: 64 bytes."""
+"""A packet with the longest possible name: 64 bytes."""
 
 
 def vectors() -> dict[str, Any]:
-    """What the file holds."""
+    """Return the content of the file."""
     return {
         "format": FORMAT,
         "about": "docs/reference/sync_protocol.md; bytes and secrets are hex, times ns",

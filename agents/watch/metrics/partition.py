@@ -1,4 +1,4 @@
-"""What one partition of a stage adds to the worker's metrics."""
+"""Adds the counts of one partition of a stage to the worker's metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
 
 NO_STREAM = ""
-"""Dead letters whose stream could not be read."""
+"""Stream of dead letters whose stream could not be read."""
 
 
 class StreamFigures(NamedTuple):
-    """The gauges of one stream: events held, the figures of its operators, and for how long the
-    event waits that came first."""
+    """The gauges of one stream: buffered events, figures of its operators, and the oldest wait.
+
+    `oldest_ns` is how long the event that came first has waited.
+    """
 
     held: int
     figures: Figures
@@ -31,7 +33,7 @@ class StreamFigures(NamedTuple):
 
 
 class ShellTotals(NamedTuple):
-    """Records that a tick had passed, and upstream partitions not waited for."""
+    """The number of records that came after their tick, and of skipped waits for partitions."""
 
     overtaken: int
     waivers: int
@@ -39,9 +41,11 @@ class ShellTotals(NamedTuple):
 
 @dataclass(eq=False)
 class PartitionMetrics:
-    """`source`: the input topic, which a stage may read beside another, and the partition in it.
-    `streams` are those that can occur in that topic; `read`: how many events of a source have
-    come."""
+    """The metrics of one partition.
+
+    `source` is the input topic, of which a stage may read several, and the partition. `streams` are
+    those that can occur in that topic. `read` returns how many events of a source have come.
+    """
 
     metrics: Metrics
     source: TopicPartition
@@ -57,15 +61,15 @@ class PartitionMetrics:
         self.deaths = metrics.deaths[source] = Deaths(place)
         self.unhealthy = UnhealthySources(f"stage {metrics.stage}, {place}", read)
         metrics.unhealthy[source] = self.unhealthy
-        self.streams_seen: set[str] = set()  # streams whose events have come
+        self.streams_seen: set[str] = set()  # These are the streams whose events have come.
         self.latest: dict[str, float] = {}
-        """`checkpoint_bytes` of state that the last one wrote, and `restore_s`."""
+        """`checkpoint_bytes` of state in the last checkpoint, and `restore_s`."""
         self._shell = ShellTotals(0, 0)
-        self._overdue: tuple[str, ...] | None = None  # the labels of its gauge
-        self._figures: dict[str, Figures] = {}  # by stream, as they were last
+        self._overdue: tuple[str, ...] | None = None  # These are the labels of its gauge.
+        self._figures: dict[str, Figures] = {}  # It has the last figures by stream.
 
     def _place(self, stream: str) -> PlaceMetrics:
-        """Return the children of a stream, which are bound once."""
+        """Return the metrics of a stream, whose labels are bound once."""
         name = self.metrics.streams.of(stream)
         found = self._places.get(name)
         if found is None:
@@ -111,7 +115,7 @@ class PartitionMetrics:
         self.unhealthy.came_late((event.stream, event.source) for event in events)
 
     def set_current(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
-        """Set the gauges of the partition's streams, and count how far its totals have grown."""
+        """Set the gauges of the partition's streams, and count the growth of its totals."""
         places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, current in streams.items():
             place = self._place(stream)
@@ -130,7 +134,7 @@ class PartitionMetrics:
         self._shell = shell
 
     def overdue(self, seconds: float, waits_for: str) -> None:
-        """Set by how much the oldest event is overdue, and what it waits for; 0: it is not."""
+        """Set how long the oldest event is overdue, and what it waits for; 0 means it is not."""
         labels = (self.metrics.stage, self.source.topic, str(self.source.partition), waits_for)
         if self._overdue is not None and (not seconds or labels != self._overdue):
             self.metrics.overdue.remove(*self._overdue)
@@ -162,7 +166,7 @@ class PartitionMetrics:
         self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
 
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
-        """Totals found in the state were counted by an earlier owner."""
+        """Take the totals in the restored state as counted by an earlier owner."""
         for stream, current in streams.items():
             self._figures[stream] = current.figures
             self._place(stream).grew(current.figures, current.figures)
@@ -170,7 +174,8 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        self.unhealthy.read = no_reading  # else who has the table keeps what it reads from
+        # Otherwise a holder of the table would keep the state alive that `read` uses.
+        self.unhealthy.read = no_reading
         for place in self._places.values():
             place.forget()
         self._places.clear()

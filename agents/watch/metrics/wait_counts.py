@@ -1,7 +1,9 @@
-"""How long events were held, counted by bucket: waits are nanoseconds in, a batch is sorted and
-counted bucket by bucket. The first bucket is 0: events that were not held at all.
+"""Counts by bucket how long events were buffered.
 
-Compiled, so nothing of a library is in here (setup.py).
+Waits are given in nanoseconds; a batch of them is sorted and counted bucket by bucket. The first
+bucket is 0, for events that were not buffered at all.
+
+This module is compiled, so it imports no library (setup.py).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class WaitCounts:
         self.sum_ns = 0
 
     def observe(self, waits_ns: Sequence[int]) -> None:
-        """A wait below 0 counts as 0."""
+        """Count a batch of waits; a negative wait counts as 0."""
         waits_ns = sorted(waits_ns)
         counts = self.counts
         begin = bisect_right(waits_ns, 0)

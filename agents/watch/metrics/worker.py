@@ -1,25 +1,26 @@
-"""What a worker counts, under which names.
+"""Defines the metrics of a worker and their names.
 
-Times are seconds, sizes bytes; names follow the operators (`inorder_reorder_*`,
-`inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason,
-kind, and a source only for the few that are late most often (agents.watch.unhealthy) and in what
-an overdue event waits for, of which a partition has one at a time (agents.watch.overdue): label
-sets stay within what the topology file and the topic name, and reasons and kinds beyond the first
-`MAX_REASONS` of a worker are counted as `other`, streams beyond `MAX_STREAMS` likewise.
+Times are seconds and sizes bytes. Names follow the operators (`inorder_reorder_*`,
+`inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason and kind. A
+source is a label in two cases only. They are the few that are late most often
+(agents.watch.unhealthy), and the cause of an overdue event, one per partition
+(agents.watch.overdue). So sets of labels stay within the names in the topology file and the topic.
+Reasons and kinds beyond the first `MAX_REASONS` of a worker are counted as `other`, and so are
+streams beyond `MAX_STREAMS`.
 
 The balance of each stage, stream and partition, at any time between two batches:
 
     records_in = emitted + late + duplicate + dead + held
 
 A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
-`inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
-`_ns` is given in seconds, an instant as seconds since 1970.
+`inorder_<operator>_<name>`: a counter if it only grows, else a gauge. A figure whose name ends in
+`_ns` is exposed in seconds, an instant as seconds since 1970.
 
-Control records (heartbeat, bye, what stages send to each other) are counted apart. An
-event that comes late and is passed on counts as late, not as emitted.
+Control records are counted separately: heartbeats, end-of-stream markers, and messages between
+stages. A late event that is passed on counts as late, not as emitted.
 
-Counters live as long as the worker; the gauges of a partition go with it (`forget`),
-for the new owner has them from then on.
+Counters exist as long as the worker. The gauges of a partition are removed with it (`forget`),
+because its new owner exposes them from then on.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 
 NS_PER_S: Final = 1_000_000_000
 TIME: Final = "_ns"
-"""How the name of an operator's figure ends that is a time."""
+"""Suffix of an operator's figure that is a time."""
 
 MAX_STREAMS: Final = 256
 MAX_QUERIES: Final = 1_000
@@ -67,25 +68,26 @@ _STAGE: Final = ("stage",)
 
 
 class Metrics(Collector):
-    """All families of the process of a stage with these operators (None: of all), in the registry
-    given. Make one per registry.
+    """All metric families of a stage's process; make one object per registry.
+
+    Without `operators` it has the figures of all operators.
 
     Attributes:
-        deaths: Why records were dead, by input partition of this worker.
+        deaths: Why records were dead letters, by input partition of this worker.
         unhealthy: The sources of those partitions that are late, or lose numbers.
-        waits: How long events were held, by stream.
-        unmet: In a stage with queries: what they ask for and no event had.
-        open_ends: `agents.watch.sentences.open_ends`, until one of them has been told.
+        waits: How long events were buffered, by stream.
+        unmet: In a stage with queries: types and fields that they name and no event has had.
+        open_ends: `agents.watch.sentences.open_ends`, until one of them has been logged.
     """
 
     def __init__(
         self, registry: CollectorRegistry, stage: str, operators: Sequence[str] | None = None
     ) -> None:
-        # Else each counter has a second series: when it began.
+        # Otherwise each counter has a second series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.stage = stage
-        # By partition, of each topic: how many records are not worked on, and for how long the next
-        # one waits.
+        # By partition and topic: the number of records that wait, and how long the next one has
+        # waited.
         self._lags: dict[int, dict[str, tuple[int, int | None]]] = defaultdict(dict)
         self.deaths: dict[TopicPartition, Deaths] = {}
         self.unhealthy: dict[TopicPartition, UnhealthySources] = {}
@@ -101,7 +103,7 @@ class Metrics(Collector):
         gauge = partial(Gauge, namespace="inorder", registry=registry)
         histogram = partial(Histogram, namespace="inorder", registry=registry)
 
-        # Per stage, stream and partition: the balance.
+        # The balance of events, per stage, stream and partition.
         self.records_in = counter("records_in", "Events received", _PLACE)
         self.emitted = counter("records_emitted", "Events emitted in order", _PLACE)
         self.late = counter("records_late", "Late events, by reason", (*_PLACE, "reason"))
@@ -120,7 +122,7 @@ class Metrics(Collector):
         )
         self.control = counter("records_control", "Control records", (*_PLACE, "kind"))
 
-        # Operators.
+        # Figures of the operators.
         self.gaps = counter("reorder_gaps", "Gaps declared, by reason", (*_PLACE, "reason"))
         self.missing = counter("reorder_missing", "Sequence numbers declared missing", _PLACE)
         self.gap_age = histogram(
@@ -134,13 +136,13 @@ class Metrics(Collector):
             for figure, (text, is_total) in figures_of_all(operators).items()
         }
 
-        # Queries.
+        # Counts of the queries.
         self.results = counter("results", "Results emitted", ("stage", "query", "op", "final"))
         self.query_overflows = counter(
             "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
-        # Per stage and input partition: the shell.
+        # Counts of the shell, per stage and input partition.
         self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",
@@ -218,7 +220,7 @@ class Metrics(Collector):
         registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield what is counted apart and written out at a scrape."""
+        """Yield the families that are counted separately and built at a scrape."""
         yield _wait_family(self.stage, self.waits)
         yield from late_families(self.stage, list(self.unhealthy.values()))
 
@@ -236,8 +238,10 @@ class Metrics(Collector):
                     self.open_ends = {}
 
     def without_results(self) -> dict[str, list[str]]:
-        """Queries without a result since the stage began, and what they ask for that no event had;
-        windows and joins with results, too, where a field is missing."""
+        """Return the queries without results so far, with the types and fields that no event had.
+
+        Windows and joins are listed even with results, if a field is missing.
+        """
         if self.unmet is None:
             return {}
         lacking = ((name, self.unmet.words(name)) for name in self.unmet.queries)
@@ -251,9 +255,11 @@ class Metrics(Collector):
         self.store_errors.labels(self.stage, self.reasons.of(reason)).inc(count)
 
     def lags(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
-        """Set how many records of it are not worked on, and for how long the next of them has
-        waited (None: not known). Topics that a stage reads side by side are one, by the number of
-        the partition: the sum of the records, the longest time."""
+        """Set how many records wait, and how long the next of them has waited (None if unknown).
+
+        Topics that a stage reads side by side count as one, by the number of the partition. Their
+        records are summed, and the longest time counts.
+        """
         self._lags[source.partition][source.topic] = records, lag_ns
         self._set_lags(source.partition)
 
@@ -268,7 +274,7 @@ class Metrics(Collector):
             self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
 
     def forget(self, source: TopicPartition) -> None:
-        """Forget what is kept of a partition that has been given up."""
+        """Drop the data and the gauges of a partition that has been given up."""
         self.unhealthy.pop(source, None)
         self.deaths.pop(source, None)
         self._lags[source.partition].pop(source.topic, None)
@@ -286,12 +292,11 @@ class PlaceMetrics:
         self._waits = metrics.waits[stream]
 
     def read(self, records: int) -> None:
-        """`records` events (not control records) came in."""
+        """Count `records` events that came in; control records do not count."""
         self._records_in.inc(records)
 
     def set_current(self, held: int, figures: Figures, oldest_ns: int) -> None:
-        """Set the gauges: events held, the figures of its operators, and how long the event
-        has waited that came first."""
+        """Set the gauges: buffered events, the operators' figures, and the oldest event's wait."""
         self._metrics.held.labels(*self._place).set(held)
         self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
         for figure, gauge in self._metrics.figures.items():
@@ -299,22 +304,24 @@ class PlaceMetrics:
                 gauge.labels(*self._place).set(_in_unit(figure, figures[figure]))
 
     def grew(self, before: Figures, now: Figures) -> None:
-        """Count how far the operators' totals have grown."""
+        """Count the growth of the operators' totals."""
         for figure, counter in self._metrics.figures.items():
             if isinstance(counter, Counter) and figure in now:
                 grown = max(0, now[figure] - before.get(figure, 0))
                 counter.labels(*self._place).inc(_in_unit(figure, grown))
 
     def forget(self) -> None:
-        """Remove the gauges of the partition. Its counters stay, as they count what was done."""
+        """Remove the gauges of the partition; its counters stay, because they count past work."""
         metrics = self._metrics
         for family in (metrics.held, metrics.held_oldest, *metrics.figures.values()):
             if isinstance(family, Gauge):
                 family.remove(*self._place)
 
     def observe(self, step: Step) -> list[Event]:
-        """Count what one step released and reported, and its late events that went on.
-        O(released)."""
+        """Count the emitted events and the reports of one step; return the late events among them.
+
+        Cost: O(released).
+        """
         waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
         late = [e for e in step.released if e.late and e.kind == DATA]
         if len(waits_ns) < len(step.released):
@@ -340,7 +347,7 @@ class PlaceMetrics:
                 metrics.gap_age.labels(*self._place).observe(age_s)
             case Malformed():
                 self._count(metrics.dead, report.reason)
-                if report.kind:  # a control record that cannot be used counts as one read
+                if report.kind:  # An unusable control record counts as one that was read.
                     self._records_in.inc()
             case Late() | Duplicate() if report.event.kind != DATA:
                 self._count(metrics.control, report.event.kind)
@@ -356,11 +363,11 @@ class PlaceMetrics:
 
 
 def _wait_family(stage: str, waits: Mapping[str, WaitCounts]) -> HistogramMetricFamily:
-    """Return how long events were held, from the counts of a stage's streams.
+    """Return how long events were buffered, from the counts of a stage's streams.
 
-    A histogram of the client library costs a lock and a search in Python for each observation, at a
-    hundred thousand events a second a fair share of a core. So waits are counted apart, and the
-    family is built at the scrape.
+    A histogram of the client library takes a lock and a search in Python for each observation. At a
+    hundred thousand events a second that is a large share of a CPU core. So waits are counted
+    separately, and the family is built at the scrape.
     """
     text = "Time of an event from arrival to emission, in seconds"
     family = HistogramMetricFamily("inorder_wait_seconds", text, labels=("stage", "stream"))
@@ -375,7 +382,7 @@ def _in_unit(figure: str, value: int) -> float:
 
 
 class Bounded:
-    """The first `limit` values keep their names, all others are `other`."""
+    """A set in which the first `limit` values keep their names; all others are `other`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -6,8 +6,8 @@
 | `/events`   | server-sent events, a view (`agents.watch.page.view`) a second  |
 | `/settings` | the topology file with every key that may be set, as text       |
 
-Server-sent events replace polling: all viewers share one view, the connection shows which page is
-slow, the browser connects again by itself, and a proxy passes the events on like any answer. The
+Server-sent events replace polling. All viewers share one view, and the connection shows which page
+is slow. The browser connects again by itself, and a proxy passes the events on like any answer. The
 stages are asked once a second while somebody looks, and never otherwise. At most `MAX_VIEWERS` look
 at once; another one gets 503. A header forbids the page to load anything from elsewhere. The
 dashboard of Grafana shows all workers together.
@@ -86,7 +86,7 @@ class Page:
                 await response.write(b"data: " + await self._view() + b"\n\n")
                 await asyncio.sleep(EVERY_S)
         except ConnectionError:
-            return response  # the page was closed
+            return response  # The page was closed.
         finally:
             self._viewers -= 1
 

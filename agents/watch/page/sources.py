@@ -1,9 +1,9 @@
 """Chooses the sources that the page names, out of any number of sources.
 
-The page names the sources of a stream that wait the longest, have the most buffered events, late
-events or numbers in gaps, or have the largest time error. Each of these five choices has a bound;
-the sum of the bounds is `MAX_SOURCES`. A source that one list names keeps its entries in the other
-lists, so that its row of the page is complete.
+The page names the worst sources of a stream by five choices. They wait the longest, or have the
+most buffered events, the most late events, the most numbers in gaps, or the largest time error.
+Each choice has a bound; the sum of the bounds is `MAX_SOURCES`. A source that one list names keeps
+its entries in the other lists, so that its row of the page is complete.
 
 | list        | its entries             | chosen by                                            |
 |-------------|-------------------------|------------------------------------------------------|
@@ -31,8 +31,7 @@ MAX_SOURCES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSUR
 
 COUNTS: Final = ("late", "gaps", "lost")
 ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
-"""By count: the name of its error, by which the true count may be greater
-(`agents.watch.unhealthy`)."""
+"""Names of the errors, by which true counts may be greater (`agents.watch.unhealthy`)."""
 
 IN_ORDER: Final = "in_order"
 

@@ -26,7 +26,7 @@ MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
 MAX_NEWEST: Final = 20
-"""Late events, and lines of the log."""
+"""Maximum number of late events, and of log lines."""
 COUNTED: Final = {
     "inorder_records_in": "in",
     "inorder_records_emitted": "emitted",
@@ -62,8 +62,8 @@ def view(
 ) -> View:
     """Return the value that the page shows.
 
-    `health` has the answers of `/live` and `/ready`, `partitions` those of `/explain`, `metrics`
-    one text of `/metrics` for each stage, and `log` the last lines of each process.
+    `health` has the answers of `/live` and `/ready`, and `partitions` those of `/explain`.
+    `metrics` has one text of `/metrics` for each stage, and `log` the last lines of each process.
     """
     counts, results, reasons = _counted(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
@@ -166,7 +166,7 @@ def _stages(
 
 
 def _decides(stage: str, reason: str) -> bool:
-    """Tell whether an operator of the stage decides that an event is late for this reason."""
+    """Return whether an operator of the stage decides that an event is late for this reason."""
     cause = CAUSES.get(reason)
     return cause is None or cause.decided_in.split(".")[1] in stage.split("+")
 
@@ -258,7 +258,7 @@ QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
     """Return the results of each query, and its quality from the partition with the worst."""
-    kept: dict[str, View] = {}
+    quality: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():
             for kind in ("window", "pattern", "join"):
@@ -266,15 +266,15 @@ def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) 
                     if not isinstance(figures, Mapping) or "achieved_ppm" not in figures:
                         continue
                     found = {"kind": kind, **{name: figures.get(name) for name in QUALITY}}
-                    before = kept.get(query)
+                    before = quality.get(query)
                     if before is None or found["achieved_ppm"] < before["achieved_ppm"]:
-                        kept[query] = found
+                        quality[query] = found
     lacking = {query: words for part in partitions for query, words in part["unmet"].items()}
-    names = sorted({*kept, *results, *lacking})[:MAX_QUERIES]
+    names = sorted({*quality, *results, *lacking})[:MAX_QUERIES]
     return [
         {
             "query": name,
-            **kept.get(name, {}),
+            **quality.get(name, {}),
             "results": results.get(name, {}),
             "lacks": lacking.get(name, []),
         }

@@ -1,12 +1,12 @@
-"""The open connections of a port, bounded in number and in time.
+"""Limits the open connections of a port in number and in time.
 
 A stranger needs no token to open one, and each takes a descriptor of the process. At most `MOST`
-are open: one that comes then closes the oldest that waits for its peer, or the oldest of all. A
-connection whose peer has not sent the whole head of a request after `HEAD_S` is closed, and so is
-one that is silent for `KEPT_S` after an answer. So who asks and reads is answered, however many
-others wait. What is closed is counted, and logged every `LOG_S` at most.
+are open. A further one closes the oldest that waits for its peer, or else the oldest of all. A
+connection is closed if its peer has not sent a complete request head after `HEAD_S`, or is silent
+for `KEPT_S` after an answer. So a client that asks and reads gets its answer, however many others
+wait. Closed connections are counted, and logged every `LOG_S` at most.
 
-While so many come that the kernel hands out more than `ACCEPTED` at a time, the rest waits there.
+If more than `ACCEPTED` connections come at a time, the rest waits in the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST: Final = 64
 HEAD_S: Final = 10.0
 KEPT_S: Final = 60.0
 ACCEPTED: Final = 16
-"""Taken over in one turn of the loop, beyond `MOST` for that turn."""
+"""Maximum number accepted in one turn of the loop, beyond `MOST` for that turn."""
 
 BACKLOG: Final = 128
 LOG_S: Final = 60.0
@@ -31,17 +31,17 @@ logger = logging.getLogger("inorder.http")
 
 
 class Connections:
-    """Those of one server. `middleware` is to be the first of its application."""
+    """The connections of one server; `middleware` has to be the first of its application."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}
-        """They wait for a request, the oldest first."""
+        """Connections that wait for a request, the oldest first."""
         self._asking: dict[asyncio.Transport, None] = {}
         self._closed = 0
         self._logged_s = float("-inf")
 
     def watch(self, server: web.Server) -> None:
-        """Learn of each connection that the server gets and loses."""
+        """Observe each connection that the server gets and loses."""
         made, lost = server.connection_made, server.connection_lost
 
         def connection_made(handler: Any, transport: asyncio.Transport) -> None:
@@ -57,7 +57,7 @@ class Connections:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Count the connection among those that ask, until the answer is there."""
+        """Count the connection as asking until its answer is complete."""
         peer = request.transport
         if peer is None or peer not in self._waiting:
             return await handler(request)

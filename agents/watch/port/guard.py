@@ -1,14 +1,13 @@
-"""Lets in who has the token; others get only whether the worker lives.
+"""Admits requests with the token; others learn only whether the worker is alive and ready.
 
-It is sent as `Authorization: Bearer TOKEN`; a browser opens `/?token=TOKEN` once and keeps a
-cookie. Browsers show the cookies of a host to all its ports, so this one is not the token: it is
-made of the token and this port, opens this port alone, and its name keeps it apart from those of
-others. `/live` and `/ready` stay open, since an orchestrator asks them; their answers name topics
-and stages, no source.
+The token is sent as `Authorization: Bearer TOKEN`. A browser opens `/?token=TOKEN` once and keeps a
+cookie. Browsers show the cookies of a host to all its ports, so the cookie is not the token. It is
+derived from the token and this port, opens this port alone, and has a name of its own. `/live` and
+`/ready` stay open for orchestrators; their answers name topics and stages, but no source.
 
-Where no token is set, a port on loopback answers who calls it by an address or as `localhost`. A
-web page of a stranger's, whose name is made to resolve to 127.0.0.1 once it is loaded (DNS
-rebinding), calls it by that name, which the browser sends in `Host`.
+Without a token, a port on loopback answers requests to an address or to `localhost`. A stranger's
+web page may let its name resolve to 127.0.0.1 once it is loaded (DNS rebinding). It then sends
+requests to that name, which the browser writes in `Host`, and these are refused.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ OPEN: Final = frozenset({"/live", "/ready"})
 QUERY: Final = "token"
 
 OTHER_HOSTS: Final = ("//", "/\\")
-"""A browser takes what begins so for a host and its path."""
+"""Beginnings of a path that a browser takes for a host and its path."""
 
 LOCALHOST: Final = "localhost"
 
 
 def guard(token: str, port: int) -> Middleware:
-    """Lets in who has the token; for `web.Application(middlewares=…)`."""
+    """Return the check of the token, for `web.Application(middlewares=…)`."""
     cookie = f"inorder_{port}"
     content = hmac.digest(token.encode(), cookie.encode(), "sha256").hex()
 
@@ -62,7 +61,7 @@ def guard(token: str, port: int) -> Middleware:
 
 
 def guards(host: str, port: int, token: str | None) -> list[Middleware]:
-    """For this port of this host: the token's, or on loopback without one that of its own names."""
+    """Return the checks of a port: of the token, or on loopback without one of `Host`."""
     if token is not None:
         return [guard(token, port)]
     address = _address(host)
@@ -72,7 +71,7 @@ def guards(host: str, port: int, token: str | None) -> list[Middleware]:
 
 @web.middleware
 async def called_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Lets in who calls this machine by an address or as localhost."""
+    """Admit requests that call this machine by an address or as localhost."""
     if request.path in OPEN or _is_own(request.headers.get("Host", "")):
         return await handler(request)
     return web.Response(
@@ -83,7 +82,7 @@ async def called_by_own_name(request: web.Request, handler: Handler) -> web.Stre
 
 
 def _is_own(called: str) -> bool:
-    """A client that names nobody is no browser."""
+    """Return whether `Host` is an own name, or empty; no browser sends an empty one."""
     try:
         name = urlsplit(f"//{called}").hostname or ""
     except ValueError:
@@ -101,5 +100,5 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
 def _is_it(token: str, shown: str | None) -> bool:
     if shown is None:
         return False
-    # bytes that are no UTF-8 come as lone surrogates, which `strict` cannot encode
+    # Bytes that are not UTF-8 come as lone surrogates, which `strict` cannot encode.
     return hmac.compare_digest(token.encode(), shown.encode(errors="surrogatepass"))

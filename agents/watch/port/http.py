@@ -1,24 +1,23 @@
-"""The worker's own small web server: is it alive, is it ready, what does it count.
+"""Serves a process's health, readiness, metrics and explanations by HTTP.
 
-| path       | answer                                                                    |
-|------------|---------------------------------------------------------------------------|
-| `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
-| `/ready`   | the same: 503 says that work does not get on, and why; `notes`, where there |
-|            | are any, say what lags although it gets on                                |
-| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often, |
-|            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
-| `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
-| `/explain` | JSON of what is held and why                                              |
+| path       | answer                                                                          |
+|------------|---------------------------------------------------------------------------------|
+| `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`; 503 asks for a restart            |
+| `/ready`   | the same; 503 says that there is no progress, and why; `notes`, if there are    |
+|            | any, say what lags although it progresses                                       |
+| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for frequent requests, and    |
+|            | how it runs: `core` and `codec` of a stage, `stages` of a worker                |
+| `/metrics` | the registry, as Prometheus or OpenMetrics text                                 |
+| `/explain` | JSON of the buffered events and the reasons                                     |
 | `/event`   | JSON of one event: where it is and why (`agents.watch.port.question`); 400 says |
-|            | what to ask                                                               |
-| `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
+|            | how to ask                                                                      |
+| `/`        | a page of all of it, if there is one (`agents.watch.page.serving`)              |
 
-Reading only. It runs in the caller's event loop, so that it cannot say a worker is
-alive whose loop hangs: it does not answer then. Without an address it takes a free port
-of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
-choice, and a token is asked for where one is set, else on loopback one of its own names
-(`guard`). Connections are bounded (`connections`). A callable that fails gives 500 with its error's
-text, and a line in the log.
+The server only reads. It runs in the caller's event loop, so a worker whose loop hangs does not
+answer and cannot claim to be alive. By default it listens on a free port of 127.0.0.1. Its answers
+are not for strangers, so an outer address is the user's choice. It requires a token if one is set,
+else on loopback one of its own names (`guard`). Connections are bounded (`connections`). If a
+callable fails, the answer is 500 with the error's text, and the log has it.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ FREE_PORT: Final = 0
 STOP_TIMEOUT_S: Final = 2.0
 MAX_PORT: Final = 65_535
 NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""What a name has, and this machine has not: ::1, say."""
+"""Errors of an address that a name has and this machine lacks, for example ::1."""
 
 logger = logging.getLogger("inorder.http")
 
@@ -57,15 +56,17 @@ class HttpUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """An answer to `/live` or `/ready`; where it is not ok, `reasons` say why. `notes`: what
-    somebody who looks should know although it is ok."""
+    """An answer to `/live` or `/ready`.
+
+    If it is not ok, `reasons` say why. `notes` are worth knowing although it is ok.
+    """
 
     ok: bool
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """As it is answered; `notes` only where there are any."""
+        """Return the answer's fields; `notes` only if there are any."""
         return {"ok": self.ok, "reasons": self.reasons} | (
             {"notes": self.notes} if self.notes else {}
         )
@@ -110,7 +111,7 @@ class HttpServer:
         )
 
     async def start(self) -> tuple[str, int]:
-        """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
+        """Listen, and return the host and the port. HttpUnavailable if that fails."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
         sockets = self.sockets or bound(self.host, self.port)
@@ -130,7 +131,7 @@ class HttpServer:
         return host, port
 
     async def stop(self) -> None:
-        """Close all connections, the busy ones after STOP_TIMEOUT_S; may be called again."""
+        """Close all connections, busy ones after `STOP_TIMEOUT_S`; may be called again."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -167,12 +168,12 @@ def _health(ask: Callable[[], Health]) -> Handler:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """No stack trace for the caller, and none lost."""
+    """Log the stack trace of a failure, and do not send it to the caller."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
             return await handler(request)
-        except Exception as error:  # the callables are the caller's code
+        except Exception as error:  # The callables are the caller's code.
             logger.exception("%s failed", request.path)
             return _json({"error": f"{type(error).__name__}: {error}"}, status=500)
 
@@ -189,8 +190,10 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 
 def bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen there, before there is a loop: one for each address that the host has
-    and this machine knows. HttpUnavailable if there is none."""
+    """Return listening sockets, one for each address of the host that this machine has.
+
+    They need no event loop. HttpUnavailable if there is none.
+    """
     found: list[socket.socket] = []
     unknown = OSError(f"{host} has no address")
     try:
@@ -215,7 +218,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """HOST:PORT as given to `--http`; an IPv6 host is in brackets. ValueError else."""
+    """Parse HOST:PORT as given to `--http`; an IPv6 host is in brackets. ValueError otherwise."""
     host, colon, digits = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

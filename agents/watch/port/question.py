@@ -1,7 +1,7 @@
-"""Which event is asked about: the query of `/event`, read and written.
+"""Reads and writes the query of `/event`, which names one event.
 
-`source` and `seq` are needed; `stream` and `epoch` narrow it down, where a source's name or number
-occurs in several.
+`source` and `seq` are required. `stream` and `epoch` narrow the query down if a source's name or
+number occurs in several of them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Question:
     epoch: int = NO_EPOCH
 
     def query(self) -> dict[str, str]:
-        """To a stage."""
+        """Return the query that is sent to a stage."""
         asked = asdict(self).items()
         return {name: str(value) for name, value in asked if value not in {None, NO_EPOCH}}
 
 
 def question(query: Mapping[str, str]) -> Question:
-    """NoQuestion where it asks about none."""
+    """Read a query, or raise NoQuestion if it names no event."""
     unknown = sorted(query.keys() - set(FIELDS))
     if unknown:
         raise NoQuestion(f"{unknown[0]!r} is not known; write {', '.join(FIELDS)}")

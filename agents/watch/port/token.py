@@ -1,7 +1,7 @@
-"""The token that the web server asks for: where it comes from, and what it has to look like.
+"""Reads the token that the web server requires, and checks its form.
 
-It comes from the environment, `INORDER_HTTP_TOKEN`, or a file that `INORDER_HTTP_TOKEN_FILE` names;
-never from the command line.
+It comes from the environment variable `INORDER_HTTP_TOKEN`, or from a file that
+`INORDER_HTTP_TOKEN_FILE` names, but never from the command line.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ BEARER: Final = "Bearer "
 
 
 class TokenRefused(ValueError):
-    """The token that was given is none; the message says why."""
+    """The given token is invalid; the message says why."""
 
 
 def bearing(token: str | None) -> dict[str, str]:
-    """The headers that show it; none where there is none."""
+    """Return the headers that send the token; none without one."""
     return {} if token is None else {"Authorization": f"{BEARER}{token}"}
 
 
 def token_in(environment: Mapping[str, str]) -> str | None:
-    """The token, or None if none is set. TokenRefused: two are, or it is short or unreadable."""
+    """Return the token, or None if none is set.
+
+    Raises TokenRefused if two are set, or if it is short or unreadable.
+    """
     given, path = environment.get(VARIABLE), environment.get(FILE_VARIABLE)
     if given is not None and path is not None:
         raise TokenRefused(f"{VARIABLE} and {FILE_VARIABLE} are both set; leave one out")
