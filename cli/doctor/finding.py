@@ -7,9 +7,7 @@ from enum import StrEnum
 
 
 class Weight(StrEnum):
-    """The severity of a fault: with `error` a stage stops or data is lost, with `warning` it may
-    be.
-    """
+    """The severity of a fault: an error stops a stage or loses data, and a warning may do so."""
 
     ERROR = "error"
     WARNING = "warning"

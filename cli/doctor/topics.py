@@ -67,9 +67,7 @@ NEEDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SeenTopic:
-    """A topic as brokers report it; `may` are the principal's rights, None if they are not
-    reported.
-    """
+    """A topic as brokers report it; `may` has the principal's rights, None if not reported."""
 
     partitions: int
     copies: int = 1

@@ -47,8 +47,7 @@ def warn(word: str) -> None:
 
 
 def clocks_moved(summary: Summary) -> str | None:
-    """Return a sentence about clocks that were moved by arrival times alone, or could not be
-    checked.
+    """Return a sentence about clocks that arrivals alone have moved, or that nothing could check.
 
     The result is None if neither is so.
     """
