@@ -98,7 +98,7 @@ def command(
     as_json: bool,
     events: str | None,
 ) -> None:
-    """Report the disorder of a topic or FILE, by machine, and the windows a plain job gets wrong.
+    """Report the disorder of a topic or FILE by machine, and how many windows plain jobs get wrong.
 
     The audit joins no consumer group and commits nothing.
     """

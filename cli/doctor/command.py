@@ -23,7 +23,9 @@ from cli.topology_file import load, topology_option
 @on_kafka()
 @json_option("DOCTOR")
 def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
-    """Find faults of the topics and their newest records, print remedies, and change nothing.
+    """Find faults of the topics and their newest records, and print the remedies.
+
+    Nothing is changed.
 
     Exit 1 if a stage would stop or records would be lost, 0 if there are at most warnings.
     """

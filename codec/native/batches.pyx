@@ -6,9 +6,9 @@
 An event is *plain* for `EventWriter` if
 
 * it is no control event, and codec.native.events found its record plain, by the same header names,
-* the record has the event's number, another number, or none: another number is replaced in its
-  place, and a missing one is added after the record's own headers,
-* the record has the event's epoch or none: a missing one is added there too, unless it is 0,
+* its number is the record's, or replaces the record's in its place; if the record has none, it is
+  added after the record's own headers,
+* its epoch is the record's; if the record has none, it is added there too, unless it is 0,
 * the stamps of the stage before, if any, follow all other headers, so that they can be cut off.
 
 The record is then copied with its header block, and this stage's stamps are added after it. Every
@@ -162,7 +162,7 @@ cdef class RecordBatchWriter:
         return self._built
 
     cdef bytes _whole(self):
-        """Return the batch, built without a second copy, which would cost more than the checksum."""
+        """Build the batch without a second copy, which would cost more than its checksum."""
         cdef const char* records = <const char*>self._buffer + RECORDS_AT
         cdef Py_ssize_t size = self._used - RECORDS_AT
         cdef bytes packed, header, batch

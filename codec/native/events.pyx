@@ -7,14 +7,14 @@ A record is *plain* if it is a `Record` of codec.native.records and
 * it has no `kind`,
 * source, stream and type are UTF-8, and source and stream are neither empty nor too long,
 * number and epoch are digits, and the number is present (in a stream by time it is the offset),
-* `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260; it may
-  be absent if the record has a timestamp,
-* on a derived topic it has each required stamp once in plain digits, with an error and a segment
-  that are not negative, and a known upstream partition,
+* `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260,
+* `ts` is absent only if the record has a timestamp,
+* on a derived topic it has each required stamp once in plain digits,
+* the stamps of error and segment are not negative, and the upstream partition is known,
 * on a raw topic its size and its number of headers are within the limits.
 
 A foreign record (`Form.mapped`) is plain if its value has a source, a number and a time of the
-usual types, and none of its headers has a name of the contract or of a stamp. It gets the headers
+usual types. None of its headers may have a name of the contract or of a stamp. It gets the headers
 of the contract before its own.
 
 Every other record goes unchanged to `general`, which defines all these terms
