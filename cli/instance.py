@@ -16,7 +16,7 @@ from cli.kafka_options import seconds
 from cli.topology_file import Refused
 
 LONGEST: Final = 200
-"""Maximum characters; Kafka allows 249, and the stage's name is appended."""
+"""Maximum number of characters; Kafka allows 249, and the stage's name is appended."""
 
 FIT: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
 NONE: Final = "none"

@@ -40,14 +40,14 @@ def _in_lines(what: str) -> Callable[[int], None]:
     Nothing is printed if the work takes less time.
     """
     counted = 0
-    started_s = told_s = time.monotonic()
+    started_s = printed_s = time.monotonic()
 
     def advance(count: int) -> None:
-        nonlocal counted, told_s
+        nonlocal counted, printed_s
         counted += count
         now_s = time.monotonic()
-        if now_s - told_s >= PLAIN_EVERY_S:
-            told_s = now_s
+        if now_s - printed_s >= PLAIN_EVERY_S:
+            printed_s = now_s
             print(f"{counted:,} {what}, {now_s - started_s:.0f} s", file=sys.stderr, flush=True)
 
     return advance

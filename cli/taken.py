@@ -28,7 +28,7 @@ PROPOSED: Final = (*COUNTED, "type", "epoch")
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
-"""The zone of times without one, which is reported as a guess."""
+"""The time zone assumed for times that name none, which is reported as a guess."""
 
 Rows = Sequence[Mapping[str, object]]
 

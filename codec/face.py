@@ -7,7 +7,7 @@ for outlets, and `new_batch` for the outbox.
 of `Unreadable`, in the order of the log. Their offsets always rise strictly and are within the
 batch's own, so a position is never after the batch. A record also leaves enough offsets for the
 records after it. A record with an offset outside these bounds is unreadable, at the next free
-offset. If a batch's records cannot be told apart, it is unreadable from there to its end. Only
+offset. If a batch's records cannot be separated, it is unreadable from there to its end. Only
 errors in fields that brokers write raise an exception: the checksum, the length and the first
 offset of a batch.
 

@@ -179,15 +179,15 @@ def _shown(
     At a terminal it updates a page in place; elsewhere it prints a line now and then. It asks the
     worker for its buffered events at most every `ASK_S`.
     """
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
     live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
     held: Counter[str] = Counter()
 
     def report() -> None:
-        nonlocal told_s
+        nonlocal reported_s
         now_s = time.monotonic()
-        is_due = now_s - told_s >= (REPORT_EVERY_S if live is None else ASK_S)
-        told_s = now_s if is_due else told_s
+        is_due = now_s - reported_s >= (REPORT_EVERY_S if live is None else ASK_S)
+        reported_s = now_s if is_due else reported_s
         if live is not None:
             if is_due:
                 held.clear()

@@ -410,7 +410,7 @@ def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    """Yield the rights to run all stages that the principal lacks."""
+    """Yield the rights that the principal lacks to run all stages."""
     reported = set()
     for stage in topology.stages:
         for right in rights(topology, stage):

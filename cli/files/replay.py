@@ -117,7 +117,7 @@ def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Ite
 
 
 def without_file(values: FileMapping | None) -> Topology:
-    """Return the topology for a file without one: a single stream, with trusted timestamps.
+    """Return the topology of a replay without a file: one stream with trusted timestamps.
 
     The stream is ordered by sequence numbers if the mapping has them, else by time.
     """

@@ -108,7 +108,7 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
 
 
 def kafka_port(usual: int) -> int:
-    """Return the usual port, or a free one, after a message, if somebody listens there."""
+    """Return the usual port; if somebody listens there, report that and return a free one."""
     if is_free(usual):
         return usual
     (other,) = free_ports(1)

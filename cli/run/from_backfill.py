@@ -85,15 +85,15 @@ class Backfilled:
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
         for number, group in enumerate(groups(self._topology)):
-            lies = Lying(self, arrangement, here, group)
-            if not lies.streams:
+            part = Lying(self, arrangement, here, group)
+            if not part.streams:
                 continue
             state = _state_of(self._states.get(number))
             if arrangement.is_first:
-                waiting += [each for each in state.waiting if _is_here(each, lies)]
+                waiting += [each for each in state.waiting if _is_here(each, part)]
             if state.saved is not None and state.saved.now_ns is not None:
                 operators = arrangement.operator_names
-                saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
+                saved.append(share_of(state.saved, self._topology, operators, part.streams, part))
         if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
             # The last state has records that belong to no stream, and their partition is unknown.
             last = _state_of(self._states.get(len(groups(self._topology)))).waiting
@@ -112,13 +112,13 @@ class Backfilled:
             topic = self._topology.streams[stream].output if is_ordered else topics.sequenced
             name = self._topology.partition_name_of(stream)
             return [_place(topic, partition_of(name, arrangement.partitions[topic]))]
-        lies: Mapping[str, Sequence[str]] | None = self._known.get("places")
-        if lies is None:
+        places: Mapping[str, Sequence[str]] | None = self._known.get("places")
+        if places is None:
             raise StateRefused(
                 f"{OPTION}: the backfill says of no stream in which partitions it lies; give back"
                 " its _state/current.json as it was written, or backfill anew"
             )
-        return lies.get(stream, ())
+        return places.get(stream, ())
 
     def place_of(self, stream: str, source: str) -> str:
         """Return the partition of a source whose stream is in several partitions of the input."""
@@ -146,28 +146,28 @@ class Lying:
     ) -> None:
         self._found = found
         self._here = here
-        lies = {name: found.places_of(name, arrangement) for name in group}
-        self._parted = {name for name, places in lies.items() if len(places) > 1}
-        places = sorted({place for each in lies.values() for place in each})
+        found_in = {name: found.places_of(name, arrangement) for name in group}
+        self._spread = {name for name, places in found_in.items() if len(places) > 1}
+        places = sorted({place for each in found_in.values() for place in each})
         operators = arrangement.operator_names
-        if len(places) > 1 and (JOIN in operators or (self._parted and MERGE in operators)):
+        if len(places) > 1 and (JOIN in operators or (self._spread and MERGE in operators)):
             raise StateRefused(
                 f"{OPTION}: {', '.join(group)} lie in {', '.join(places)}, and the stage"
                 f" {arrangement.stage.name} orders them in one; bring each stream, and those joined"
                 " with it, into one partition, or cut the stages between reorder and merge"
             )
-        self.streams = [name for name, each in lies.items() if here in each]
+        self.streams = [name for name, each in found_in.items() if here in each]
 
     def __call__(self, stream: str, source: str) -> bool:
-        if stream not in self._parted:
+        if stream not in self._spread:
             return True
         return self._found.place_of(stream, source) == self._here
 
 
-def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:
-    if not isinstance(each, Event | Malformed) or each.stream not in lies.streams:
+def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
+    if not isinstance(each, Event | Malformed) or each.stream not in part.streams:
         return False
-    return each.source is None or lies(each.stream, each.source)
+    return each.source is None or part(each.stream, each.source)
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
