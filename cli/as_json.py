@@ -1,7 +1,8 @@
-"""`--json`: what a command found, as one object for programs.
+"""The `--json` option, with which a command prints its result as one object for programs.
 
-A command whose standard output holds events or records writes it as the last line of standard
-error; any other to standard output. What serves writes its log as JSON instead (`--log json`).
+A command that writes events or records to standard output prints the object as the last line of
+standard error. Other commands print it to standard output. Long-running commands have `--log json`
+instead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import click
 
 
 def json_option(command: str) -> Callable[[Any], Any]:
-    """The option of the command that is so called in variables; the parameter is `as_json`."""
+    """Return the option `--json`, or `INORDER_<command>_JSON`, as the parameter `as_json`."""
     variable = f"INORDER_{command}_JSON"
     words = "Print JSON, for programs."
     return click.option("--json", "as_json", is_flag=True, envvar=variable, help=words)

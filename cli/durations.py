@@ -1,4 +1,4 @@
-"""Lengths of time that options spell."""
+"""Reads the durations in options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ plain: Final = partial(in_unit, unit_sizes=NS_PER, example="5min")
 
 
 def duration_ns(option: str, text: str, read: Callable[[str], int] = plain) -> int:
-    """Return what `read` makes of a duration with its unit. `Refused` names the option."""
+    """Return a duration with its unit as `read` parses it; `Refused` names the option."""
     try:
         return read(text)
     except PydanticCustomError as error:

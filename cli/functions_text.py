@@ -1,15 +1,14 @@
-"""What a user's Python file defines, read from its text: nothing of it is run.
+"""Reads the definitions in a user's Python file from its text, without running it.
 
-`inorder check` is given files that others wrote. It needs the names of `aggregates` and
-`functions`, and how many values each takes; both stand in the text where the mappings are
-written out:
+`inorder check` gets files that others wrote. It needs the names of `aggregates` and `functions`,
+and the number of their arguments. The text shows both if the mappings are written out:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
 
-What is bound in another way (imported, computed, filled by a call) is refused with a word on
-`--trust`, which runs the file as a worker would. Only running it shows that it imports without
-fault, and that a value is what it should be.
+A mapping that is bound in another way (imported, computed, filled by a call) is refused. The
+message names `--trust`, which runs the file as a worker would. Only running the file shows that it
+imports without a fault, and that its values are right.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Defined = ast.FunctionDef | ast.Lambda
 
 
 class Unread:
-    """In the place of a function that was not loaded. It bears the signature, if that is known."""
+    """A stand-in for a function that was not loaded; it has the signature, if that is known."""
 
     def __init__(self, defined: Defined | None) -> None:
         if defined is not None:
@@ -45,12 +44,15 @@ class Unread:
 
 
 def reading(folder: Path) -> Callable[[str], UserFunctions]:
-    """What reads a file given by its path from `folder`."""
+    """Return a function that reads a file given by its path from `folder`."""
     return lambda path: read(folder / path)
 
 
 def read(path: Path) -> UserFunctions:
-    """BadFunctions if it is not there, no Python, or does not write its names out."""
+    """Return the definitions in a file.
+
+    Raises `BadFunctions` if the file does not exist, is no Python, or does not write its names out.
+    """
     text = _text(path)
     tree = _tree(path, text)
     defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
@@ -102,7 +104,7 @@ def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined
 
 
 def signature_of(defined: Defined) -> inspect.Signature:
-    """The signature, of names and defaults alone."""
+    """Return the signature, with names and defaults alone."""
     asked = defined.args
     places = [*asked.posonlyargs, *asked.args]
     optional = len(places) - len(asked.defaults)

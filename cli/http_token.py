@@ -1,4 +1,4 @@
-"""The token of HTTP ports, for who serves one and for who asks one. Loads no server."""
+"""The token of HTTP ports, for servers and clients; importing this loads no server."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from cli.topology_file import refusing
 
 
 def http_token() -> str | None:
-    """What who asks the port has to have, None where nothing is asked for; `Refused` where what
-    the environment has is no token."""
+    """Return the token that clients of the port need, None if there is none.
+
+    Raises `Refused` if the token of the environment is not valid.
+    """
     with refusing(TokenRefused):
         return token_in(os.environ)
 
 
 def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
-    """Return the status and the text of what the port at HOST:PORT answers; OSError if nobody is
-    there."""
+    """Return the status and the text that the port at HOST:PORT answers.
+
+    Raises `OSError` if nobody listens there.
+    """
     request = urllib.request.Request(f"http://{address}{path}", headers=bearing(http_token()))
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as response:
@@ -30,7 +34,7 @@ def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
 
 
 def hand_on(token: str | None) -> None:
-    """Stages are to ask for this very one, though the file that it came from may change."""
+    """Pass this token to the stages by the environment, because its file may change meanwhile."""
     if token is not None:
         os.environ[VARIABLE] = token
         os.environ.pop(FILE_VARIABLE, None)

@@ -1,8 +1,7 @@
-"""The name under which a worker gets its place in the consumer groups back, and for how long
-the groups keep it.
+"""The name by which a worker gets its partitions back, and how long its groups keep them.
 
-The name is given, or the pod's in Kubernetes, where no two pods that live have the same;
-elsewhere there is none, for a host may run any number of workers.
+An option gives the name. In Kubernetes the default is the name of the pod, because no two live pods
+have the same name. Elsewhere there is no default, because a host may run any number of workers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cli.kafka_options import seconds
 from cli.topology_file import Refused
 
 LONGEST: Final = 200
-"""Characters; Kafka takes 249, and the stage's name comes behind."""
+"""Maximum number of characters; Kafka allows 249, and the stage's name is appended."""
 
 FIT: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
 NONE: Final = "none"

@@ -1,4 +1,4 @@
-"""Options of the commands that speak to Kafka: how brokers are reached, and waited for."""
+"""The options of commands that connect to Kafka: how to reach the brokers and wait for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kafka(NamedTuple):
-    """The brokers that options name, "" where they name none, and the file of `--kafka`."""
+    """The brokers that options name ("" if none), and the file of `--kafka`."""
 
     servers: str
     path: str | None
@@ -31,12 +31,12 @@ class Kafka(NamedTuple):
         return security(self.path)
 
     def brokers(self, wait_s: float = 0.0) -> Brokers:
-        """See `reached`."""
+        """Return the brokers as `reached` does."""
         return reached(self.servers, self.access, wait_s)
 
 
 def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
-    """Add --brokers, with what is said of it, and --kafka to a command, which gets a `kafka`."""
+    """Add --brokers, with these settings, and --kafka to a command, as its parameter `kafka`."""
 
     def kafka(brokers: str | None, kafka_path: str | None) -> Kafka:
         return Kafka(brokers or "", kafka_path)
@@ -46,7 +46,10 @@ def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
 
 
 def security(path: str | None) -> Security:
-    """From the file of `--kafka` and the environment; `Refused` says what is wrong."""
+    """Read the security settings from the file of `--kafka` and the environment.
+
+    `Refused` explains their faults.
+    """
     from agents.kafka.security import SecurityRefused, read_security
 
     where = "the environment" if path is None else f"--kafka {path}"
@@ -56,7 +59,7 @@ def security(path: str | None) -> Security:
 
 
 def forget_security() -> None:
-    """Let the environment say nothing of how brokers are reached: ours speak PLAINTEXT."""
+    """Remove security settings from the environment, because our own brokers use PLAINTEXT."""
     from agents.kafka.security import without_security
 
     for name in os.environ.keys() - without_security(os.environ).keys():
@@ -64,8 +67,11 @@ def forget_security() -> None:
 
 
 def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
-    """The brokers; `Refused` where none answers, and a word on standard error while they are
-    waited for: for some seconds, or as long as `wait_s` where that is given. Blocks."""
+    """Return the brokers; raise `Refused` if none answers in time. Blocks.
+
+    The wait is some seconds, or `wait_s` if that is given. Without `wait_s`, standard error says
+    meanwhile that the command waits.
+    """
     from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 
     def waits(absent: BrokersUnavailable, left_s: float) -> None:
@@ -78,7 +84,7 @@ def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
 
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
-    """A callback: a duration with its unit. `Refused` names the option."""
+    """Read a duration with its unit, as a callback of an option, which `Refused` names."""
     return duration_ns(option.opts[0], text) / NS_PER["s"]
 
 

@@ -1,13 +1,13 @@
-"""Logs of the long-running commands: plain lines, or JSON, on standard error.
+"""Logs of the long-running commands, as plain lines or JSON, on standard error.
 
-A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command, or the stage),
-`message`, and beside these what the line gives as `fields` of its record. From `set_up` on
-all that a command says on standard error is such a line, the reason for an exit 2 too
-(`has_log`), and what Python or a library warns of.
+A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command or the stage) and `message`.
+It also has the `fields` of its record. After `set_up`, every message of the command on standard
+error is such a line. That includes the reason for exit code 2 (`has_log`), and warnings of Python
+or a library.
 
-In plain lines what is not printable is escaped (`cli.printable`), so a source's name begins no line
-of its own. Lines that do not begin with a time, those of a trace or of a reason that has several,
-are set in.
+Plain lines escape characters that are not printable (`cli.printable`), so the name of a source
+cannot begin a line of its own. Lines that do not begin with a time, of a trace or a long reason,
+are indented.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ log_option = click.option(
     help="Form of the log on standard error: plain lines, or one JSON object each.",
 )
 IN_LINES: Final = frozenset({"inorder", "py.warnings"})
-"""Whose messages may have several: why a command ends, and Python's warnings."""
+"""Loggers whose messages may have several lines: reasons why a command ends, and warnings."""
 
 SET_IN: Final = "\n  "
 CONTRARY: Final = {"quiet": "verbose", "verbose": "quiet"}
 
 
 def _not_both(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
-    """A command line that says one wins over an environment that says the other."""
+    """Refuse both options at once; the command line wins over the environment."""
     assert parameter.name is not None
     other = CONTRARY[parameter.name]
     if not (value and context.params.get(other)):
@@ -69,7 +69,7 @@ verbose_option = click.option(
 
 
 def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str = TEXT) -> None:
-    """For the command that runs now; its log ends with it."""
+    """Set up logging for the running command; it ends with the command."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(name) if style == JSON else _Text(name))
     root = logging.getLogger()
@@ -86,12 +86,12 @@ def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str 
 
 
 def has_log(context: click.Context) -> bool:
-    """Whether the command has a log, in which it reports what ends it."""
+    """Return whether the command has a log, which then reports why the command ends."""
     return bool(context.find_root().meta.get(__name__))
 
 
 class _Named(logging.Formatter):
-    """Lines of the command, or the stage, of that name."""
+    """A formatter of lines under the name of a command or a stage."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

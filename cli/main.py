@@ -1,10 +1,9 @@
-"""`inorder`: the command line. Each command is a thin module in the room of its subject.
+"""`inorder`, the command line. Each command is a thin module in the folder of its subject.
 
-Exit codes: `agents.exits`, one table for all commands.
-Settings also come from the environment (`INORDER_TOPOLOGY`, `INORDER_BROKERS`,
-`INORDER_STATE_DIR`, `INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`,
-`INORDER_KAFKA` and the names of the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for
-the rest); the command line wins.
+`agents.exits` has the exit codes of all commands. Settings also come from the environment, and the
+command line wins. The variables are `INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`,
+`INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`, `INORDER_KAFKA`, the names of
+the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for all others.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ GROUPS: Final = {
         "spark": ("spark.command", "Analyse topics and archives: run, live, backfill, views."),
     },
 }
-"""By heading of the help, the module of each command in `cli`, and what it does."""
+"""The module in `cli` and the description of each command, by heading of the help."""
 
 COMMANDS: Final = {name: each for group in GROUPS.values() for name, each in group.items()}
 
@@ -59,11 +58,11 @@ EXTRAS: Final = {
     "psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark",
     "fastavro": "avro", "google": "protobuf",
 }  # fmt: skip
-"""What the plain installation does without, and how it is asked for."""
+"""The extra that installs each package that the plain installation does not have."""
 
 
 class Commands(click.Group):
-    """Commands are imported when used: `replay` needs no Kafka client."""
+    """The group of all commands; each is imported when used, so `replay` needs no Kafka client."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in COMMANDS if name not in HIDDEN]
@@ -73,13 +72,15 @@ class Commands(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"cli.{module}").command
-        if not gc.isenabled():  # so `inorder.__main__` began; what was imported need not be walked
+        # `inorder.__main__` has disabled collection. Imported objects need no collection, so they
+        # are frozen.
+        if not gc.isenabled():
             gc.freeze()
             gc.enable()
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Help and the version are printed here."""
+        """Parse the command line, which may print the help or the version."""
         from cli.output import whole_output
 
         with whole_output():
@@ -117,7 +118,7 @@ class Commands(click.Group):
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that help imports nothing either. One width for all groups."""
+        """Print all commands from the table, in one column width; so help imports no command."""
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             shown = [(f"{n:{width}}", says) for n, (_, says) in commands.items() if n not in HIDDEN]

@@ -1,4 +1,4 @@
-"""Options that name where a file or a topic has the fields of events, one group for all commands.
+"""The options that name the places of an event's fields in a file or topic, for all commands.
 
 `mapping_options` adds them to a command, which gets them as one value, `mapping`.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UNITS: Final = ("ns", "us", "ms", "s")
 FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
-"""Those that name where a field of an event is."""
+"""The options that name the place of an event's field."""
 
 
 def _where(name: str, words: str) -> Any:
@@ -38,7 +38,7 @@ def _where(name: str, words: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """What was given, as text; None and "" are what was not."""
+    """The given options as text; an option that was not given is None or ""."""
 
     source: str | None = _where(
         "source", "Place of the source's name; in a file, a bare name is a column or key."
@@ -68,16 +68,16 @@ class MappingOptions:
     )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
-        """Those that are given, by field. Refused says what is wrong with one."""
+        """Return the places that are given, by field; `Refused` explains a faulty one."""
         named = {name: getattr(self, name) for name in FIELD_OPTIONS}
         return {name: where_of(name, text, on_file=on_file) for name, text in named.items() if text}
 
     def arrives(self) -> Where | None:
-        """Place of the arrival time, in a file."""
+        """Return the place of the arrival time in a file."""
         return None if not self.arrival else where_of("arrival", self.arrival, on_file=True)
 
     def fields(self, *, on_file: bool) -> Fields | None:
-        """The mapping, None where no option names one. Refused says what is wrong."""
+        """Return the mapping, or None if no option names a field; `Refused` explains its faults."""
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
         given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
@@ -90,7 +90,7 @@ class MappingOptions:
         return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
 
     def refuse_zone(self) -> None:
-        """Where the time zone is none."""
+        """Raise `Refused` if the time zone does not exist."""
         try:
             zone_of(self.ts_zone)
         except (KeyError, ValueError, OSError):
@@ -100,8 +100,10 @@ class MappingOptions:
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat
     ) -> FileMapping | None:
-        """How the file is read: by these options, or with --values by `fields` and `format` of the
-        topology; None: as lines of our own form."""
+        """Return how the file is read; None if it has lines of our own form.
+
+        These options decide, or with --values the `fields` and `format` of the topology.
+        """
         fields, arrival = self.fields(on_file=True), self.arrives()
         encoding = value_format.of_file(path)
         if fields is None and self.values:
@@ -130,8 +132,10 @@ class MappingOptions:
         return FileMapping(fields, arrival, encoding)
 
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
-        """With `values` where the file holds values of the `fields` of the topology. What can be
-        read only once is not looked at."""
+        """Return the options, with `values` if the file has values for the topology's `fields`.
+
+        Input that can be read only once is not examined.
+        """
         by_topology = replace(self, values=True)
         try:
             found = by_topology.on_file(topology, path, form)
@@ -142,25 +146,25 @@ class MappingOptions:
 
 
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
-    """What the option names; Refused where its text is no place."""
+    """Return the place that the option names; raise `Refused` if its text is not a place."""
     with refusing(ValueError, at=f"--{option} {text}: "):
         return parse_where(text, option, on_file=on_file)
 
 
 def reading_alone(values: FileMapping | None) -> Reading:
-    """Say how rows are read where no topology does: by time, where a mapping names no numbers."""
+    """Return how rows are read without a topology: by time if the mapping names no numbers."""
     numbered = values is None or values.fields.seq is not None
     return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    """What decoded records have there, as `recordings.guess` takes them."""
+    """Return the value at the place in each decoded record, as `recordings.guess` takes them."""
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 
 
 def _of_topology(topology: Topology | None) -> StreamConfig:
-    """One stream of those that have `fields`, which are the same in all of them."""
+    """Return a stream that has `fields`; raise `Refused` if they differ between streams."""
     if topology is None:
         raise Refused("--values: reads by the `fields` of a topology; give --topology, or --source")
     mapped = [each for each in topology.streams.values() if each.fields is not None]

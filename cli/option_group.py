@@ -1,4 +1,4 @@
-"""Options that several commands take together, and get as one value."""
+"""Groups of options that several commands share and get as one value."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ OPTION: Final = "option"
 
 
 def option(*words: str, **how: Any) -> Any:
-    """Return a field of a dataclass that gets its value from this option (see `click.option`)."""
+    """Return a dataclass field that gets its value from a new option (see `click.option`)."""
     return given_by(click.option(*words, **how), how.get("default"))
 
 
 def given_by(added: Any, default: Any = None) -> Any:
-    """Return a field of a dataclass that gets its value from an option that there is."""
+    """Return a dataclass field that gets its value from an existing option."""
     return field(default=default, metadata={OPTION: added})
 
 
 def options_of(kind: type[Any]) -> list[Any]:
-    """Return the options of the fields of a dataclass, in their order."""
+    """Return the options of a dataclass's fields, in their order."""
     return [each.metadata[OPTION] for each in fields(kind) if OPTION in each.metadata]
 
 
 def together(options: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return what adds the options, in their order, to a command."""
+    """Return a decorator that adds the options to a command, in their order."""
     return lambda command: functools.reduce(lambda so_far, add: add(so_far), options[::-1], command)
 
 
 def option_group(
     name: str, kind: Callable[..., Any], options: Sequence[Any]
 ) -> Callable[[Any], Any]:
-    """Return what adds the options, in their order, to a command. It gets them as one value under
-    `name`: a `kind`, whose parameters are theirs."""
+    """Return a decorator that adds the options to a command, in their order.
+
+    The command gets them as one value under `name`: a `kind`, whose parameters have the same names.
+    """
     of_group = inspect.signature(kind).parameters
 
     def with_options(command: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The answer of a command on standard output: every byte is written, or the command fails.
+"""The output of a command on standard output: every byte is written, or the command fails.
 
-A full disk, a closed descriptor or a reader that has ended is reported in a sentence, and none of
+A full disk, a closed descriptor and a reader that has ended are reported in a sentence. None of
 them looks like success.
 """
 
@@ -21,22 +21,22 @@ from agents.exits import Exit
 UNWRITABLE: Final = frozenset(
     {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-"""The errors of a write that finds no room, or no open file."""
+"""Errors of a write that finds no space, or no open file."""
 
 
 class NotWritten(click.ClickException):
-    """The answer, or a part of it, did not reach where it should go (exit 1)."""
+    """The output, or a part of it, was not written (exit code 1)."""
 
 
 @contextmanager
 def whole_output() -> Iterator[None]:
-    """Reports an error of the operating system in a sentence; flushes the answer at the end."""
+    """Flush the output at the end, and report an error of the operating system in a sentence."""
     try:
         _prepare()
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget()  # the reader has seen enough
+        _forget()  # The reader wants no more output.
         raise SystemExit(Exit.FAILED) from None
     except OSError as error:
         reason = error.strerror or str(error)
@@ -48,8 +48,11 @@ def whole_output() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Give an unbuffered Python (`-u`, PYTHONUNBUFFERED) a buffer: without one a write takes what
-    there is room for and reports nothing; a buffer retries the rest and gets the error."""
+    """Give an unbuffered Python (`-u`, PYTHONUNBUFFERED) a buffer.
+
+    Without one, a write may write only a part and reports nothing. A buffer retries the rest and
+    gets the error.
+    """
     if sys.stdout is None:
         raise NotWritten("standard output is closed; give it a place, for instance >/dev/null")
     raw = getattr(sys.stdout, "buffer", None)
@@ -60,7 +63,7 @@ def _prepare() -> None:
 
 
 def _forget() -> None:
-    """Discard further output; otherwise Python writes again at exit, and complains."""
+    """Discard further output; otherwise Python would write again at exit, and report an error."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,16 +1,19 @@
-r"""Text of others, as it is shown to people: what is not printable is escaped.
+r"""Text from others as it is shown to people, with characters that are not printable escaped.
 
-Names of sources and streams come from whoever may write an input topic. A line break in one would
-begin a line that looks like the program's own, and an escape code would paint over a terminal. So
-commands and logs in text show `\n`, `\x1b`, `\u202e` in place of these. JSON, and what is written
-to topics, has them as they are.
+Names of sources and streams come from everyone who may write to an input topic. A line break in a
+name would begin a line that looks like the program's own. An escape code would overwrite parts of a
+terminal. So commands and text logs show `\n`, `\x1b` and `\u202e` instead. JSON, and everything
+written to topics, has the names unchanged.
 """
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """O(length). Letters of any script stay as they are; every line break is escaped, too."""
+    """Escape all line breaks and other characters that are not printable, in O(length).
+
+    Letters of any script are unchanged.
+    """
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -1,8 +1,8 @@
-"""How a command starts another one of ours, as `worker` starts its stages.
+"""The command line with which a command starts another one, as `worker` starts its stages.
 
-It runs the file `inorder/__main__.py` that lies beside this package, by the same interpreter: no
-search for a name can end at somebody else's. `-P` leaves the working directory out of the searches
-that follow, and `inorder/__main__.py` looks for our own packages beside `inorder`.
+The same interpreter runs the file `inorder/__main__.py` next to this package, so no search can find
+another program of that name. `-P` removes the working directory from later searches.
+`inorder/__main__.py` searches for our packages next to `inorder`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Progress: a running count where a person looks, a plain line now and then where nobody does.
+"""Progress on standard error: a running count at a terminal, and otherwise a line now and then.
 
-Where standard output is a terminal too, the lines of the answer scroll by and a display in place
-would tear them apart: then it is plain lines as well.
+If standard output is a terminal too, the lines of the result would break a running count. Then
+progress is plain lines as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PLAIN_EVERY_S: Final = 10.0
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """What is given counts `what` on; it is shown on standard error."""
+    """Yield a function that adds to the count of `what`, which standard error shows."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield _in_lines(what)
         return
@@ -35,16 +35,19 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 def _in_lines(what: str) -> Callable[[int], None]:
-    """Print a line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
+    """Return a function that counts, and prints a line at most every `PLAIN_EVERY_S`.
+
+    Nothing is printed if the work takes less time.
+    """
     counted = 0
-    started_s = told_s = time.monotonic()
+    started_s = printed_s = time.monotonic()
 
     def advance(count: int) -> None:
-        nonlocal counted, told_s
+        nonlocal counted, printed_s
         counted += count
         now_s = time.monotonic()
-        if now_s - told_s >= PLAIN_EVERY_S:
-            told_s = now_s
+        if now_s - printed_s >= PLAIN_EVERY_S:
+            printed_s = now_s
             print(f"{counted:,} {what}, {now_s - started_s:.0f} s", file=sys.stderr, flush=True)
 
     return advance

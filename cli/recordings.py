@@ -1,4 +1,4 @@
-"""A recording that cannot be read ends a command by an exit code of its own."""
+"""An unreadable recording ends a command with an exit code of its own."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class Unreadable(click.ClickException):
 
 
 readable = partial(ending, Unreadable, InputError)
-"""For what reads a recording."""
+"""Ends the command with `Unreadable` if the body cannot read a recording."""

@@ -1,15 +1,15 @@
-"""The Redis of `state: redis` and `sink redis`: its URL with the password, and if it lets us in.
+"""The Redis of `state: redis` and `sink redis`: its URL with the password, and a first connection.
 
     redis://HOST:PORT/0
     rediss://HOST:PORT/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE       TLS
-    INORDER_REDIS_PASSWORD, or INORDER_REDIS_PASSWORD_FILE: the password, where the URL has none
+    INORDER_REDIS_PASSWORD, or INORDER_REDIS_PASSWORD_FILE: the password, if the URL has none
 
-Without `ssl_ca_certs` the machine's own authorities count; the other two go together, for a server
-that asks who comes. What is named has to be there and to fit. Secrets come from the environment or
-a file, and none is shown.
+Without `ssl_ca_certs`, the machine's own authorities count. `ssl_certfile` and `ssl_keyfile` belong
+together, for a server that asks for a certificate. The files must exist and be valid. Secrets come
+from the environment or a file, and none is shown.
 
-`let_in` knocks once. A server that is away is waited for by who uses it; one that is there and does
-not let us in never will, so that is refused at the start.
+`let_in` connects once. If the server is away, the users of the connection wait for it. If the
+server refuses the connection, waiting cannot help, so the command is refused at the start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ DEFAULT_PORT: Final = 6379
 
 
 def redis_url(url: str) -> str:
-    """With the password of the environment. `Refused` where the two do not fit, or its files."""
+    """Return the URL with the password of the environment.
+
+    Raises `Refused` if both have one, or if the files in the URL are not usable.
+    """
     place = urlsplit(url)
     given = dict(parse_qsl(place.query))
     encrypts = place.scheme == "rediss"
@@ -62,7 +65,7 @@ def _context(given: dict[str, str]) -> ssl.SSLContext:
     authority, certificate, key = (given.get(name) for name in FILES)
     if (certificate is None) != (key is None):
         raise Refused("the URL of Redis: ssl_certfile and ssl_keyfile go together")
-    # OSError: which ssl's own errors are.
+    # The errors of `ssl` are subclasses of OSError.
     with refusing(OSError, at="the URL of Redis: its PEM files cannot be used: "):
         context = ssl.create_default_context(cafile=authority)
         if certificate is not None:
@@ -80,7 +83,10 @@ def _password() -> str | None:
 
 
 def let_in(url: str) -> None:
-    """`Refused` where the server is there and does not let us in. Blocks, for seconds at most."""
+    """Connect once, and raise `Refused` if the server does not let us in.
+
+    Blocks for seconds at most. A server that does not answer is only logged.
+    """
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -115,8 +121,10 @@ def _where(client: Any) -> str:
 
 
 def _handshake_fault(url: str) -> str:
-    """What a server of TLS says of us, which is lost where it closes while we write; "" if it says
-    nothing, or does not speak TLS."""
+    """Return what a TLS server reports about our handshake, "" if nothing or without TLS.
+
+    The Redis client loses the report if the server closes the connection during a write.
+    """
     place = urlsplit(url)
     if place.scheme != "rediss":
         return ""
@@ -137,7 +145,7 @@ def _handshake_fault(url: str) -> str:
 
 
 def _misfit(reason: str) -> str:
-    """What to write instead, where TLS is what the two do not agree on."""
+    """Return what to write instead, if the two sides disagree about TLS."""
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return "write the authority that has signed its certificate into ssl_ca_certs of the URL"
     if "certificate required" in reason.lower() or "CERTIFICATE_REQUIRED" in reason:

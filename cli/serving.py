@@ -1,4 +1,4 @@
-"""What the commands that serve share: where they listen, and whether they turn."""
+"""The parts that serving commands share: their address, and a check that their loop turns."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ http_option = click.option(
 
 
 def listening(option: str, text: str) -> tuple[str, int]:
-    """Host and port; `Refused` names the option."""
+    """Return the host and the port; `Refused` names the option."""
     with refusing(ValueError, at=f"{option} {text}: "):
         return address(text)
 
 
 class Serving(Protocol):
-    """What serves until it is told to stop, and is asked by HTTP meanwhile. `turned_s`: when its
-    loop made its last turn (monotonic)."""
+    """A service that runs until `stop` is called, while HTTP requests ask for its state.
+
+    `turned_s` is the time of its loop's last turn (monotonic).
+    """
 
     @property
     def turned_s(self) -> float: ...
@@ -52,8 +54,10 @@ async def asked_by_http(
     explained: Callable[[], dict[str, Any]],
     stuck_s: float,
 ) -> AsyncIterator[str]:
-    """A signal stops it, and its port answers; gives the address of the port. A loop that made no
-    turn for `stuck_s` hangs; `trouble` is why it is not ready."""
+    """Stop the service on a signal, answer at the port meanwhile, and yield its address.
+
+    A loop without a turn for `stuck_s` hangs. `trouble` returns why the service is not ready.
+    """
     from prometheus_client import CollectorRegistry
 
     def reasons() -> tuple[str, ...]:

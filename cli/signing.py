@@ -1,5 +1,7 @@
-"""The keys of signed streams, for the commands that check or sign: refused at the start where they
-are none, or missing."""
+"""The keys of signed streams, for commands that check or sign.
+
+Missing or faulty keys are refused at the start.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def master_keys(topology: Topology, topics: Iterable[str]) -> tuple[bytes, ...]:
-    """By which the signed streams of these input topics are checked; none where none is signed."""
+    """Return the keys that check signed streams of these input topics; none if none is signed."""
     from agents.stage.arrangement import NO_MASTERS
 
     read = {*topics}
@@ -31,6 +33,6 @@ def master_keys(topology: Topology, topics: Iterable[str]) -> tuple[bytes, ...]:
 
 
 def signing_key() -> SigningKey | None:
-    """What is to be signed with, None where nothing is."""
+    """Return the key to sign with, None if the environment has none."""
     with refusing(KeysRefused):
         return signing_key_in(os.environ)

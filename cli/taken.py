@@ -1,7 +1,8 @@
-"""Where records of others have their fields: what the options name, and a proposal for the rest.
+"""The places of the fields in foreign records: named by options, or proposed.
 
-`inorder init` and `inorder audit` propose by the same evidence (`recordings.guess`) and
-say how sure it is. Where two fields fit alike the likelier is taken, and the other one named.
+`inorder init` and `inorder audit` propose by the same evidence (`recordings.guess`) and say how
+certain the proposal is. If two fields fit equally, the more likely one is chosen and the other is
+named.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ from topology.wire.values import Decode, ValueFault
 from topology.wire.where import Where
 
 SAMPLE: Final = 5_000
-"""Records that a proposal is made from."""
+"""Number of records from which a mapping is proposed."""
 
 COUNTED: Final = ("source", "seq", "ts")
 PROPOSED: Final = (*COUNTED, "type", "epoch")
 GIVEN: Final = "given"
 SHOWN_FIELDS: Final = 12
 WITHOUT_ZONE: Final = "UTC"
-"""The zone of times that name none: a guess, and said to be one."""
+"""The time zone assumed for times that name none, which is reported as a guess."""
 
 Rows = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A mapping. `ts_unit`: None where times bear it. `texts`: by field as options spell it;
-    `said`: by field how sure it is."""
+    """A mapping of foreign records, with the certainty of each field.
+
+    Attributes:
+        ts_unit: Unit of the time, None if the times state it themselves.
+        texts: Places by field, as options spell them.
+        said: Certainty by field.
+    """
 
     fields: Fields
     arrival: Where | None
@@ -44,7 +50,7 @@ class Taken:
     said: dict[str, str]
 
     def section(self) -> dict[str, Any]:
-        """`fields` and what belongs to it, as a stream of the topology file has them."""
+        """Return `fields` and its related keys for a stream of the topology file."""
         named = {name: getattr(self.fields, name) for name in FIELD_OPTIONS}
         named["arrival"] = self.arrival
         places = {name: str(where) for name, where in named.items() if where is not None}
@@ -57,16 +63,19 @@ class Taken:
 def taken(
     rows: Rows, options: MappingOptions, *, on_file: bool, otherwise: str | None = None
 ) -> Taken:
-    """The mapping of decoded records. `otherwise`: the source where nothing names one, as a
-    constant, for a proposal that ventures all it can; without it, Refused where no source is
-    found, and only what has to be known is guessed."""
+    """Return the mapping of decoded records.
+
+    `otherwise` is the constant source of records without one. It belongs to a proposal that guesses
+    every field it can. Without it, only the necessary fields are guessed, and `Refused` is raised
+    if no source is found.
+    """
     now_ns = time.time_ns()
     proposal = guessed(rows, now_ns)
     texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
     said = dict.fromkeys(texts, GIVEN)
     for name in COUNTED if otherwise is None else PROPOSED:
         guess: Guess | None = getattr(proposal, name)
-        # A number counts within a source: beside one that is given, it is taken if it is sure.
+        # Numbers count within a source, so beside a given source a guessed number must be certain.
         unsure = name == "seq" and options.source and guess is not None and guess.sure == "unsure"
         if name not in said and guess is not None and not unsure:
             texts[name] = spelled(guess.path, on_file=on_file)
@@ -107,7 +116,10 @@ def _arrival(
     unit: TimeUnit,
     said: dict[str, str],
 ) -> Where | None:
-    """Given, or a column called one that has the unit of `ts`; `said` names one of another."""
+    """Return the given place, or that of a column with such a name and the unit of `ts`.
+
+    `said` names a column of another unit.
+    """
     if options.arrival or proposal.arrival is None:
         return options.arrives()
     column = spelled(proposal.arrival.path, on_file=True)
@@ -132,7 +144,7 @@ def _names(rows: Rows) -> str:
 
 
 def sample_of(record: Any, decode: Decode) -> tuple[dict[str, object], ValueFault | None]:
-    """A record of a topic as a proposal wants it, and why its value cannot be read."""
+    """Return a record as a proposal needs it, and why its value cannot be read, if so."""
     headers = {name: (each or b"").decode("utf-8", "replace") for name, each in record.headers}
     found: dict[str, object] = {"header": headers}
     if record.key is not None:

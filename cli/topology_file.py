@@ -1,4 +1,4 @@
-"""What commands share: the topology file, options, and how a bad one ends them with exit 2."""
+"""The parts that commands share: the topology file, common options, and errors with exit code 2."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from topology.config import Topology
 
 EMBEDDED: Final = "embedded"
-"""In place of brokers: one inside the worker's process."""
+"""The value of `--brokers` that starts a broker inside the worker's process."""
 
 
 class Refused(click.ClickException):
-    """Bad arguments or a bad topology file."""
+    """Arguments or a topology file with faults."""
 
     exit_code = Exit.REFUSED
 
 
 @contextmanager
 def ending(by: type[click.ClickException], *kinds: type[Exception], at: str = "") -> Iterator[None]:
-    """End the command where one of `kinds` is raised within. `at` precedes its text."""
+    """End the command if the body raises one of `kinds`; `at` precedes the error's text."""
     try:
         yield
     except kinds as error:
@@ -39,7 +39,7 @@ failing = partial(ending, click.ClickException)
 
 
 def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
-    """Return the text of the file that is `named` so, at most so many characters of it."""
+    """Return the text of a file, at most `most` characters; errors call it `named`."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             return file.read(most)
@@ -49,7 +49,7 @@ def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
 
 
 def write_new(option: str, path: str, text: str) -> None:
-    """Write the file that the option names."""
+    """Write the file that the option names, or raise `Refused`."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -57,12 +57,13 @@ def write_new(option: str, path: str, text: str) -> None:
 
 
 def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
-    """The topology; `Refused` names every problem with its path and remedy.
+    """Return the topology; `Refused` names every problem with its path and remedy.
 
-    `redis` replaces the file's `redis:`, which may hold a password. The file that `functions:`
-    names is run, or else read only (`cli.functions_text`): then the topology can be looked at.
+    `redis` replaces the file's `redis:`, which may have a password. The file that `functions:`
+    names is run, or with `runs_functions` false only read (`cli.functions_text`). A topology whose
+    functions are only read cannot run.
     """
-    # Many commands need no more than what is below, and this takes half of a second to import.
+    # Importing it takes half a second, and many commands need only the rest of this module.
     from topology.config import TopologyError, parse
     from topology.config.yaml_text import MAX_CHARS
 
@@ -112,7 +113,7 @@ brokers_named = partial(
     click.option, "--brokers", envvar="INORDER_BROKERS", required=True, metavar="HOST:PORT[,…]"
 )
 brokers_outside = partial(brokers_named, callback=_outside, help="Kafka brokers.")
-"""For a command that starts no broker of its own."""
+"""The option of commands that start no broker of their own."""
 
 brokers_option = brokers_outside()
 topic_named = partial(click.option, "--topic", metavar="NAME", help="The Kafka topic.")

@@ -1,4 +1,4 @@
-"""Options that say in which format values are, of a topic or a file, where no topology does.
+"""The options that name the format of a topic's or file's values without a topology.
 
 `value_format_options` adds them to a command, which gets them as one value, `value_format`.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
 MAX_SCHEMAS: Final = 2_000
-"""So many are asked for once; what comes beyond is asked for each time."""
+"""Maximum number of schemas that are requested only once; others are requested each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """What was given. Refused, by its methods, where that does not go together."""
+    """The given options; the methods raise `Refused` if these contradict each other."""
 
     format: str = option(
         "--format",
@@ -41,7 +41,7 @@ class ValueFormat:
     registry: str | None = option("--registry", metavar="URL", help="URL of a schema registry.")
 
     def section(self, topic: str) -> dict[str, Any]:
-        """`format` and `schema` as the stream of a topology file has them; none for plain JSON."""
+        """Return a stream's keys `format` and `schema`, none for plain JSON."""
         schema: dict[str, Any] = {}
         if self.registry is not None:
             schema = {"registry": self.registry, "subjects": [f"{topic}-value", f"{topic}-key"]}
@@ -53,12 +53,14 @@ class ValueFormat:
         return {"format": self.format} | ({"schema": schema} if schema else {})
 
     def section_of_file(self) -> dict[str, Any]:
-        """The same of a file's values, whose topic is not known: none where it takes its name."""
+        """Return the keys for a file's values, none without `--schema`, as the topic is unknown."""
         return {} if self.schema is None else self.section("")
 
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
-        """What reads values of the topic, and what reads only some fields of them. A registry is
-        asked for a schema when its first value comes."""
+        """Return readers of the topic's values: one of whole values, one of some fields.
+
+        The registry is asked for a schema when the schema's first value arrives.
+        """
         self._refuse_misfit()
         section = self.section(topic) | {"input": topic, "fields": {"source": "key", "seq": "key"}}
         try:
@@ -68,7 +70,7 @@ class ValueFormat:
         return decoder_of(self.format, stream.value_schema)
 
     def of_file(self, path: str) -> FileEncoding | None:
-        """How the values of the file are encoded; None: it says that itself."""
+        """Return the encoding of the file's values; None if the file itself states it."""
         self._refuse_misfit()
         schema = None
         if self.schema is not None or self.registry is not None:
@@ -78,7 +80,7 @@ class ValueFormat:
         return encoding_of(self.format, schema, path)
 
     def _refuse_misfit(self) -> None:
-        """Where the options do not go together."""
+        """Raise `Refused` if the options contradict each other."""
         wrong = ""
         if self.schema is not None and self.registry is not None:
             wrong = "--schema and --registry: name one of the two"
@@ -100,7 +102,7 @@ class ValueFormat:
 
 
 def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEncoding | None:
-    """How the values of a file are encoded that are of this format; None: as its form says."""
+    """Return the encoding of a file's values in this format; None if the file's form states it."""
     if format_ == "json":
         return None
     from recordings.encoded import FileEncoding
@@ -124,8 +126,11 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
 def decoder_of(
     format_: str, schema: SchemaConfig | None, *, of_topic: bool = True
 ) -> tuple[Decode, Picking | None]:
-    """What reads values of the format, and what reads only some fields of them. `of_topic`: only
-    schemas of the named subjects are taken; a file's are its owner's choice."""
+    """Return readers of values in the format: one of whole values, one of some fields.
+
+    With `of_topic`, only schemas of the named subjects are accepted. For a file, its owner chose
+    the schemas.
+    """
     from codec.values.schema_fault import SchemaFault
     from codec.values.schemas import REGISTERED, values_decoder
 

@@ -1,11 +1,11 @@
-"""Between Kafka's bytes and the operators' events: two codecs with one face (`codec.face`).
+"""Translates between Kafka's bytes and the operators' events: two codecs with one interface.
 
-`plain` is Python: aiokafka's record batches and the general path for every record. It is the
-definition. `native` is compiled (`codec/native`): it takes a shorter way through the plain case
-and hands every other record to the general path as it is.
+`codec.face` is the interface. `plain` is Python: aiokafka's record batches, and the general path
+for every record. It is the definition. `native` is compiled (`codec/native`). It has a shorter path
+for plain records and passes every other record to the general path unchanged.
 
-`codec.choice` settles which of them is at work. It is imported with the first name that is asked
-for here: `codec.values`, which reads payloads, needs no Kafka client.
+`codec.choice` chooses the codec. It is imported with the first name that is requested here, because
+`codec.values`, which reads payloads, needs no Kafka client.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Record batches of format 2 in Python: the definition of what is read of one (`codec.face`).
+"""Record batches of format 2 in Python, which define how a batch is read (`codec.face`).
 
-A batch is decoded a stretch at a time, so that what a small batch takes in memory is what it holds
-unpacked (codec.compression) and one stretch of records. What is of an older format goes to
-aiokafka; brokers have written all of it anew.
+A batch is decoded in stretches. So a small batch takes only the memory of its unpacked bytes
+(codec.compression) and one stretch of records. Batches of an older format go to aiokafka; brokers
+have rewritten all of them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from codec.face import (
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_FROM: Final = 12
-"""What a batch's length counts begins here."""
+"""The bytes that a batch's length counts begin here."""
 
 LEAST_LENGTH: Final = 14
-"""A batch of any format has it."""
+"""A batch of any format has at least this length."""
 
 MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 21
@@ -51,7 +51,7 @@ APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 MAX_BASE_OFFSET: Final = (1 << 63) - (1 << 32)
-"""No offset of a batch overflows that begins here or before."""
+"""Largest base offset that cannot overflow within a batch."""
 
 MIN_INT64: Final = -(1 << 63)
 MAX_INT64: Final = (1 << 63) - 1
@@ -59,15 +59,15 @@ BITS: Final = (1 << 64) - 1
 MOST_VARINT_BITS: Final = 63
 CONTINUES: Final = 0x80
 LONG_OR_BELOW_0: Final = 0x81
-"""In the first byte of a length; else it is the whole of it."""
+"""Bits of a length's first byte that mark a longer or a negative length."""
 
 WITHOUT: Final = -1
-"""The length of what is null."""
+"""The length of null."""
 
 
 @dataclass(slots=True)
 class Record:
-    """As aiokafka's."""
+    """A record with the fields of aiokafka's."""
 
     offset: int
     timestamp: int
@@ -79,7 +79,7 @@ class Record:
 
 
 class RecordBatch:
-    """What aiokafka's `PartitionRecords` asks of a batch, and `stretches`."""
+    """A record batch with what aiokafka's `PartitionRecords` needs, and with `stretches`."""
 
     crc: int
 
@@ -107,15 +107,14 @@ class RecordBatch:
         return chain.from_iterable(self.stretches())
 
     def __next__(self) -> Record:
-        """The first record, which is how a control batch is asked for its marker; brokers write
-        these."""
+        """Return the first record, which is the marker of a control batch; brokers write these."""
         first: Record = marker(next(iter(self)))
         return first
 
     def stretches(
         self, most_bytes: int = MAX_UNPACKED_BYTES
     ) -> Iterator[list[Record | Unreadable]]:
-        """Its records, up to `STRETCH` of them at a time; none of the lists is empty."""
+        """Yield the records, at most `STRETCH` in a list; no list is empty."""
         fault, payload = "", self._log[BATCH_HEADER.size :]
         if not 0 <= self._count <= min(self.last_offset_delta + 1, MAX_BATCH_RECORDS):
             fault = COUNT
@@ -155,7 +154,7 @@ class RecordBatch:
             yield found
 
     def _record(self, body: bytes, place: int, last: int) -> Record | Unreadable:
-        """The record whose offset is to lie between these."""
+        """Return the record, whose offset must be from `place` to `last`."""
         try:
             stamp_delta, at = _varint(body, 1)
             delta, at = _varint(body, at)
@@ -210,15 +209,17 @@ class RecordBatch:
 
 
 def marker(first: Any) -> Any:
-    """CorruptRecordException if it cannot be read."""
+    """Return the marker of a control batch; raise CorruptRecordException if it cannot be read."""
     if isinstance(first, Unreadable):
         raise CorruptRecordException(f"a control batch cannot be read: {first.detail}")
     return first
 
 
 def _varint(log: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends. IndexError where the log ends before, or it has more than ten
-    bytes."""
+    """Return the number at `at`, and where it ends.
+
+    Raises IndexError if the log ends before, or if the number has more than ten bytes.
+    """
     bits = log[at]
     at += 1
     if bits >= CONTINUES:
@@ -236,7 +237,10 @@ def _varint(log: bytes, at: int) -> tuple[int, int]:
 
 
 def _part(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """What has its length before it, and where it ends. IndexError where it does not fit."""
+    """Return the bytes after their length at `at`, and where they end.
+
+    Raises IndexError if they do not fit before `end`.
+    """
     size, at = _varint(body, at)
     if size == WITHOUT:
         return None, at
@@ -246,7 +250,7 @@ def _part(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 class OlderBatch:
-    """A batch of a format before this one, as aiokafka reads it."""
+    """A batch of an older format, as aiokafka reads it."""
 
     def __init__(self, log: bytes) -> None:
         self._batch = MemoryRecords(log).next_batch()
@@ -262,8 +266,10 @@ class OlderBatch:
 
 
 class Batches:
-    """One partition's share of a fetch: batch behind batch, the last one perhaps cut off. As
-    aiokafka's `MemoryRecords`."""
+    """One partition's part of a fetch: batches in a row, of which the last may be incomplete.
+
+    It has the interface of aiokafka's `MemoryRecords`.
+    """
 
     def __init__(self, log: bytes) -> None:
         self._log = log
@@ -273,11 +279,11 @@ class Batches:
         return len(self._log)
 
     def _end(self) -> int | None:
-        """Where the next batch ends; None: what is left is no whole one."""
+        """Return where the next batch ends; None if it is not complete."""
         if len(self._log) - self._at < BATCH_FROM:
             return None
         (length,) = struct.unpack_from(">i", self._log, self._at + 8)
-        end = self._at + BATCH_FROM + max(int(length), 0)  # `next_batch` refuses what is below 0
+        end = self._at + BATCH_FROM + max(int(length), 0)  # `next_batch` refuses a negative length.
         return end if end <= len(self._log) else None
 
     def has_next(self) -> bool:

@@ -1,8 +1,8 @@
-"""Settles which codec is at work, once, as a process first asks for it.
+"""Chooses the codec once, when a process first needs it.
 
-It is the native one where that was built and where aiokafka is as it expects it (`codec.seams`),
-else the plain one. INORDER_CODEC=plain forces the plain one; with INORDER_CODEC=native its absence
-is an error, ImportError. `AT_WORK` names which it is, and why if it is the plain one.
+The native codec is used if it was built and if aiokafka fits it (`codec.seams`), else the plain
+one. INORDER_CODEC=plain forces the plain codec. With INORDER_CODEC=native, a missing native codec
+raises ImportError. `AT_WORK` names the codec in use, and the reason if it is the plain one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Kafka's compressions, undone with a bound on what comes out.
+"""Unpacks Kafka's compressions, with a limit on the unpacked size.
 
-A few bytes can claim to expand to gigabytes. So a batch is unpacked into a room that has a
-bound, `MAX_UNPACKED_BYTES`; what needs more, or is not whole, is `NotUnpacked`. Several frames
-behind one another count together, frames to be skipped count nothing. Brokers take batches of a
-megabyte, compressed, unless they are configured otherwise.
+A few bytes can claim to expand to gigabytes. So a batch is unpacked into a buffer of limited size,
+`MAX_UNPACKED_BYTES`. A batch that needs more, or is not complete, raises `NotUnpacked`. Frames in a
+row count together, and skippable frames do not count. By default, brokers accept compressed batches
+of a megabyte.
 
-Cost: LZ4 and zstd do not always state how much comes out. Each thread keeps a room of `KEPT_BYTES`
-for batches that fit into it at a ratio of `USUAL_RATIO`; for others there is one of `RARE_RATIO`
-times as much, and so on up to the bound, each time from the beginning. The pages of a room are not
-there before they are written to.
+Cost: LZ4 and zstd do not always state the unpacked size. Each thread keeps a buffer of `KEPT_BYTES`
+for batches that fit into it at a ratio of `USUAL_RATIO`. Other batches get a buffer of `RARE_RATIO`
+times that size, and so on up to the limit, each time from the beginning. The pages of a buffer take
+no memory before they are written.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ZSTD: Final = 4
 BY_NAME: Final = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 MAX_UNPACKED_BYTES: Final = 64 << 20
-"""A record batch takes no more: four times the largest record that is allowed."""
+"""Maximum size of an unpacked record batch: four times the largest record that is allowed."""
 
 MAX_OWN_BYTES: Final = 1 << 30
-"""A batch in a changelog takes no more, which only its own stage writes."""
+"""Maximum size of a batch in a changelog, which only its own stage writes."""
 
 USUAL_RATIO: Final = 4
 RARE_RATIO: Final = 8
@@ -46,11 +46,11 @@ XERIAL_HEADER_BYTES: Final = 16
 
 
 class NotUnpacked(Exception):
-    """The message states why, without any content."""
+    """A batch that cannot be unpacked; the message states why, without any content."""
 
 
 def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
-    """NotUnpacked where it cannot be undone, or takes more than `most_bytes`."""
+    """Unpack a batch; raise NotUnpacked if that fails or takes more than `most_bytes`."""
     decode = DECODERS.get(compression)
     if decode is None:
         raise NotUnpacked(f"the batch is packed by {compression}, which is no compression of Kafka")
@@ -63,7 +63,7 @@ def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKE
 
 
 def compressed(compression: int, records: bytes) -> bytes:
-    """As aiokafka's batch builder does it, at its levels."""
+    """Compress as aiokafka's batch builder does, at its levels."""
     return ENCODERS[compression](records)
 
 
@@ -75,7 +75,7 @@ def _gzip(payload: bytes, most_bytes: int) -> bytes:
 
 
 def _snappy(payload: bytes, most_bytes: int) -> bytes:
-    """A block, or blocks behind one another; each begins with its length when unpacked."""
+    """Unpack one block, or several in a row; each begins with its unpacked length."""
     if len(payload) <= XERIAL_HEADER_BYTES or not payload.startswith(XERIAL):
         _bound(cramjam.snappy.decompress_raw_len(payload), most_bytes)
         return bytes(cramjam.snappy.decompress_raw(payload))
@@ -93,7 +93,7 @@ def _snappy(payload: bytes, most_bytes: int) -> bytes:
 
 
 class _Kept(threading.local):
-    """A room for each thread, which most batches fit into."""
+    """A buffer for each thread, into which most batches fit."""
 
     def __init__(self) -> None:
         self.room = mmap.mmap(-1, KEPT_BYTES)

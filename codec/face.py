@@ -1,18 +1,18 @@
-"""What both codecs are to their callers: the shapes that pass between Kafka and the operators.
+"""The interface of both codecs: the types that pass between Kafka and the operators.
 
 A codec has four names: `memory_records` for the fetcher, `EventReader` for inlets, `EventWriter`
 for outlets, and `new_batch` for the outbox.
 
-`memory_records` gives batches with the face of aiokafka's, and `stretches`: lists of records and of
-`Unreadable`, in the order of the log. Whatever a sender wrote, their offsets rise strictly and lie
-within the batch's own, so that a position is never beyond the batch. A record has its place there:
-the i-th of n lies at or behind the one before it plus one, with room for those behind it; else it
-is unreadable, at the place behind the one before it. A batch whose records cannot be made out is
-unreadable from there to its end. An exception is raised for what only a broker writes: a checksum,
-a batch's length and its first offset.
+`memory_records` gives batches with aiokafka's interface and with `stretches`: lists of records and
+of `Unreadable`, in the order of the log. Their offsets always rise strictly and are within the
+batch's own, so a position is never after the batch. A record also leaves enough offsets for the
+records after it. A record with an offset outside these bounds is unreadable, at the next free
+offset. If a batch's records cannot be separated, it is unreadable from there to its end. Only
+errors in fields that brokers write raise an exception: the checksum, the length and the first
+offset of a batch.
 
-The general path of a reader or a writer is a function
-that its owner gives, and is the definition; a codec may take a shorter way to the same.
+The general path of a reader or a writer is a function from its owner, and is the definition. A
+codec may use a shorter path with the same result.
 """
 
 from __future__ import annotations
@@ -27,26 +27,31 @@ from topology.model.outcome import Malformed
 from topology.wire.reasons import fault_of
 
 Record = Any
-"""As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
-sequence of (str, bytes) pairs."""
+"""A record as aiokafka decodes it.
+
+It has offset, timestamp (ms) and its type, key, value, and headers, a sequence of (str, bytes)
+pairs.
+"""
 
 MAX_HEADERS: Final = 1_000
-"""A record of an input topic has no more. One that does is dead."""
+"""Most headers of a record in an input topic; a record with more is a dead letter."""
 
 MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
-"""Any record: a stage adds its stamps, and a number and an epoch where there are none."""
+"""Most headers of any record: a stage adds its stamps, and a missing number and epoch."""
 
 MAX_BATCH_RECORDS: Final = 1_000_000
-"""In one record batch, which is librdkafka's own bound. A batch with more is dead."""
+"""Most records of a batch, as in librdkafka; a batch with more is dead letters."""
 
 STRETCH: Final = 4_096
-"""Records of a batch that are decoded at one go."""
+"""Number of records that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """It takes the place of records that cannot be read: those from `first` to `offset`, which
-    lie in one batch. To a client it looks like one record, at `offset`, with nothing in it."""
+    """Records from offset `first` to `offset` of one batch that cannot be read.
+
+    To a client it looks like one empty record at `offset`.
+    """
 
     first: int
     offset: int
@@ -65,7 +70,7 @@ class Unreadable:
         return Malformed(arrival_ns, self.first, *fault, record=self)
 
 
-# What is wrong with a record; both codecs name it so.
+# The faults of a record, for which both codecs use the same words.
 NO_RECORD: Final = "the bytes are no record"
 NUMBERS: Final = "the record ends amid its numbers"
 OFFSET: Final = "the record claims another offset"
@@ -81,7 +86,7 @@ COUNT: Final = (
 )
 
 Batch = Any
-"""A record batch on its way out: aiokafka's `BatchBuilder`, or what looks like one."""
+"""A record batch to write: aiokafka's `BatchBuilder`, or an object with its interface."""
 
 Target = tuple[str, int]
 Topic = Literal["raw", "sequenced", "ordered"]
@@ -92,10 +97,15 @@ ORDERED: Final = "ordered"
 
 
 class MappedValues(NamedTuple):
-    """What a short way through records of others needs: `pick` gives the `fields` of a value, in
-    their order, as a msgspec structure or a sequence; it may raise anything, and the general path
-    then says why. `ts_is_record`: the record's own timestamp is the time. `source_is_key`: the key
-    is the source. `stream`: of all of them."""
+    """The parts that a short path for foreign records needs.
+
+    Attributes:
+        pick: Returns the `fields` of a value in their order, as a msgspec structure or a sequence.
+            It may raise anything; the general path then finds the reason.
+        ts_is_record: Whether the record's own timestamp is the time.
+        source_is_key: Whether the key is the source.
+        stream: Stream of all records.
+    """
 
     pick: Callable[[bytes], Any]
     is_struct: bool
@@ -107,11 +117,11 @@ class MappedValues(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the records of a topic look like.
+    """The form of the records of a topic.
 
-    `by_time` are the streams whose number is the offset. A raw record above `max_record_bytes`
-    and a sequenced one of an upstream partition from `upstream_partitions` on is for the general
-    path to judge.
+    `by_time` are the streams whose number is the offset. The general path judges a raw record above
+    `max_record_bytes`. It also judges a sequenced record with an upstream partition of
+    `upstream_partitions` or higher.
     """
 
     topic: Topic
@@ -121,11 +131,11 @@ class Form:
     max_record_bytes: int = 0
     upstream_partitions: int = 0
     mapped: MappedValues | None = None
-    """Records of others, on a raw topic; `unit_ns` is that of their times."""
+    """Mapping of foreign records, on a raw topic; `unit_ns` is the unit of their times."""
 
 
 class Clock(Protocol):
-    """The clock of arrival, as `agents.stage.arrival` has it."""
+    """The clock of arrival times, which `agents.stage.arrival` implements."""
 
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
@@ -133,16 +143,16 @@ class Clock(Protocol):
 
 
 class Outbox(Protocol):
-    """As `agents.stage.outbox` has it."""
+    """The outbox, which `agents.stage.outbox` implements."""
 
     def batch(self, target: Target) -> Batch:
-        """The open one, or a new one."""
+        """Return the open batch, or a new one."""
 
     def next_batch(self, target: Target) -> Batch:
-        """A new one, behind the one that is full."""
+        """Return a new batch, to follow the full one."""
 
     def count(self, records: int, payload_bytes: int) -> None:
-        """What was put into the batches past `add`."""
+        """Count records that were put into the batches without `add`."""
 
 
 class EventReader(Protocol):
@@ -154,17 +164,19 @@ class EventReader(Protocol):
         events: list[Event],
         aside: Callable[[Event | Malformed], None],
     ) -> None:
-        """Read the records in their order: plain events go into `events`, and what the
-        general path made of the others to `aside`, which puts its events there too."""
+        """Read the records in their order, with plain events into `events`.
+
+        `aside` gets the general path's results for all other records, and adds their events itself.
+        """
 
 
 class EventWriter(Protocol):
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
-        """The events' records, in their order."""
+        """Write the records of the events, in their order."""
 
 
 General = Callable[[Record, int], Event | Malformed]
-"""A record, and its arrival in ns (0 where the topic's own headers have it)."""
+"""The general path, from a record and its arrival time in ns (0 if a header has it)."""
 
 GeneralPut = Callable[[Event, Any], None]
 Targets = Mapping[str, Target]

@@ -1,6 +1,6 @@
 """The codec in Python: `codec.batches`, and the general path for every record.
 
-codec.native must give the same as this module (tests/codec).
+codec.native must give the same results as this module (tests/codec).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ memory_records: Callable[[bytes], Any] = Batches
 
 
 class EventReader:
-    """See `codec.face.EventReader`."""
+    """The plain implementation of `codec.face.EventReader`."""
 
     def __init__(self, form: Form, general: General) -> None:
         self._is_raw = form.topic == RAW
@@ -52,7 +52,7 @@ class EventReader:
 
 
 class EventWriter:
-    """See `codec.face.EventWriter`."""
+    """The plain implementation of `codec.face.EventWriter`."""
 
     def __init__(
         self, form: Form, targets: Targets, general: GeneralPut, partition: int = 0
@@ -66,6 +66,6 @@ class EventWriter:
 
 
 def new_batch(limit: int, compression: str | None, *, is_transactional: bool) -> Any:
-    """aiokafka's builder of a batch of `limit` bytes, before compression."""
+    """Return aiokafka's builder of a batch of `limit` bytes, before compression."""
     number = 0 if compression is None else BY_NAME[compression]
     return BatchBuilder(limit, number, is_transactional=is_transactional)

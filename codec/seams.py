@@ -1,9 +1,9 @@
-"""Whether the compiled codec is there, and fits the aiokafka that is installed.
+"""Checks whether the compiled codec exists and fits the installed aiokafka.
 
-Its record batches take the place of aiokafka's own: in the fetcher, which asks them what
-`DefaultRecordBatch` answers, and in the producer, which fills and sends what looks like a
-`BatchBuilder`. So each face is held against aiokafka's, and one batch goes both ways: written by
-both, which must give the same bytes, and read by both, which must give the same records.
+Its record batches replace aiokafka's own in two places. The fetcher asks them what
+`DefaultRecordBatch` answers. The producer fills and sends objects with the interface of
+`BatchBuilder`. So each interface is compared with aiokafka's. Both codecs write one batch, with the
+same bytes required, and read it, with the same records required.
 
 Cost: a millisecond at the start of a process.
 """
@@ -34,7 +34,7 @@ FIELDS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "heade
 
 
 def misfit() -> str:
-    """Why the compiled codec cannot be used; empty if it can."""
+    """Return why the compiled codec cannot be used; empty if it can."""
     try:
         from codec.native import batches, records
     except ImportError as absent:
@@ -51,7 +51,7 @@ def misfit() -> str:
 
 
 def _digest() -> str:
-    """What setup.py makes of the sources; empty where they were not installed."""
+    """Return the digest of the sources, as setup.py does; empty if they are not installed."""
     room = Path(__file__).parent / "native"
     sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
     return sha256(b"".join(file.read_bytes() for file in sources)).hexdigest() if sources else ""
@@ -83,7 +83,7 @@ def _fault(records: Any, batches: Any) -> str:
 
 
 def _face(value: object) -> set[str]:
-    """What can be asked of it, constants left out."""
+    """Return the public names of an object, without constants."""
     return {name for name in dir(value) if not name.startswith("_") and not name.isupper()}
 
 

@@ -1,8 +1,8 @@
-"""`inorder audit`: what disorder costs today, on a topic or a file that is there already.
+"""`inorder audit` reports what disorder costs on an existing topic or file.
 
-It reads, and writes to no topic: partitions are assigned, no group is joined. Where source, number
-and time are is given by options, or proposed from the first records. Where not one record can be
-read, the first three are shown with the reason, and the exit is 4.
+The audit only reads: it assigns partitions, joins no consumer group and writes to no topic. Options
+name the fields of source, sequence number and time. The audit proposes the others from the first
+records. If no record can be read, it shows the first three with the reason and exits with code 4.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from topology.model.outcome import Malformed
 SHOWN_RECORDS: Final = 3
 SHOWN_CHARS: Final = 160
 GIVEN_UP_AFTER: Final = 10_000
-"""So many records of which none can be read are enough."""
+"""The audit gives up if this many records at the beginning are all unreadable."""
 
 MOST: Final = 0.5
 LAST: Final = 1_000_000
@@ -98,8 +98,9 @@ def command(
     as_json: bool,
     events: str | None,
 ) -> None:
-    """Report how disordered a topic or FILE is, by machine, and how many windows a plain job gets
-    wrong. The audit joins no consumer group and commits nothing.
+    """Report the disorder of a topic or FILE by machine, and how many windows plain jobs get wrong.
+
+    The audit joins no consumer group and commits nothing.
     """
     if (events is None) == (topic is None):
         raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
@@ -153,7 +154,7 @@ def _audited(source: AuditSource, asked: Asked) -> Findings:
 
 
 def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
-    """All, or as many as show that none can be read."""
+    """Yield the rows, but stop after `GIVEN_UP_AFTER` rows if none of them can be read."""
     rows = iter(rows)
     for row in islice(rows, GIVEN_UP_AFTER):
         yield row
@@ -166,7 +167,7 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 
 @contextmanager
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
-    """Refused where the mapping is likely another: the counts say so."""
+    """Raise `Refused` if too many machines, gaps or windows refute the mapping or `--window`."""
     texts = source.mapping.texts
     reasons: dict[type[Exception], str] = {
         TooManyMachines: f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of"
@@ -183,7 +184,7 @@ def _mapping_refused(source: AuditSource) -> Iterator[None]:
 
 
 def _nothing_read(source: AuditSource, findings: Findings) -> None:
-    """Ends the command by NOTHING_USABLE."""
+    """Report that no record can be read, and exit with `Exit.NOTHING_USABLE`."""
     click.echo(f"{source.name}: not one record can be read", err=True)
     click.echo(read_by(source.mapping), err=True)
     for number, text in enumerate(source.first[:SHOWN_RECORDS], 1):
@@ -195,7 +196,7 @@ def _nothing_read(source: AuditSource, findings: Findings) -> None:
 
 
 def cut(text: str) -> str:
-    """A line for people."""
+    """Return the text printable and cut to `SHOWN_CHARS` characters."""
     safe = printable(text)
     return safe if len(safe) <= SHOWN_CHARS else f"{safe[:SHOWN_CHARS]}…"
 
@@ -228,7 +229,7 @@ def _answer(
 
 
 def _proposed(source: AuditSource, findings: Findings) -> str:
-    """The topology file; what it says is sound."""
+    """Return the text of the proposed topology file, which is parsed as a check."""
     stream = StreamProposal(
         findings.advice,
         {**source.section, **source.mapping.section()},
@@ -247,7 +248,7 @@ def _written(option: str, path: str, text: str) -> None:
 
 
 def read_by(mapping: Taken) -> str:
-    """By which fields records are read."""
+    """Return a phrase that names the fields by which records are read."""
     words = {name: f"{name} {text}" for name, text in mapping.texts.items()}
     if "ts" in words and mapping.ts_unit is not None:
         words["ts"] += f" ({mapping.ts_unit})"
@@ -255,7 +256,7 @@ def read_by(mapping: Taken) -> str:
 
 
 def _taken_said(mapping: Taken) -> Iterator[str]:
-    """What was taken that no option names, and how surely."""
+    """Yield sentences about the mapping: its fields, and how certain each guessed field is."""
     yield read_by(mapping)
     for name, words in mapping.said.items():
         if name == "arrival":

@@ -1,4 +1,4 @@
-"""A file as what an audit reads."""
+"""A file as the input of an audit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ BY_LINES: Final = (
 def file_source(
     path: str, options: MappingOptions, value_format: ValueFormat, last: int | None
 ) -> AuditSource:
-    """`last`: so many of its last rows. InputError where it cannot be read as a whole."""
+    """Open a file, or only the last `last` rows of it, as the input of an audit.
+
+    Raises `InputError` if the file as a whole cannot be read.
+    """
     encoding = value_format.of_file(path)
     needed = _columns(options, path, value_format)
     rows = value_rows(path, needed=needed, encoding=encoding)
@@ -61,7 +64,7 @@ def file_source(
 
 
 def _columns(options: MappingOptions, path: str, value_format: ValueFormat) -> frozenset[str]:
-    """Those that are given: a table without them is refused as a whole."""
+    """Return the columns that the options name; a table must have all of them."""
     given = options.on_file(None, path, value_format) if options.source else None
     return frozenset() if given is None else given.columns()
 

@@ -1,4 +1,4 @@
-"""A topic as what an audit reads."""
+"""A topic as the input of an audit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def topic_source(
     last: int | None,
     since_ns: int | None,
 ) -> AuditSource:
-    """InputError where it cannot be read, or holds nothing."""
+    """Open a topic as the input of an audit.
+
+    Raises `InputError` if the topic cannot be read or has no records.
+    """
     since_ms = None if since_ns is None else (time.time_ns() - since_ns) // NS_PER_MS
     audited = AuditedTopic(brokers, topic, last, since_ms)
     with ExitStack() as at_fault:
@@ -50,7 +53,7 @@ def topic_source(
         mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
         reading = reading_by(numbered=mapping.fields.seq is not None)
         reader = FieldReader(mapping.fields, decode, picking, reading=reading, topic=topic)
-        at_fault.pop_all()  # from here on the rows close it
+        at_fault.pop_all()  # From here on, `_rows` closes `audited`.
     apart = [APART] if audited.order.apart else []
     return AuditSource(
         f"topic {topic}",

@@ -1,6 +1,7 @@
-"""The findings as one HTML file: three pictures and all machines, nothing from a network.
+"""The findings as one HTML file with three pictures and all machines, without network access.
 
-Light and dark follow the reader's setting; on a narrow screen wide parts scroll by themselves.
+The page follows the reader's setting of light or dark. On a narrow screen, wide parts scroll by
+themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def page_of(
     said: Sequence[str],
     next_steps: Sequence[str],
 ) -> Iterator[str]:
-    """The lines of the file. `document` is the object of `--json`; the rest as in `text.shown`."""
+    """Yield the lines of the page.
+
+    `document` is the object that `--json` prints. The other parameters are those of `text.shown`.
+    """
     title = escape(printable(head))
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -1,7 +1,8 @@
-"""The three pictures of an audit, each an SVG that needs nothing else, readable in light and dark.
+"""The three pictures of an audit, as self-contained SVG that is readable in light and dark.
 
-Lateness by machine, on a logarithmic scale; the clock of each machine over time; wrong windows over
-time, a strip for each bound and one for inorder.
+- lateness by machine, on a logarithmic scale
+- the clock of each machine over time
+- wrong windows over time, with a strip for each bound, one for clocks and two for inorder
 """
 
 from __future__ import annotations
@@ -47,8 +48,11 @@ STYLE: Final = (
 
 
 def lateness_picture(findings: Findings) -> str:
-    """A bar from the median to the 99th hundredth for each of the latest machines, a mark at the
-    largest."""
+    """Draw the lateness of the latest machines.
+
+    Each machine has a bar from the median to the 99th percentile, and a mark at the largest
+    lateness.
+    """
     late = [
         (machine.name, ranked(machine.late_ns)) for machine in findings.machines if machine.late_ns
     ]
@@ -84,7 +88,7 @@ def lateness_picture(findings: Findings) -> str:
 
 
 def clock_picture(findings: Findings) -> str:
-    """Lines of how far each clock is ahead of the others, the wrong ones in colour."""
+    """Draw how far each clock is ahead of the others, with the wrong clocks in colour."""
     clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
     if not clocks:
         words = "clocks cannot be compared: one machine, or too few records"
@@ -128,8 +132,10 @@ def clock_picture(findings: Findings) -> str:
 
 
 def windows_picture(findings: Findings) -> str:
-    """A strip for each bound, one for clocks and one for inorder: the darker, the more of the
-    windows of that time are wrong."""
+    """Draw the wrong windows over time: a darker place has a larger share of wrong windows.
+
+    There is a strip for each bound, one for wrong clocks if there are any, and two for inorder.
+    """
     jobs = findings.jobs
     windows = middle_windows(findings)
     if not windows:
@@ -167,7 +173,7 @@ def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> Counter
 
 
 def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
-    """The offsets that are shown: all levels, and room for what moves around them."""
+    """Return the range of the offsets to draw: all levels, and a margin around them."""
     levels = [level_ns for clock in clocks for _, level_ns in clock.segments]
     low, high = min(0, *levels), max(0, *levels)
     room = max(0.12 * (high - low), 0.1 * S)
@@ -185,7 +191,7 @@ def _marks(low: float, high: float) -> Iterator[float]:
 
 
 def _free(at: float, taken: list[float]) -> float:
-    """A line of text that meets no other."""
+    """Move a line of text down until it overlaps no other, and return its height."""
     while any(abs(at - other) < 14 for other in taken):
         at += 14
     taken.append(at)
@@ -213,7 +219,7 @@ def _bar(kind: str, x: float, y: float, width: float, height: float, more: str =
 
 
 def _words(words: str, title: str) -> str:
-    """In place of a picture."""
+    """Return a picture that shows only a sentence, for findings without data."""
     return _svg([_text(LEFT, HEAD + 12, words)], 40, title)
 
 

@@ -1,4 +1,4 @@
-"""What has to be known before the numbers of an audit are read, in sentences."""
+"""Remarks, as sentences, that a reader needs before the numbers of an audit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from recordings.audit.findings import Findings
 
 NAMED: Final = 3
 HASTY: Final = 3
-"""Records that arrive so many times faster than they happened are a history that was loaded."""
+"""Records that arrive this many times faster than they happened come from a loaded history."""
 
 STRAY: Final = 1_000
-"""One record in so many, at either end, says nothing about the span of all."""
+"""One record in this many, at either end, is too few to say how long the records span."""
 
 
 def remarks(findings: Findings) -> Iterator[str]:
-    """The worst first."""
+    """Yield the remarks, the most serious first."""
     several = [machine.name for machine in findings.machines if machine.several_partitions]
     if several:
         yield (
@@ -50,7 +50,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def middle_windows(findings: Findings) -> list[int]:
-    """Return the windows of the truth, rising, but for stray stamps far from all others."""
+    """Return the windows that have events, ascending, without stray timestamps at either end."""
     truth = findings.jobs.truth
     total = sum(truth.values())
     stray = total // STRAY

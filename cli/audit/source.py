@@ -1,4 +1,4 @@
-"""What an audit reads, whatever it comes from."""
+"""The input of an audit, from a file or a topic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from recordings.audit.row import AuditInput, OrderRule
 
 @dataclass(slots=True)
 class AuditSource:
-    """What an audit reads. `first`: the first records as text. `said`: about their order.
-    `section`: keys of the stream beside those of the mapping. `partitions`: of a topic."""
+    """The input of an audit, with the mapping by which its records are read.
+
+    Attributes:
+        first: The first records as text.
+        said: Remarks about the order of the records.
+        section: Keys of the proposed stream other than those of the mapping.
+        partitions: Number of partitions of the topic, 1 for a file.
+    """
 
     name: str
     mapping: Taken

@@ -1,4 +1,4 @@
-"""The findings as text for a terminal of 100 columns: what is wrong first, then what to do."""
+"""The findings as text for a terminal of 100 columns: the faults first, then the remedies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ DEFINITIONS: Final = (
 
 
 def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterable[str]) -> str:
-    """`head` names the input; `said` is what was taken and what cannot be said; `next_steps` are
-    commands."""
+    """Return the findings as text for a terminal.
+
+    `head` names the input. `said` has sentences about the assumptions and limits of the audit.
+    `next_steps` are commands to run next.
+    """
     console = Console(width=COLUMNS, highlight=False)
     with console.capture() as capture:
         console.print(Text(f"{head}\n", style="bold"))
@@ -50,7 +53,7 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
 
 
 def as_html(part: RenderableType) -> str:
-    """Return the same text for a page."""
+    """Return a part of the text as HTML."""
     console = Console(width=COLUMNS, highlight=False, record=True, file=StringIO())
     console.print(part)
     return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
@@ -95,7 +98,7 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
 
 
 def signed(offset_ns: float) -> str:
-    """With its sign and unit; what is below a millisecond is 0."""
+    """Return an offset with its sign and unit; an offset below a millisecond is 0."""
     if abs(offset_ns) < 1_000_000:
         return "0 ms"
     return f"{'+' if offset_ns > 0 else '-'}{shortly(abs(offset_ns))}"
@@ -150,7 +153,7 @@ def windows_part(findings: Findings) -> RenderableType:
 
 
 def bounded(bound_ns: float) -> str:
-    """A bound on lateness."""
+    """Return a bound on lateness with its unit."""
     return shortly(bound_ns) if bound_ns else "0 s"
 
 

@@ -1,9 +1,9 @@
-"""The records of a topic for an audit, in one order, read without leaving a trace.
+"""Reads the records of a topic for an audit, in one order and without leaving a trace.
 
-Partitions are assigned, no group is joined, nothing is committed or written. Where each ends is
-fixed at the start. Records of several partitions come by append time, then partition, then offset.
-Where the topic has no append time, nothing orders partitions: they come by the largest timestamp so
-far of each, and are judged apart.
+The reader assigns partitions, joins no group, and commits and writes nothing. It fixes the end of
+each partition at the start. Records of several partitions are in the order of arrival time, then
+partition, then offset. If the topic does not use LogAppendTime, nothing orders its partitions.
+Their records are then merged by the largest timestamp so far of each partition, and judged apart.
 
 Memory: one fetch of each partition.
 """
@@ -31,15 +31,18 @@ NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 200
 APPEND_TIME: Final = 1
 LOOKED_AT: Final = 2_000
-"""So many of the first records say whether the topic has append time."""
+"""Number of first records that show whether the topic uses LogAppendTime."""
 
 T = TypeVar("T")
 
 
 class AuditedTopic:
-    """`last`: so many records over all partitions together; `since_ms`: those from that timestamp
-    on; both None: all. InputError where the topic cannot be read, Refused where there is none.
-    Blocks."""
+    """The records of a topic in one order, read by blocking calls.
+
+    `last` bounds the records, divided evenly among the partitions. `since_ms` leaves out records
+    with an earlier timestamp. If both are None, all records are read. Raises `InputError` if the
+    topic cannot be read and `Refused` if it does not exist.
+    """
 
     def __init__(
         self, brokers: Brokers, topic: str, last: int | None, since_ms: int | None
@@ -57,24 +60,24 @@ class AuditedTopic:
             self.close()
             raise
         self.appends = all(each.timestamp_type == APPEND_TIME for each in self.first(LOOKED_AT))
-        """The broker stamps records as it appends them."""
+        """Whether the broker stamps the records as it appends them."""
 
     @property
     def order(self) -> OrderRule:
-        """How partitions are put in order."""
+        """The rule that orders the records of several partitions."""
         used = tuple(place.partition for place in self._used) or (0,)
         return OrderRule(used, apart=not self.appends and len(used) > 1)
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        """The largest timestamp so far of its partition in ns, and the record."""
+        """Return pairs of the largest timestamp so far of the partition, in ns, and a record."""
         return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:
-        """Some of the first records."""
+        """Return at most `count` of the first `LOOKED_AT` records."""
         return [record for _, record in self._first[:count]]
 
     def close(self) -> None:
-        """Ends the reading."""
+        """Close the reader and its event loop."""
         self._runner.run(self._opened.aclose())
         self._runner.close()
 
@@ -89,7 +92,7 @@ class AuditedTopic:
     async def _parts(
         self, brokers: Brokers, last: int | None, since_ms: int | None
     ) -> list[Iterator[tuple[int, Any]]]:
-        """Return the partitions with records to read, from their first one."""
+        """Return an iterator for each partition that has records to read."""
         reader = await self._opened.enter_async_context(brokers.reader(WAIT_MS))
         numbers = await partition_numbers(reader, self._topic)
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]

@@ -1,9 +1,9 @@
-"""What `inorder demo` publishes, and how it shows what becomes of it.
+"""`inorder demo` publishes a recording with simulated faults and shows what inorder makes of it.
 
-recording   the recorded events, played now and faster
-trouble     delays, holes and copies on their way, with an account of them
-clocks      sources whose clocks are wrong, and the time sync that finds out
-stage       the embedded Kafka and the worker
-watching    what comes out, read and judged
-show        the command: everything together, on the terminal
+- `recording`: the recorded events, also as played now and faster
+- `trouble`: delays, gaps and duplicates on the way, with an account of them
+- `clocks`: sources with wrong clocks, and the time sync that measures their error
+- `stage`: the embedded Kafka and the worker
+- `watching`: the output, read and judged
+- `show`: the command, which puts everything together on the terminal
 """

@@ -1,9 +1,9 @@
-"""Sources whose clocks are wrong, and the time sync that finds out by how much.
+"""Sources with wrong clocks, and the time sync that measures their error.
 
-Two of the three sources stamp with a clock that is far off and runs at a rate of its own.
-A sync server listens on loopback, and each source has its client, as `SequencedProducer`
-would start one: what it says goes to `clock.offsets`, and the worker corrects by that. So
-what is shown is a measurement; the worker does not know the `WrongClock`.
+Two of the three sources have a clock that is far off and runs at its own rate. A sync server
+listens on loopback. Each source has a sync client, as `SequencedProducer` would start one. The
+measurements go to `clock.offsets`, and the worker corrects timestamps by them. The worker does not
+know the `WrongClock`, so the demo shows a real measurement.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ S: Final = 1_000_000_000
 TOPIC: Final = "clock.offsets"
 STOP_TIMEOUT_S: Final = 5.0
 ROUNDS: Final = 4
-"""So many make a source synced, and one more."""
+"""Number of rounds to wait for: one more than a source needs to be synced."""
 
 LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class WrongClock:
-    """At true time t it reads t + ahead + rate * (t - begin)."""
+    """A clock that reads t + ahead + rate * (t - begin) at the actual time t."""
 
     ahead_ns: int = 0
     rate_ppm: int = 0
@@ -44,7 +44,7 @@ class WrongClock:
         return true_ns + self.ahead_ns + (true_ns - self.begin_ns) * self.rate_ppm // MILLION
 
     def true(self, reading_ns: int) -> int:
-        """When it read that, to a nanosecond or two."""
+        """Return the actual time of a reading, to a nanosecond or two."""
         run_ns = reading_ns - self.ahead_ns - self.begin_ns
         return self.begin_ns + run_ns * MILLION // (MILLION + self.rate_ppm)
 
@@ -61,7 +61,7 @@ def wrong_clocks(begin_ns: int) -> dict[str, WrongClock]:
 
 
 def described(clocks: Mapping[str, WrongClock]) -> str:
-    """In words, of those that are wrong."""
+    """Describe the clocks that are wrong, in words."""
     parts = []
     for source, clock in clocks.items():
         if clock.ahead_ns:
@@ -75,8 +75,11 @@ def described(clocks: Mapping[str, WrongClock]) -> str:
 def syncing(
     brokers: str, clocks: Mapping[str, WrongClock], report: Callable[[str], None] = print
 ) -> Iterator[None]:
-    """Server and clients run meanwhile, and every clock has been measured when it begins; all are
-    ended after it. `report` gets sentences about the wait."""
+    """Run a sync server, and a client for each clock, during the body.
+
+    The body begins when every clock has been measured, or when measuring makes no more progress.
+    `report` is called with sentences about the wait.
+    """
     publishing = TopicPublishing(brokers, TOPIC, "demo")
     server = SyncServer(
         "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.turn
@@ -100,8 +103,11 @@ def syncing(
 
 
 def _wait_until_measured(clients: list[SyncClient], report: Callable[[str], None]) -> None:
-    """Before that a source's word is all there is to go by, and it is wrong. What is not measured
-    for long is shown as it is."""
+    """Wait until every clock has been measured, or until there is no more progress.
+
+    Before its measurement, the worker has only the source's own timestamps, which are wrong. A
+    clock that is not measured in time is shown as it is.
+    """
     patience = Patience(report)
     while True:
         rounds = tuple(client.status().rounds for client in clients)

@@ -1,4 +1,4 @@
-"""Waiting for as long as something goes on: a busy machine is slow, and that is no failure."""
+"""Waits while there is progress, because a busy machine is slow without any fault."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 STILL_S: Final = 120.0
-"""Without any change; then what is waited for will not come."""
+"""A wait is given up after this time without any progress."""
 
 REPORT_EVERY_S: Final = 5.0
 
 
 class Patience:
-    """Waits with reports: `report` gets a sentence every few seconds about the wait."""
+    """A wait that lasts while there is progress; `report` gets a sentence about it now and then."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Patience:
         self._state: Hashable = None
 
     def lasts(self, state: Hashable, waited_for: str) -> bool:
-        """Whether to go on waiting; `state` is whatever changes where there is progress."""
+        """Return whether to go on waiting; `state` is a value that changes with any progress."""
         now_s = self._now_s()
         if state != self._state:
             self._state, self._changed_s = state, now_s

@@ -1,12 +1,12 @@
-"""The recorded events, and the same played now and faster.
+"""The recorded events, and the same events played now and faster.
 
-The recording spans four and a half hours (`ORIGIN.md`), of which all is said in less
-than a minute. Played at `speed`, its first event is at `start_ns`, every distance
-of time is divided by `speed`, and a silence of all brokers longer than
-`LONGEST_SILENCE_NS` is cut to that: order and ties stay. Thirteen lines of broker 0
-bear a time up to 60 ms below that of the line before; played, a line is stamped no
-earlier than the line before it, as a broker with one clock would. With the settings
-given here the whole takes 46.5 s, single brokers are silent for up to 11 s.
+The recording spans four and a half hours (`ORIGIN.md`). `played` puts its first event at `start_ns`
+and divides every distance in time by `speed`. It cuts a silence of all brokers that is longer than
+`LONGEST_SILENCE_NS`. Order and ties stay the same.
+
+Thirteen lines of broker 0 have a time up to 60 ms below that of the line before. When played, no
+line is earlier than the line before it, as with one clock for each broker. By default, the whole
+takes 46.5 s, and single brokers are silent for up to 11 s.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_SILENCE_NS: Final = 2_500 * MS
 
 
 class Recorded(NamedTuple):
-    """One event as its source sent it; `payload` holds what the line says."""
+    """An event as its source sent it; `payload` has the other columns of the recorded line."""
 
     source: str
     seq: int
@@ -34,14 +34,14 @@ class Recorded(NamedTuple):
 
 
 def recorded() -> list[Recorded]:
-    """All events by (time, source, seq)."""
+    """Return all events, sorted by (time, source, seq)."""
     with gzip.open(PATH, "rt", encoding="utf-8", newline="") as lines:
         events = [_event(fields) for fields in csv.DictReader(lines)]
     return sorted(events, key=lambda event: (event.ts_ns, event.source, event.seq))
 
 
 def played(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> list[Recorded]:
-    """`events` on a time axis that begins at `start_ns`; sorted by (time, source, seq)."""
+    """Return `events` on a time axis that begins at `start_ns`, sorted by (time, source, seq)."""
     events = list(events)
     axis = _axis(sorted({event.ts_ns for event in events}), start_ns, speed)
     newest_ns: dict[str, int] = {}
@@ -54,7 +54,7 @@ def played(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> lis
 
 
 def _axis(times_ns: list[int], start_ns: int, speed: float) -> dict[int, int]:
-    """Recorded time -> played time."""
+    """Map each recorded time to the time at which it is played."""
     axis = dict.fromkeys(times_ns[:1], start_ns)
     for before_ns, time_ns in pairwise(times_ns):
         axis[time_ns] = axis[before_ns] + min(
@@ -70,4 +70,4 @@ def _event(fields: dict[str, str]) -> Recorded:
 
 
 _SAID: Final = ("source", "kind")
-"""Columns that the event itself carries."""
+"""Columns that are fields of the event itself."""

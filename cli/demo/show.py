@@ -1,8 +1,8 @@
-"""`inorder demo`: the main job before your eyes. No Java, no Docker.
+"""`inorder demo` shows the main task of inorder on one machine, without Java or Docker.
 
-An embedded Kafka, producers that publish a recording of three real sources with delays,
-holes, copies and clocks that are wrong, a sync server, the real worker in its processes, and
-a reader that judges what comes out. Exit 0 if the balance holds and the order is right.
+It starts an embedded Kafka, a sync server and the real worker in its processes. Producers publish a
+recording of three real sources with delays, gaps, duplicates and wrong clocks. A reader judges the
+output. The exit code is 0 if every record is accounted for and the order is right.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOK_S: Final = 0.1
 REPORT_EVERY_S: Final = 5.0
 ASK_S: Final = 0.5
 LEAD_NS: Final = 3_000_000_000
-"""From the last measurement that is needed to the first event: it applies meanwhile."""
+"""Time from the last clock measurement to the first event, so that the measurement applies."""
 
 
 @click.command("demo")
@@ -100,7 +100,7 @@ def _stay(here: Ground, console: Console) -> None:
 
 
 class Publisher(threading.Thread):
-    """Publishes the postings at their times, in a thread of its own."""
+    """A thread that publishes the postings at their times."""
 
     def __init__(
         self, brokers: str, postings: list[Posting], clocks: Mapping[str, WrongClock]
@@ -122,7 +122,7 @@ class Publisher(threading.Thread):
         self.failure: ProducerError | None = None
 
     def run(self) -> None:
-        # The replayer begins at once; a stamp from the future would refute the clock.
+        # The replayer begins at once, and a timestamp from the future would refute the clock.
         time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
             Replayer(self._brokers, RAW, pace=ReplayPace(speed=1.0)).publish(self._rows)
@@ -148,7 +148,10 @@ def _watch(
     report: Callable[[], None],
     say: Callable[[str], None],
 ) -> None:
-    """Until all has come out, and as long as anything still does once all went in."""
+    """Read and show the output until every event has come out.
+
+    Once all records are published, give up when there is no more progress.
+    """
     patience = None
     while not _is_settled(publisher, watcher, injected):
         watcher.look(LOOK_S)
@@ -171,17 +174,20 @@ def _watch(
 def _shown(
     console: Console, here: Ground, outcome: Outcome, injected: Injected
 ) -> Iterator[Callable[[], None]]:
-    """What shows how far it has come: a page in place at a terminal, elsewhere a line now and
-    then. What the worker holds is asked at most each `ASK_S`."""
-    told_s = time.monotonic()
+    """Yield a function that shows the progress.
+
+    At a terminal it updates a page in place; elsewhere it prints a line now and then. It asks the
+    worker for its buffered events at most every `ASK_S`.
+    """
+    reported_s = time.monotonic()
     live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
     held: Counter[str] = Counter()
 
     def report() -> None:
-        nonlocal told_s
+        nonlocal reported_s
         now_s = time.monotonic()
-        is_due = now_s - told_s >= (REPORT_EVERY_S if live is None else ASK_S)
-        told_s = now_s if is_due else told_s
+        is_due = now_s - reported_s >= (REPORT_EVERY_S if live is None else ASK_S)
+        reported_s = now_s if is_due else reported_s
         if live is not None:
             if is_due:
                 held.clear()

@@ -1,4 +1,4 @@
-"""The demo's ground: an embedded Kafka and a real worker beside it."""
+"""The environment of the demo: an embedded Kafka and a real worker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ state: memory
 """
 
 PLACES: Final = 2 * PARTITIONS
-"""The partitions of both stages."""
+"""Number of partitions of both stages together."""
 
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
@@ -43,31 +43,34 @@ Report = Callable[[str], None]
 
 
 class DemoFailed(Exception):
-    """The worker did not come up, or did not stay."""
+    """The worker did not become ready."""
 
 
 @dataclass
 class Ground:
-    """Where the demo's Kafka listens, and where its worker answers."""
+    """The addresses of the demo's Kafka and worker, and the worker's process."""
 
     brokers: str
     worker: str
     process: Process
 
     def explain(self) -> list[dict[str, Any]]:
-        """What the worker holds; nothing while it does not answer."""
+        """Return the worker's report on each partition, empty if the worker does not answer."""
         answer = self._said("explain", [])
         return answer if isinstance(answer, list) else []
 
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not ready; nothing while it does not answer."""
+        """Return why the worker is not ready, empty if it does not answer."""
         return tuple(self._said("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
         return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
-        """An answer that says no has a text, too."""
+        """Return the JSON at a path of the worker's port, or `otherwise` if it does not answer.
+
+        An answer with an error status has JSON, too.
+        """
         with suppress(OSError, ValueError):
             return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])
         return otherwise
@@ -77,8 +80,10 @@ class Ground:
 def worker_on(
     brokers: str, topology: str, folder: Path, places: int, report: Report = print
 ) -> Iterator[Ground]:
-    """A real worker, ready: its stages own so many partitions. It is stopped at the end, by its
-    id. `report` gets sentences about the wait."""
+    """Run a real worker, whose stages own `places` partitions when the body begins.
+
+    It is stopped at the end, by its process id. `report` is called with sentences about the wait.
+    """
     file = folder / "demo.yaml"
     file.write_text(topology)
     worker = f"127.0.0.1:{free_ports(1)[0]}"
@@ -96,7 +101,10 @@ def worker_on(
 
 
 def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
-    """As long as it makes progress: takes partitions, gives other reasons, or says more."""
+    """Wait until the worker owns `places` partitions; raise `DemoFailed` without more progress.
+
+    Progress is another partition, a change of the reasons, or more text in the log.
+    """
     patience = Patience(report, STILL_S)
     while here.process.is_alive():
         owned, reasons = len(here.explain()), here.reasons()

@@ -1,14 +1,16 @@
-"""Trouble on the way, with an account of it: delays that overtake, holes, copies.
+"""Simulates faults on the way to Kafka, with an account of them.
 
-Every event takes `Trouble.base_ns`; the share `delayed` takes an exponential delay on
-top, at most `longest_ns`; `lost` never arrive; of `doubled` a copy follows, delayed by
-the same law. What is drawn depends on the seed alone. A source's first and last event
-always arrive: a number missing before the first or after the last is unknown to any
-receiver, and the account would not come out.
+- Every event takes `Trouble.base_ns`.
+- The share `delayed` takes an exponential delay on top, at most `longest_ns`.
+- The share `lost` never arrives.
+- The share `doubled` is followed by a duplicate, which is delayed by the same distribution.
 
-So `Injected` can be held against what came out: each that is `lost` must be reported as
-missing, each of `copies` as a duplicate, and everything else must come out once, in order
-or marked late.
+The draws depend on the seed alone. The first and last events of a source always arrive. No receiver
+could know that a number before the first or after the last is missing, and the account would not
+balance.
+
+So `Injected` can be compared with the output. Each of `lost` must be reported as missing, and each
+of `copies` as a duplicate. Everything else must come out once, in order or marked late.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ MS: Final = 1_000_000
 
 
 class Posting(NamedTuple):
-    """`event` reaches the broker at `send_ns`."""
+    """An event and the time at which it reaches the broker."""
 
     send_ns: int
     event: Recorded
@@ -33,7 +35,7 @@ class Posting(NamedTuple):
 
 @dataclass(slots=True)
 class Trouble:
-    """Shares of all events, and times."""
+    """The faults to simulate: shares of all events, and delays."""
 
     delayed: float = 0.12
     lost: float = 0.005
@@ -45,8 +47,10 @@ class Trouble:
 
 @dataclass(slots=True)
 class Injected:
-    """What became of all events. `overtaken`: first arrivals below the largest number of their
-    source that had arrived."""
+    """The account of the simulated faults.
+
+    `overtaken` counts the first arrivals below the largest number that had arrived of their source.
+    """
 
     sent: int = 0
     lost: int = 0
@@ -55,14 +59,14 @@ class Injected:
 
     @property
     def postings(self) -> int:
-        """The records that reach the broker."""
+        """The number of records that reach the broker."""
         return self.sent - self.lost + self.copies
 
 
 def with_trouble(
     events: Sequence[Recorded], seed: int, trouble: Trouble | None = None
 ) -> tuple[list[Posting], Injected]:
-    """What reaches the broker, in that order, and what was done to it."""
+    """Return the records in their order at the broker, and the account of the simulated faults."""
     trouble = trouble or Trouble()
     rng = Random(seed)
     edges = _edges(events)

@@ -1,4 +1,4 @@
-"""What came out, read from the topics and judged against what went in."""
+"""Reads the output from the topics and judges it against the input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEAD: Final = "events.dead"
 
 @dataclass(slots=True)
 class DisplayLine:
-    """One event as a line of the display; `time_ns` by its own clock, or corrected."""
+    """An event as a line of the display; `time_ns` is the reported or the corrected timestamp."""
 
     source: str
     seq: int
@@ -36,7 +36,7 @@ class DisplayLine:
 
 @dataclass
 class Outcome:
-    """Counts as records come by."""
+    """Counts of the records read so far."""
 
     raw: int = 0
     raw_descents: int = 0
@@ -45,7 +45,7 @@ class Outcome:
     dead: int = 0
     missing: int = 0
     filled: int = 0
-    """Numbers declared missing that came after all: late, or while their place was open."""
+    """Numbers reported missing that arrived after all: late, or while their place was open."""
     gaps: int = 0
     violations: int = 0
     outside: int = 0
@@ -59,12 +59,12 @@ class Outcome:
         return self.ordered + sum(self.late.values())
 
     def usual_error_ns(self) -> int:
-        """The median of what the events say about the error of their time."""
+        """Return the median of the time errors that the events state."""
         return sorted(self.errors_ns)[len(self.errors_ns) // 2] if self.errors_ns else 0
 
 
 class Watcher:
-    """Reads all topics of the demo; `look` takes what is there."""
+    """A reader of all topics of the demo, which counts the records in `outcome`."""
 
     def __init__(self, brokers: str, clocks: Mapping[str, WrongClock]) -> None:
         self.outcome = Outcome()
@@ -86,7 +86,7 @@ class Watcher:
         self._consumer.subscribe([RAW, ORDERED, GAPS, DEAD])
 
     def look(self, timeout_s: float) -> int:
-        """How many records there were."""
+        """Read the available records, at most `AT_ONCE`, and return their number."""
         messages = self._consumer.consume(AT_ONCE, timeout_s)
         for message in messages:
             if message.error() is None:
@@ -127,7 +127,7 @@ class Watcher:
     def _take_ordered(self, headers: dict[str, bytes]) -> None:
         outcome = self.outcome
         if "kind" in headers:
-            return  # a watermark
+            return  # It is a watermark.
         seen = _seen(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
@@ -157,14 +157,17 @@ def _seen(headers: dict[str, bytes], time: str) -> DisplayLine:
 
 
 def duplicates_in(metrics: str) -> int:
-    """What the worker's REORDER stage counted as seen before."""
+    """Return the number of duplicates that the worker's REORDER stage counted."""
     pattern = re.compile(r'^inorder_records_duplicate_total\{.*stage="reorder".*\} (\S+)', re.M)
     return round(sum(float(count) for count in pattern.findall(metrics)))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`balanced`: every record that went in is accounted for. `notes`: all that is wrong."""
+    """The judgement of the output.
+
+    `balanced` is true if every record that went in is accounted for. `notes` lists all faults.
+    """
 
     balanced: bool
     rows: list[tuple[str, int, int]]
@@ -176,13 +179,13 @@ class Verdict:
 
     @property
     def account(self) -> dict[str, Any]:
-        """For programs."""
+        """The judgement as an object for programs."""
         rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
 
 
 def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
-    """(what, injected, found) row by row, and whether it all comes out."""
+    """Compare the simulated faults with the output, and list what does not match."""
     accounted = outcome.out + duplicates + outcome.dead + held
     rows = [
         ("records published", injected.postings, outcome.raw),

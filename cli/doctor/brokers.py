@@ -1,13 +1,13 @@
-"""What is amiss with the brokers themselves: their age, their bounds, their clock beside ours.
+"""Finds faults of the brokers themselves: their version, their limits, and their clock.
 
-| looked at | why |
-|-----------|-----|
-| whether they show their settings | one embedded in a process has none, and keeps nothing |
-| whether topics have ids | brokers before 2.8 give none: one made anew is not noticed |
-| `transaction.max.timeout.ms` | a stage that asks for more does not begin |
-| `transactional.id.expiration.ms`, `offsets.retention.minutes` | shorter than a stop may last |
+| check | reason |
+|-------|--------|
+| whether they show their settings | a broker embedded in a process has none and stores nothing |
+| whether topics have ids | before version 2.8 there are none, so a recreated topic goes unnoticed |
+| `transaction.max.timeout.ms` | a stage that asks for more does not start |
+| `transactional.id.expiration.ms`, `offsets.retention.minutes` | must outlast a stop of a stage |
 | `auto.create.topics.enable` | a topic made by mistake has the wrong settings |
-| the newest append time of the inputs | a clock of this machine that is behind delays the stages |
+| newest arrival time of the inputs | if this machine's clock is behind, the stages are delayed |
 """
 
 from __future__ import annotations
@@ -28,24 +28,32 @@ NS_PER_MS: Final = 1_000_000
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 TIMELY_MS: Final = 1_000
-"""So far a wall clock may be behind the brokers' without notice."""
+"""This machine's clock may be this far behind the brokers' without a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """What was seen of the brokers. `config` is one broker's, empty if unknown. `ahead_ms`: how far
-    the newest append time of the inputs is ahead of this machine's clock, None without records."""
+    """The brokers as the check saw them.
+
+    Attributes:
+        config: Settings of one broker, empty if unknown.
+        ahead_ms: How far the newest arrival time of the inputs is ahead of this machine's clock.
+            None if the inputs have no records.
+    """
 
     count: int
     gives_ids: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     ahead_ms: int | None = None
     shows_settings: bool = True
-    """They say how topics and they themselves are set; embedded ones do not."""
+    """Whether the brokers report settings of topics and their own; embedded ones do not."""
 
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:
-    """`topics`: the inputs, and how many partitions each has. Blocks."""
+    """Return how far the newest record's timestamp is ahead of this machine's clock; blocks.
+
+    `topics` maps the inputs to their numbers of partitions. The result is None without records.
+    """
     places = [(name, number) for name, count in topics.items() for number in range(count)]
     newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
     found = offsets(admin, places, newest, TIMEOUT_S, figure="timestamp")

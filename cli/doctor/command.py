@@ -1,4 +1,4 @@
-"""`inorder doctor`: is the cluster fit for this topology?"""
+"""`inorder doctor` checks whether the cluster is fit for a topology."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from cli.topology_file import load, topology_option
 @on_kafka()
 @json_option("DOCTOR")
 def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
-    """Find faults of the topics and their newest records, and print the remedies. Nothing is
-    changed.
+    """Find faults of the topics and their newest records, and print the remedies.
+
+    Nothing is changed.
 
     Exit 1 if a stage would stop or records would be lost, 0 if there are at most warnings.
     """

@@ -1,4 +1,4 @@
-"""One fault of a cluster, as `inorder doctor` reports it."""
+"""A fault of a cluster, as `inorder doctor` reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Weight(StrEnum):
-    """`error`: a stage stops, or something is lost. `warning`: it may be."""
+    """The severity of a fault: an error stops a stage or loses data, and a warning may do so."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,7 +15,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Where, what, and what to do."""
+    """A fault of a cluster: its place, its description and its remedy."""
 
     weight: Weight
     where: str
@@ -24,10 +24,10 @@ class Finding:
 
 
 def error(where: str, what: str, remedy: str) -> Finding:
-    """Return what stops a stage, or loses something."""
+    """Return a fault that stops a stage or loses data."""
     return Finding(Weight.ERROR, where, what, remedy)
 
 
 def warning(where: str, what: str, remedy: str) -> Finding:
-    """Return what may do so."""
+    """Return a fault that may stop a stage or lose data."""
     return Finding(Weight.WARNING, where, what, remedy)

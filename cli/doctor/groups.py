@@ -1,12 +1,12 @@
-"""What is amiss with the consumer groups of the stages.
+"""Finds faults of the consumer groups of the stages.
 
-| looked at | why |
-|-----------|-----|
-| who is in a group, and what they read | a stranger takes partitions, or keeps a stage out |
-| where logs begin, beside the offsets | what was deleted before it was read is lost |
+| check | reason |
+|-------|--------|
+| members of a group and their topics | a foreign member takes partitions from the stage |
+| beginnings of the logs and committed offsets | records deleted before they were read are lost |
 | a backlog of a group without members | nobody runs the stage |
 
-A group that has never read is no finding: its stage has not been started yet.
+A group that has never read is no finding, because its stage has not been started yet.
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ from topology.config import Topology
 
 @dataclass(frozen=True, slots=True)
 class SeenGroup:
-    """`reads`: what each member is given, by its name. `next_offsets`: where reading goes on.
-    `logs`: where the log begins there, and where it ends."""
+    """A consumer group as the brokers report it.
+
+    Attributes:
+        reads: Topics assigned to each member, by its name.
+        next_offsets: Committed offset of each partition.
+        logs: First offset and end offset of each of these partitions.
+    """
 
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     next_offsets: Mapping[Place, int] = field(default_factory=dict)
@@ -35,7 +40,10 @@ class SeenGroup:
 
 
 def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) -> SeenGroup | None:
-    """None where the brokers do not say. `described`: what they answer about it. Blocks."""
+    """Return the group, or None if the brokers do not report it; blocks.
+
+    `described` is the pending answer to the request that describes the group.
+    """
     try:
         members = described.result(timeout_s).members
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
@@ -58,7 +66,7 @@ def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) 
 
 
 def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Iterator[Finding]:
-    """By name."""
+    """Yield the faults of the groups, which are given by name."""
     for stage in working(topology):
         name = group_of(topology, stage)
         if (seen := groups.get(name)) is None:

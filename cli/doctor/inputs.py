@@ -1,9 +1,9 @@
-"""Whether the newest records of the input topics can be read at all, as the topology file says.
+"""Checks whether the newest records of the input topics can be read as the topology file says.
 
-`inorder doctor` asks it, whether or not a worker runs. It reads at most `LOOKED_AT` records of
-each topic, by a client that joins no group and commits nothing. Signatures are not checked: that
-takes the keys. What the principal may not read is not judged; `cli.doctor.topics` reports the
-right that is missing.
+`inorder doctor` runs the check, whether or not a worker runs. It reads at most `LOOKED_AT` records
+of each topic with a client that joins no group and commits nothing. It does not check signatures,
+because that takes the keys. It does not judge topics that the principal may not read;
+`cli.doctor.topics` reports the missing right.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from topology.model.outcome import Malformed
 
 LOOKED_AT: Final = 200
 TIMEOUT_S: Final = 5.0
-"""Without a record, for one topic."""
+"""Time to wait for a record of one topic."""
 
 NS_PER_MS: Final = 1_000_000
 
 
 def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
-    """For each input topic most of whose newest records are dead, or whose sources others have
-    spread over partitions: why, and what to do. Blocks."""
+    """Return the faults of the newest records of each input topic, with their remedies; blocks.
+
+    Faults are records that are dead letters in most cases, and sources of a foreign topic that are
+    spread over several partitions.
+    """
     found = []
     for topic in upstream_inputs(topology):
         try:
@@ -75,8 +78,11 @@ def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
 async def _looked(
     topology: Topology, brokers: Brokers, topic: str
 ) -> tuple[Deaths, dict[str, set[int]]]:
-    """What REORDER's inlet reports of the newest records, as far as they can be read; and which
-    sources of a topic of others lie in several partitions."""
+    """Return the dead letters among the newest records, and the sources in several partitions.
+
+    REORDER's inlet reads the records, as far as they are available. Sources are reported only for a
+    topic with foreign records.
+    """
     places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     readers: dict[int, RawInlet] = {}
@@ -108,7 +114,7 @@ async def _looked(
 
 
 async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
-    """Wait for the schemas that the record is read by. RegistryAway, RegistryRefuses."""
+    """Wait for the schemas of the record; raise RegistryAway or RegistryRefuses without them."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await schemas.reach_for(reader.registered, [record])

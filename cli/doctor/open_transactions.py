@@ -1,9 +1,10 @@
-"""Transactions that stay open: whoever reads what is committed waits for their end.
+"""Finds transactions that stay open, because readers of committed records wait for their end.
 
-The end of a log for such a reader (the last stable offset) lies before the first record of an open
-transaction. That of a stage at work moves on within its `checkpoint`, and brokers end one that was
-left behind within `transaction_timeout`. So a partition is looked at again, each `PAUSE_S`, until
-its end for such a reader has moved, or that time is over. Without an open one it is one look.
+For such a reader, a log ends at the last stable offset, before the first record of an open
+transaction. For a running stage, this offset moves on within its `checkpoint`. Brokers end an
+abandoned transaction within `transaction_timeout`. So a partition with an open transaction is
+checked again every `PAUSE_S`, until the offset has moved or that time is over. A partition without
+one is checked once.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 PAUSE_S: Final = 0.5
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""A topic and the number of a partition."""
 
 
 def stay_open(
     admin: AdminClient, topics: Mapping[str, int], longest_s: float, timeout_s: float
 ) -> dict[Place, int]:
-    """Where a transaction has been open for `longest_s`, and its offset. `topics`: how many
-    partitions each has. Blocks for so long at most, and `timeout_s` a question."""
+    """Return the partitions with a transaction that stays open for `longest_s`, and its offset.
+
+    `topics` maps topics to their numbers of partitions. Blocks for at most `longest_s`, and
+    `timeout_s` for each request.
+    """
     every = [(topic, number) for topic, count in topics.items() for number in range(count)]
     begun_s = time.monotonic()
     open_at = _first_open(admin, every, timeout_s)
@@ -37,7 +41,7 @@ def stay_open(
 
 
 def _first_open(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
-    """The partitions that have one open now, and where its first record may be."""
+    """Return the partitions with a transaction open now, and the last stable offset of each."""
     asked = list(places)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     stable = offsets(admin, asked, latest, timeout_s, IsolationLevel.READ_COMMITTED)
@@ -53,7 +57,10 @@ def offsets(
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     figure: str = "offset",
 ) -> dict[Place, int]:
-    """As far as they answer: a partition without a leader is reported elsewhere. Blocks."""
+    """Return an offset of each partition, without those that do not answer; blocks.
+
+    A partition without a leader is reported elsewhere.
+    """
     asked = {TopicPartition(*place): spec for place in places}
     if not asked:
         return {}

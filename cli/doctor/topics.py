@@ -1,19 +1,19 @@
-"""What is amiss with the topics of a topology, and what to do about it.
+"""Finds faults of the topics of a topology, with their remedies.
 
-`looked` asks the brokers, `findings` judges what they said, without them. It changes nothing, and
-asks for nothing but Describe: what it may not see is a finding, too.
+`looked` asks the brokers, and `findings` judges their answers without them. The check changes
+nothing and needs only the right Describe. A missing right is a finding, too.
 
-| looked at | why |
-|-----------|-----|
-| topics, their partitions and leaders | a stage does not begin without them |
-| time stamps, compaction, retention of derived topics | order and state need each of them |
-| retention of inputs against `spill_after` | what has been held for less is read again from there |
-| bytes kept of what stages read | a stage that stood for long has lost what was let go of unread |
+| check | reason |
+|-------|--------|
+| topics, their partitions and leaders | a stage does not start without them |
+| timestamps, compaction, retention of derived topics | order and state need each of them |
+| retention of inputs against `spill_after` | events buffered for less are read again from there |
+| size limits of the stages' inputs | a stage that stopped for long loses unread records |
 | the clock topic's compaction lag | a replay needs the samples of its own time |
-| copies, those in sync, unclean elections | what a broker takes with it when it goes |
-| segments of changelogs | what is not compacted is read by each restore |
-| what the principal may do to topics, groups, transactional ids | a stage does not begin without |
-| transactions that stay open | who reads what is committed stands still before them |
+| replicas, those in sync, unclean elections | a broker that fails can take data with it |
+| segments of changelogs | a restore reads everything that is not compacted |
+| rights to topics, groups, transactional ids | a stage does not start without them |
+| transactions that stay open | readers of committed records wait at them |
 | the groups of stages | `cli.doctor.groups` |
 | the brokers themselves | `cli.doctor.brokers` |
 """
@@ -49,7 +49,7 @@ NS_PER_MS: Final = 1_000_000
 SAFE_COPIES: Final = 3
 SAFE_IN_SYNC: Final = 2
 SPILLS_KEPT: Final = 10
-"""The input is to be kept so many times as long as an event may wait before it is let go of."""
+"""The input's retention should be this many times `spill_after`."""
 
 COMPACTION_LAG: Final = "min.compaction.lag.ms"
 SMALLER: Final[tuple[str, ...]] = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
@@ -67,7 +67,7 @@ NEEDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SeenTopic:
-    """A topic as brokers report it. `may`: what the principal may do, None if they do not say."""
+    """A topic as brokers report it; `may` has the principal's rights, None if not reported."""
 
     partitions: int
     copies: int = 1
@@ -78,24 +78,31 @@ class SeenTopic:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`topics` has those that are there. `groups`, `ids`: what the principal may do to each group
-    and to the transactional ids that begin so, None where the brokers do not say."""
+    """The cluster as the brokers report it; rights that they do not report are None.
+
+    Attributes:
+        topics: The topics that exist.
+        groups: Rights of the principal to each group.
+        ids: Rights of the principal to the transactional ids, by their prefix.
+    """
 
     brokers: SeenBrokers
     topics: Mapping[str, SeenTopic]
     groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     open_at: Mapping[Place, int] = field(default_factory=dict)
-    """Where a transaction stays open, and its offset."""
+    """Partitions with a transaction that stays open, and its offset."""
     read_by: Mapping[str, SeenGroup] = field(default_factory=dict)
-    """The groups of stages."""
+    """The consumer groups of the stages, by name."""
 
 
 def looked(topology: Topology, there: Brokers) -> Cluster:
-    """What the brokers report; KafkaException if they do not answer. Embedded ones do not answer
-    questions about settings, so these are not asked. Blocks, for TIMEOUT_S a question at most; all
-    settings are one question. Where a transaction is open its end is awaited for
-    `transaction_timeout`."""
+    """Return the report of the brokers; raise KafkaException if they do not answer.
+
+    Embedded brokers do not answer questions about settings, so they are not asked. Blocks for at
+    most `TIMEOUT_S` for each question; all settings are one question. If a transaction is open, its
+    end is awaited for `transaction_timeout`.
+    """
     admin = admin_client(there.servers, there.security)
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
@@ -107,7 +114,7 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
         return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})
-    # All are asked before the first answer is waited for.
+    # All questions are sent before the first answer is awaited.
     asked_topics = (
         admin.describe_topics(
             TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
@@ -157,7 +164,10 @@ def _seen(
 
 
 def _answer(asked: Any) -> Any:
-    """None where this principal may not see it, or no answer comes: `findings` says so."""
+    """Return the answer; None if it does not come or the principal lacks the right.
+
+    `findings` reports the missing answer.
+    """
     try:
         return None if asked is None else asked.result(TIMEOUT_S)
     except (KafkaException, TimeoutError):
@@ -165,7 +175,10 @@ def _answer(asked: Any) -> Any:
 
 
 def _has_id(described: Any) -> bool:
-    """Whether the topic has an id. Brokers before 2.8 report 0; no report counts as an id."""
+    """Return whether the topic has an id; brokers before 2.8 report 0.
+
+    A topic that is not described counts as one with an id.
+    """
     if described is None:
         return True
     topic_id = described.topic_id
@@ -188,7 +201,10 @@ def _may_group(asked: Any) -> frozenset[str] | None:
 
 
 def _may_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | None]:
-    """By what the ids of a stage begin with: asked of one that does."""
+    """Return the rights by the prefix of a stage's transactional ids.
+
+    The check uses one id that begins with the prefix.
+    """
     asked = (right for stage in topology.stages for right in rights(topology, stage))
     ids = [right.name for right in asked if right.kind == Kind.TRANSACTIONAL_ID]
     found = may_write(there.servers, there.security, ids, TIMEOUT_S)
@@ -197,7 +213,7 @@ def _may_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | N
 
 
 def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
-    """In the order of the flow; errors and warnings mixed."""
+    """Return all findings, errors and warnings mixed, in the order of the checks."""
     return [
         *broker_findings(topology, cluster.brokers),
         *_topics(topology, cluster),
@@ -270,7 +286,10 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
 
 
 def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[Finding]:
-    """What others write may be as small as they like."""
+    """Yield settings that differ from the declared ones, other than the record size of an input.
+
+    Producers of an input may limit its records to any size.
+    """
     for key, wanted in spec.config.items():
         value = seen.config.get(key, wanted)
         enough = key == "max.message.bytes" and (is_input or int(value) >= int(wanted))
@@ -340,8 +359,10 @@ def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
 def _compaction(
     spec: TopicSpec, seen: SeenTopic, inputs: Sequence[SeenTopic | None]
 ) -> Iterator[Finding]:
-    """Samples are needed for as long as there is an input to replay: where all inputs are kept for
-    less than is declared, so long is enough."""
+    """Yield a fault if a replay of the inputs would not find the clock samples of its time.
+
+    If all inputs have a retention below the declared lag, the longest retention is enough.
+    """
     kept_ms = [int(each.config.get("retention.ms", "-1")) for each in inputs if each is not None]
     declared_ms = int(spec.config[COMPACTION_LAG])
     wanted_ms = declared_ms
@@ -364,7 +385,7 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    """Changelogs are as wide as their inputs."""
+    """Yield the changelogs that have fewer partitions than their inputs."""
     for changelog, (_, topic) in stage_topics.changelogs_of(topology).items():
         ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
         if ours and theirs and ours.partitions < theirs.partitions:
@@ -389,7 +410,7 @@ def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    """What the principal that asks lacks for all stages."""
+    """Yield the rights that the principal lacks to run all stages."""
     reported = set()
     for stage in topology.stages:
         for right in rights(topology, stage):

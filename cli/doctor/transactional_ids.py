@@ -1,13 +1,13 @@
-"""Whether the principal may write under a transactional id, asked without writing.
+"""Checks without writing whether the principal may write under a transactional id.
 
-Brokers report the rights to topics and groups, and not this one. So the check asks to end a
-transaction that cannot exist: that of a producer with an id that no broker assigns. A broker checks
-the right first (`Write` to the id), and then refuses for another reason: it does not coordinate the
-id, still loads what it coordinates, or knows no such producer. Any other answer says nothing. No
-transaction, no id and no topic comes of it. Any broker will do.
+Brokers report the rights to topics and groups, but not this one. So the check asks to end a
+transaction that cannot exist, because no broker assigns the id of its producer. A broker checks the
+right (`Write` to the id) first. With the right, it refuses for another reason: it does not
+coordinate the id, still loads its state, or knows no such producer. Any other answer says nothing.
+The check can ask any broker, and creates no transaction, id or topic.
 
-`Describe` is not asked for: brokers take it for given where `Write` is allowed. Where what the ids
-begin with is asked for in their place, a right to each single id is not seen.
+The check does not ask for `Describe`, because `Write` implies it. It may ask for the prefix of the
+ids instead of an id. Then it does not see a right to each single id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aiokafka.protocol.transaction import EndTxnRequest
 from agents.kafka.security import Security
 
 NOBODY: Final = (1 << 63) - 1
-"""A producer's id that is not given out: brokers count them up from 0."""
+"""A producer id that no broker assigns, because brokers count up from 0."""
 
 ABORT: Final = False
 
@@ -38,13 +38,16 @@ ALLOWED: Final = (
     NotCoordinatorForGroupError.errno,
     GroupLoadInProgressError.errno,
 )
-"""What a broker answers who may: it looks at this after the right."""
+"""Errors that a broker reports only after it has found the right."""
 
 
 def may_write(
     servers: str, security: Security, ids: Iterable[str], timeout_s: float
 ) -> dict[str, bool | None]:
-    """By id; None where the brokers do not say. Blocks, for `timeout_s` at most."""
+    """Return whether the principal may write, by id; None if the brokers do not answer.
+
+    Blocks for at most `timeout_s`.
+    """
     asked = list(ids)
     try:
         return asyncio.run(_asked(servers, security, asked, timeout_s))

@@ -1,4 +1,4 @@
-"""`inorder check`: is this topology file sound, and what would run?"""
+"""`inorder check` reports whether a topology file is sound, and what it would run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def command(
 
 
 def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
-    """Return how the file differs from the application of its name that runs there."""
+    """Return the differences between the file and the running application of its name."""
     from aiokafka.errors import KafkaError
 
     from agents.stage.plan import plan
@@ -105,10 +105,10 @@ def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
 
 
 def filled(path: str | None, trust: bool = False) -> str:
-    """The file, or the smallest there is, with every key that may stand beside what it says."""
+    """Return the file with every default filled in; without a file, the smallest one."""
     if path is None:
         return reference.filled(SMALLEST)
-    load(path, runs_functions=trust)  # so that faults are reported with their line
+    load(path, runs_functions=trust)  # Loading reports faults with their line.
     import yaml
 
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -116,8 +116,10 @@ def filled(path: str | None, trust: bool = False) -> str:
 
 
 def sound(path: str, trust: bool) -> Topology:
-    """Return what the file says; Refused where it contradicts itself about the input's partitions.
-    A replay has no partitions, so it is not refused there."""
+    """Return the topology; raise `Refused` if it contradicts the number of input partitions.
+
+    Only `check` refuses that, because a replay has no partitions.
+    """
     topology = load(path, runs_functions=trust)
     count = topology.topics.partitions
     inputs = dict.fromkeys((stream.input for stream in topology.streams.values()), count)
@@ -133,7 +135,7 @@ def sound(path: str, trust: bool) -> Topology:
 
 
 def found(path: str, trust: bool) -> dict[str, Any]:
-    """The answer for JSON. A file with faults is reported, and ends the command."""
+    """Return the answer for JSON; print a file's faults as JSON and raise `Refused`."""
     try:
         topology = sound(path, trust)
     except Refused as refused:
@@ -157,7 +159,7 @@ def found(path: str, trust: bool) -> dict[str, Any]:
 
 
 def drawn(path: str, topology: Topology) -> Tree:
-    """What the file describes: streams, stages, and the topics it needs."""
+    """Draw the streams, stages, queries and topics of the file as a tree."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -166,7 +168,7 @@ def drawn(path: str, topology: Topology) -> Tree:
         for leaf in leaves:
             added.add(leaf)
 
-    tree = Tree(Text(f"{path}: sound"))  # brackets of a text are no markup
+    tree = Tree(Text(f"{path}: sound"))  # A plain string would be parsed for markup in brackets.
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
         rule = stream.experimental.reorder or stream.reorder.rule
@@ -187,7 +189,7 @@ def drawn(path: str, topology: Topology) -> Tree:
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if query.pattern is None:
         return []
-    # The language is half of what this command imports, and most files have no pattern.
+    # The pattern language is half of this command's import time, and most files have no pattern.
     from topology.pattern.language.check import check
 
     found = check(query.pattern, functions=topology.user_functions.functions)
@@ -203,8 +205,10 @@ def warnings(query: QueryConfig, topology: Topology) -> list[str]:
 
 
 def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
-    """A pattern that ends in what must not happen, and is reported late where a source that could
-    have said it falls silent for good: it is waited for."""
+    """Yield a warning if the query ends in a negation whose result may be very late.
+
+    The result waits for a source that falls silent, because its event could contradict it.
+    """
     from topology.pattern.tree.defaults import ends_in_negation
 
     pattern = query.pattern
@@ -223,7 +227,7 @@ def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
 def misfits(
     query: Query, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[tuple[Call, str]]:
-    """Calls of a user's own functions that do not fit, and what these take."""
+    """Yield calls of user functions with a wrong number of arguments, and the right signature."""
     from topology.pattern.tree.syntax import Call
     from topology.pattern.tree.walk import expressions, walk
 
@@ -233,7 +237,7 @@ def misfits(
                 try:
                     signature = inspect.signature(functions[call.function])
                 except (TypeError, ValueError):
-                    continue  # its signature is unknown
+                    continue  # Its signature is unknown.
                 try:
                     signature.bind(*call.arguments)
                 except TypeError:

@@ -1,6 +1,7 @@
-"""Records and files of others for `inorder init`: a mapping is proposed (`cli.taken`), by which
-they become the rows that a recording of our own would have. What was taken is shown, how surely,
-and three records as they would be read.
+"""Reads foreign records and files for `inorder init`, by a mapping that it proposes.
+
+`cli.taken` proposes the mapping, which turns records into the rows of a recording in our own form.
+The command shows the mapping, its certainty, and three records read by it.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ SHOWN: Final = 3
 OWN: Final = frozenset(
     {"source", "seq", "ts", "arrival", "stream", "epoch", "type", "payload", "kind", "offset"}
 )
-"""Keys of a line of our own form."""
+"""Keys of a line in our own form."""
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
 
 def told(mapping: Taken, rows: Iterable[Row]) -> None:
-    """What was taken, and the first rows as they would be read, to standard error."""
+    """Print the mapping and the first rows read by it to standard error."""
     section = mapping.section()["fields"]
     for name in FIELD_OPTIONS:
         if name in mapping.said:
@@ -63,7 +64,7 @@ def _shown(row: Row) -> str:
 
 
 def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
-    """Whether a file's rows are not lines of our own form, whose `ts` is no date."""
+    """Return whether a file has other rows than lines of our own form, whose `ts` is no date."""
     if encoding is not None:
         return True
     for row in _first(path):
@@ -79,10 +80,10 @@ def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
 def file_rows(
     path: str, options: MappingOptions, encoding: FileEncoding | None
 ) -> tuple[Taken, Iterator[Row]]:
-    """What is taken of a file, and its rows by that."""
+    """Return the mapping proposed for a file, and its rows read by it."""
     values = [value for row in _first(path, encoding) if (value := row.decoded()) is not None]
     mapping = taken(values, options, on_file=True, otherwise="machine")
-    # Whether a row has a number is the survey's matter.
+    # The survey judges whether each row has a number.
     reading = reading_by(numbered=mapping.fields.seq is not None)
     by = FileMapping(mapping.fields, mapping.arrival, encoding)
     return mapping, mapped_rows(path, by, reading)
@@ -102,8 +103,10 @@ def topic_rows(
     decode: Decode,
     options: MappingOptions,
 ) -> tuple[Taken, list[Row], list[ValueFault]]:
-    """What is taken of a topic's records (each with its arrival in ns), the rows by that, and why
-    values could not be read."""
+    """Return the mapping proposed for a topic, its rows read by it, and why values were unreadable.
+
+    Each record is given with its arrival time in ns.
+    """
     sample = [sample_of(each, decode) for _, each in records[:SAMPLE]]
     faults = [fault for _, fault in sample if fault is not None]
     mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
@@ -122,7 +125,7 @@ def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival
     found = reader.read(headers, message.key, message.value, stamp_ns, 0, number, None, partition)
     if isinstance(found, Malformed):
         return Row(number, {}, WireFault(found.reason, found.detail))
-    # One stream is proposed.
+    # The proposal has a single stream.
     values = reader.values_of(found) | {"stream": None, "ts": found.ts_ns, "arrival": arrival_ns}
     try:
         values["payload"] = as_json(walked(decode(message.value), reader.fields.payload.path))

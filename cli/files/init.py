@@ -1,7 +1,7 @@
-"""`inorder init`: a first topology file for recorded events, or for a topic, with comments.
+"""`inorder init` writes a first topology file, with comments, for recorded events or a topic.
 
-What it proposes it has seen (`recordings.survey`, and an audit's count), and the comment
-beside it says what. The file is sound by `inorder check` before it is written.
+Each proposed value comes from the data (`recordings.survey`, and an audit's counts), and a comment
+gives the evidence. The file passes `inorder check` before it is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 200_000
 ONE_WINDOW_NS: Final = 1 << 62
-"""Nobody asks here what windows get wrong."""
+"""One window for everything, because `init` does not count wrong windows."""
 
 
 @click.command("init")
@@ -124,8 +124,13 @@ def _counted(rows: Iterable[Row]) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class HowRead:
-    """By which headers, or by which mapping: the keys of a stream, and what is said of each
-    field. `partitions`: of the topic, where it is one."""
+    """How records are read: by the headers of a preset, or by the mapping in a stream's section.
+
+    Attributes:
+        section: Keys of the stream, if a mapping is proposed.
+        said: Evidence for each field of the mapping.
+        partitions: Number of partitions of the topic, if the input is one.
+    """
 
     preset: str = ""
     section: Mapping[str, Any] = field(default_factory=dict)
@@ -147,7 +152,7 @@ def _foreign_topic(
 
 
 def written(survey: Survey, name: str, topic: str | None, how: HowRead) -> str:
-    """The text; `topic`: the input, where it was one."""
+    """Return the text of the topology file; `topic` is the input if it is a topic."""
     if not survey.streams:
         raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
     apart = len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1

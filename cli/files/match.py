@@ -1,7 +1,8 @@
-"""`inorder match`: pattern queries over recorded events, straight into the pattern engine.
+"""`inorder match` runs pattern queries on recorded events, in the pattern engine alone.
 
-No reorder and no merge before it: events go in as they arrive, `ts` is their reference time,
-an `error` on the line its half-width, and the engine corrects what it has said.
+There is no REORDER and no MERGE before the engine: events enter it as they arrive. `ts` is their
+corrected timestamp, and `error` of a line is its half-width. The engine corrects results that it
+has emitted.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 LENGTH: Final = partial(in_unit, unit_sizes=NS_PER, example="500ms")
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 SETS: Final = "match_set"
-"""In the summary where there are any."""
+"""The kind of a set of matches, which is in the summary only if there are any."""
 
 DEAD: Final = {
     admit.UNSURE: (
@@ -71,7 +72,7 @@ DEAD: Final = {
         f"its time is beyond {admit.FARTHEST_NS} ns from 1970; write nanoseconds",
     ),
 }
-"""By what the engine says of an event: the reason, and the detail."""
+"""The reason and the detail of a dead letter, by the engine's answer to the event."""
 
 MATCHES: Final = frozenset({"match", SETS})
 
@@ -164,8 +165,10 @@ def command(
 
 
 def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
-    """The queries of a file, or of the text itself; `Refused` shows what is wrong with them.
-    `expand`: they say each match by itself, AS SETS or not."""
+    """Return the queries of a file, or of the text itself; `Refused` explains their faults.
+
+    With `expand`, every match is reported by itself, with AS SETS too.
+    """
     text = _text(query)
     with refusing(QueryRefused):
         queries = parse(text)
@@ -182,7 +185,7 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
 
 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
-    """The one query of a file, or of the text itself, in SQL's spelling."""
+    """Return the one query in SQL of a file, or of the text itself."""
     text = _text(sql)
     default_ns = _length_ns("--default-within", default_within)
     with refusing(QueryRefused):
@@ -196,7 +199,8 @@ def _text(query: str) -> str:
         path = Path(query)
         if not path.is_file():
             return query
-    except (OSError, ValueError):  # too long, or holding what no name may: it is a query
+    # The text is too long for a file name, or has characters that no name has, so it is a query.
+    except (OSError, ValueError):
         return query
     with refusing(OSError, UnicodeDecodeError, at=f"{query}: cannot be read as text: "):
         return path.read_text(encoding="utf-8")
@@ -217,7 +221,7 @@ def _param(text: str) -> tuple[str, Any]:
 
 
 def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malformed]:
-    """The events of a file; clock lines have no meaning here."""
+    """Yield the events of a file without its clock lines, which have no effect here."""
     reading = reading_alone(values)
     if values is None:
         rows = read_rows(path)
@@ -248,7 +252,7 @@ def _seen(
     counts: Counter[str],
     advance: Callable[[int], None],
 ) -> Iterator[Event | Malformed]:
-    """The same, counted, and shown to `unmet`."""
+    """Pass on the contents, count them and show them to `unmet`."""
     events: list[Event] = []
     for content in contents:
         advance(1)
@@ -265,7 +269,7 @@ def _seen(
 def matched(
     engine: Engine, contents: Iterable[Event | Malformed], *, correct: bool
 ) -> Iterator[JsonObject]:
-    """Yield what the engine says of them, as lines."""
+    """Yield the engine's output for the contents, as lines."""
     at_ns = 0
     for event in contents:
         at_ns = event.at_ns

@@ -1,10 +1,11 @@
-"""`inorder replay`: the whole topology in this process, on recorded events.
+"""`inorder replay` runs the whole topology on recorded events in this process, without Kafka.
 
-No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
-to standard error, and before it what looks wrong about the times of the first lines
-(`recordings.plausible`). Dead lines are part of the answer and of exit 0; where most are
-dead that is said loudly, and where of twenty or more none could be read, the exit is 4. All memory
-is what the operators hold, and one number per emitted event for the quantiles of the wait.
+The operators are the same. The output is JSON lines in the order in which they happen. The summary
+goes to standard error, after warnings about implausible times of the first lines
+(`recordings.plausible`). Dead letters are part of the output, and the exit code is 0. If most lines
+are dead letters, a warning says so. If there are twenty or more lines and none could be read, the
+exit code is 4. Memory is the state of the operators, and one number for each emitted event, for the
+quantiles of the wait.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def command(
 
 
 def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Content]:
-    """The lines of a file: in our own form, or any rows by a mapping."""
+    """Return the lines of a file, in our own form or read by a mapping."""
     if values is None:
         return read_lines(events, reading=reading)
     from recordings.values import mapped_rows
@@ -116,8 +117,10 @@ def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Ite
 
 
 def without_file(values: FileMapping | None) -> Topology:
-    """The topology of who gives none: one stream, whose stamps are believed, ordered by numbers
-    where there are any."""
+    """Return the topology of a replay without a file: one stream with trusted timestamps.
+
+    The stream is ordered by sequence numbers if the mapping has them, else by time.
+    """
     if values is None:
         raise Refused(
             "--topology FILE is missing; or say where a file of yours has its fields:"

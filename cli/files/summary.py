@@ -1,6 +1,6 @@
 """The summary of a replay or a backfill, for people and programs, at the end of the command.
 
-It says what looks wrong, then the account, and by the exit code whether anything was read.
+It prints warnings and then the account. The exit code says whether anything could be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cli.printable import printable
 from recordings.summary import COUNTED, Summary
 
 MAX_ROWS: Final = 5
-"""Sources shown to people, the worst; programs get all."""
+"""The worst sources, shown to people; programs get all sources."""
 BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5
@@ -25,7 +25,7 @@ NS_PER_S: Final = 1e9
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
-    """On standard error. Ends the command by NOTHING_USABLE where no line could be read."""
+    """Print the summary to standard error; exit with NOTHING_USABLE if no line could be read."""
     warn_of(summary)
     if (moved := clocks_moved(summary)) is not None:
         click.echo(moved, err=True)
@@ -47,8 +47,10 @@ def warn(word: str) -> None:
 
 
 def clocks_moved(summary: Summary) -> str | None:
-    """In one line, where clocks were moved by arrivals alone, or nothing shows whether they
-    are right; None where neither is so."""
+    """Return a sentence about clocks that arrivals alone have moved, or that nothing could check.
+
+    The result is None if neither is so.
+    """
     if summary.takes_stamps:
         return (
             "clock: no line says when it arrived (`arrival`), so nothing shows whether clocks"
@@ -79,8 +81,8 @@ def _late_by_stamps(summary: Summary) -> str:
 
 
 def table(account: Mapping[str, Any]) -> str:
-    """For people: the worst sources, the totals, the wait, and what queries and dead lines were."""
-    # Not where the account is JSON.
+    """Return the account for people: the worst sources, totals, waits, results and dead letters."""
+    # It is imported here because an account in JSON does not need it.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

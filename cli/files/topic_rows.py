@@ -1,7 +1,7 @@
-"""The records of an input topic as rows of a recording, whatever their headers are called.
+"""The records of an input topic as rows of a recording, with any known header names.
 
-The names are those of the preset whose source header the first record has. The record's own time
-serves as `arrival`. The topic is read from its beginning to its end at the start.
+The header names are those of the preset whose source header the first record has. The record's own
+time is its `arrival`. The topic is read from its beginning to its end at the start.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ NS_PER_MS: Final = 1_000_000
 
 
 class TopicRows:
-    """At most `most` records, each with its arrival in ns. `preset` is empty where it is the plain
-    one, or none is known; `is_foreign`: the first record has no header that a contract begins with;
-    `partitions`: how many the topic has. Raises `InputError`; `Refused` where there is no such
-    topic."""
+    """The first `most` records of a topic, each with its arrival time in ns.
+
+    Raises `InputError` if it cannot be read or is empty, and `Refused` if it does not exist.
+
+    Attributes:
+        preset: Name of the preset of headers, empty for the plain one or an unknown one.
+        is_foreign: Whether the first record has no source header of any preset.
+        partitions: Number of partitions of the topic.
+    """
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:
         with closing(AuditedTopic(brokers, topic, None, None)) as read:
@@ -42,7 +47,7 @@ class TopicRows:
         self._names = PRESETS[found or "plain"]
 
     def rows(self) -> Iterator[Row]:
-        """By the header contract, in the order of arrival."""
+        """Yield the rows by the header contract, in the order of arrival."""
         for number, (at_ns, message) in enumerate(self.records, 1):
             yield _row(number, message, at_ns, self._names)
 

@@ -1,10 +1,12 @@
-"""`inorder dump`: an input topic as the lines that `inorder replay` reads, with its append times.
+"""`inorder dump` prints an input topic, with arrival times, as lines for `inorder replay`.
 
-If the stream syncs, `clock.offsets` is dumped with it: a clock line precedes the events that
-arrived at the same time or later. A replay of the lines gives what a worker gives, wherever the
-answer does not depend on how sources lie in partitions: with one partition, with `rule: fixed` and
-a known start, or with `rule: time` (the pooled fill times of `rule: miss`, the first wait for
-unknown starts, and the bounds on all sources together are per partition).
+If the stream syncs clocks, `clock.offsets` is dumped with it. A clock line precedes the events that
+arrived at the same time or later.
+
+A replay of the lines gives a worker's results if they do not depend on the partitions of the
+sources. That is so with one partition, with `rule: fixed` and a known start, and with `rule: time`.
+Three things are kept per partition: the pooled fill times of `rule: miss`, the first wait for
+unknown starts, and the bounds on all sources together.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from topology.config import Topology
 @topic_named()
 @json_option("DUMP")
 def command(topology_path: str, kafka: Kafka, topic: str | None, as_json: bool) -> None:
-    """Print the input topic up to its current end, in order of arrival. --topic chooses one of
-    several.
+    """Print the input topic up to its current end, in order of arrival.
+
+    --topic chooses one of several.
     """
     topology = load(topology_path)
     name = chosen(topology, topic)

@@ -1,7 +1,7 @@
-"""`inorder keys`: the keys that sources sign with, made of the newest master key.
+"""`inorder keys` prints the keys with which sources sign, derived from the newest master key.
 
-A line for each, as `SigningKey.parse` reads it. Nothing is stored: the same master and name give
-the same key at any time.
+Each key is a line that `SigningKey.parse` reads. Nothing is stored, because the same master and
+name always give the same key.
 """
 
 from __future__ import annotations

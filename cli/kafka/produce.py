@@ -1,4 +1,4 @@
-"""`inorder produce`: publish recorded events with the header contract, in file order."""
+"""`inorder produce` publishes recorded events with the header contract, in file order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from topology.model.outcome import Malformed as Dead
 from topology.wire.line_reader import Row
 
 MAX_REPORTED: Final = 20
-"""Malformed rows that are reported one by one."""
+"""Maximum number of malformed rows that are reported one by one."""
 
 
 @click.command("produce")
@@ -68,7 +68,7 @@ def command(
     access = kafka.access
     key = signing_key()
     with failing(ProducerError):
-        # What is absent would be waited for, record by record.
+        # The producer would wait for an absent topic with each record.
         if not kafka.brokers().partitions([topic])[topic]:
             raise Refused(
                 f"{kafka.servers} has no topic {topic}; make it first (`inorder topics create`"
@@ -111,7 +111,7 @@ def command(
 
 
 def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> dict[str, Any]:
-    """How the topology has its records keyed, their headers named, and which need no number."""
+    """Return the topology's settings for the replayer: keys, headers and unnumbered streams."""
     if topology is None:
         return {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
@@ -128,11 +128,11 @@ def _keying(topic: str, topology: Topology | None, topology_path: str | None) ->
 
 
 class LeftOut:
-    """Malformed rows: all are counted, the first `MAX_REPORTED` are reported one by one."""
+    """The malformed rows: all are counted, the first `MAX_REPORTED` are reported one by one."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.row = 0  # the one being published
+        self.row = 0  # Number of the row that is being published.
         self._first: list[Malformed] = []
 
     def add(self, row: Malformed) -> None:
@@ -141,7 +141,10 @@ class LeftOut:
             self._first.append(row)
 
     def refused(self, row: Malformed) -> None:
-        """Take a row that the replayer refused; it counts only the rows that it was given."""
+        """Add a row that the replayer refused, under its number in the file.
+
+        The replayer counts only the rows that it was given.
+        """
         self.add(replace(row, row=self.row))
 
     def sentences(self) -> list[str]:
@@ -154,7 +157,10 @@ class LeftOut:
 def sound(
     rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut, in_ns: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows that could be made out. `in_ns`: so a `ts` that is a number is taken."""
+    """Yield the rows that could be read, and add the others to `left_out`.
+
+    `in_ns` states that the replayer takes a number in `ts` as nanoseconds.
+    """
     for row in rows:
         advance(1)
         left_out.row = row.number
@@ -173,7 +179,7 @@ def mapped(
     advance: Callable[[int], None],
     left_out: LeftOut,
 ) -> Iterator[Event]:
-    """The rows of any file that have source, number and time, each with its bytes."""
+    """Yield the events of any file's rows with source, number and time, each with its bytes."""
     reading = reading_alone(values) if topology is None else topology.reading()
     for content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
         advance(1)

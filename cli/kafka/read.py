@@ -1,9 +1,10 @@
-"""`inorder read`: what a worker wrote to a topic, as the lines that `replay` would print.
+"""`inorder read` prints a topic that a worker wrote, as the lines that `replay` would print.
 
-Takes topics of ordered events (printed as lines of kind `event`, without watermarks) and those
-whose values are JSON of a kind: results, gaps, dead letters. Read committed, from the beginning,
-each partition in its order; a stream lies in one partition, so its order is kept. Without a group:
-nothing is committed, and any number may read. For an input topic there is `inorder dump`.
+It reads topics of ordered events, printed as lines of kind `event` without watermarks. It also
+reads topics whose values are JSON with a `kind`: results, gaps, dead letters. It reads committed
+records from the beginning, each partition in its order. A stream is in one partition, so its order
+is kept. The command joins no group and commits nothing, so any number of readers can run. For an
+input topic there is `inorder dump`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ NS_PER_MS: Final = 1_000_000
 def command(
     kafka: Kafka, topic: str, topology_path: str | None, follow: bool, count: int | None
 ) -> None:
-    """Print a topic of a worker as JSON lines, up to its current end or continuously. --topology
-    gives the names of headers if they differ.
+    """Print a topic of a worker as JSON lines, up to its current end or continuously.
+
+    --topology gives the names of headers if they differ.
     """
     headers = _headers(topic, topology_path)
     try:
@@ -80,7 +82,7 @@ async def _print(
 
 
 def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
-    """None for a control record."""
+    """Return the record as a line; None for a control record."""
     value = record.value
     if any(name == "refTs" for name, _ in record.headers):
         arrival_ns = record.timestamp * NS_PER_MS

@@ -1,10 +1,10 @@
-"""`inorder resend`: ask the sources for what the gap ledger says is missing.
+"""`inorder resend` asks the sources to send again the events that the gap ledger lists as missing.
 
-Reads `topics.gaps` from where the last run of this application ended, and writes a request for each
-gap to `topics.resend` (`inorder.resending`), keyed by the source. What the sources send again comes
-as late events, which correct results. A request is written at least once; a request for events that
-have arrived meanwhile costs a copy, which counts as a duplicate. A record that should be a gap, and
-is not, is counted, reported with its place (the first MAX_REPORTED of a run) and skipped.
+It reads `topics.gaps` from the end of this application's last run. It writes a request for each gap
+to `topics.resend` (`inorder.resending`), keyed by the source. Events sent again arrive late and
+correct results. A request is written at least once. A request for events that have arrived in the
+meantime causes duplicates. A record that should be a gap and is not is counted and skipped. The
+first MAX_REPORTED of a run are reported with their places.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def sentence_of(gaps: list[Request]) -> str:
 
 
 class Asking:
-    """Reads the ledger and writes requests; counts what it asked for."""
+    """A reader of the gap ledger, which writes requests and counts them."""
 
     def __init__(self, topology: Topology, kafka: Kafka, sources: frozenset[str]) -> None:
         self.gaps = 0
@@ -122,7 +122,7 @@ class Asking:
         )
 
     def asked(self, again: bool, follow: bool) -> Iterator[list[Request]]:
-        """The gaps of a batch, their requests written and remembered as such."""
+        """Write requests for the gaps of each batch, commit the batch, and yield its gaps."""
         known = self._consumer.list_topics(self._ledger, timeout=TIMEOUT_S)
         unread = set(known.topics[self._ledger].partitions)
         start = OFFSET_BEGINNING if again else OFFSET_STORED
@@ -182,7 +182,10 @@ class Asking:
 
 
 def _gap_in(value: bytes | None) -> Request | None:
-    """None: of another kind. ValueError: not as a stage writes it."""
+    """Return the gap in a value; None if the value is of another kind.
+
+    Raises `ValueError` if it is not as a stage writes it.
+    """
     line = orjson.loads(value or b"{}")
     if not isinstance(line, dict):
         raise ValueError("a JSON object was expected")

@@ -1,4 +1,4 @@
-"""`inorder sink`: the results of a topic into Redis, PostgreSQL or files, until SIGTERM."""
+"""`inorder sink` writes the results of a topic into Redis, PostgreSQL or files, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
 
 STUCK_S: Final = 180.0
-"""A sink that has made no turn for so long hangs: its own time-outs are over before."""
+"""A sink without a turn for this time hangs; its own time-outs are shorter."""
 
 log = logging.getLogger("inorder.sink")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of results, for every kind of sink."""
+    """The topic of results, and the options that every kind of sink has."""
 
     brokers: str = given_by(brokers_option)
     topic: str = given_by(topic_named(required=True))
@@ -178,7 +178,10 @@ def into_files(
 
 
 def group_of(kind: str, store: str, place: str) -> str:
-    """Two stores are never in one group, where each would get a part of the results."""
+    """Return a group name that differs for each store.
+
+    In one group, each of two stores would get only a part of the results.
+    """
     return f"inorder.sink.{kind}.{place}.{sha256(store.encode()).hexdigest()[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""`inorder topics`: make every topic the topology needs, or say which rights its stages need."""
+"""`inorder topics` creates the topics that a topology needs, or prints the rights to them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _acl_command(principal: str, right: Right) -> str:
 
 
 def thinly_copied(outcomes: list[Outcome]) -> str | None:
-    """What to say where the brokers could keep more copies than their default asks for."""
+    """Return a hint if the brokers' default makes fewer replicas than the brokers could keep."""
     copies = min(outcome.copies for outcome in outcomes)
     brokers = outcomes[0].brokers
     if copies >= min(brokers, SAFE_COPIES):

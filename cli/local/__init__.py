@@ -1,1 +1,1 @@
-"""What commands start beside themselves on this machine: brokers, their jars and ports."""
+"""Helpers that commands start on this machine: brokers, their jars and ports."""

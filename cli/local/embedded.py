@@ -1,19 +1,19 @@
-"""A Kafka inside this process: librdkafka's mock cluster. No Java, no container.
+"""A Kafka inside this process: librdkafka's mock cluster, without Java or a container.
 
-Produce, fetch, headers, consumer groups and transactions work; nothing is stored
-on disk. Its limits, which are not ours to lift:
+Produce, fetch, headers, consumer groups and transactions work. Nothing is stored on disk. The mock
+cluster has these limits:
 
-* A topic has the partitions that `make_topic` is given, once; one that nobody made comes to be with
-  `PARTITIONS` when its metadata is asked for. Never send it a CreateTopics request
-  (`AdminClient.create_topics`): it is not answered.
-* About 5 MB are kept of each partition; older records vanish. Bound what you send
+* A topic has the partitions that `make_topic` is given, once. A topic that nobody made is created
+  with `PARTITIONS` when its metadata is requested.
+* It does not answer CreateTopics requests (`AdminClient.create_topics`), so never send one.
+* It keeps about 5 MB of each partition, and older records vanish. Bound the amount that you send
   before it is read.
-* Timestamps are the producer's (CreateTime); topics have no settings.
-* It lives as long as the value returned, so keep that.
+* Timestamps are the producer's (CreateTime), and topics have no settings.
+* The cluster lives as long as the `EmbeddedBroker`, so keep a reference to it.
 
-librdkafka's own functions make it (rdkafka.h, rdkafka_mock.h; the Python client carries them
-along): no setting of a client takes off the three seconds that every group has to wait
-before its first rebalance.
+The cluster is made by librdkafka's own functions (rdkafka.h, rdkafka_mock.h), which the Python
+client includes. No client setting removes the three seconds that every group waits before its first
+rebalance.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ASK_TIMEOUT_S = 10.0
 
 
 class EmbeddedBroker:
-    """Up once constructed; a context manager for the sake of its end."""
+    """An embedded broker, which runs once it is constructed; as a context manager, it ends."""
 
     def __init__(self) -> None:
         host = _host()
         self.close = weakref.finalize(self, _DESTROY, host)
-        """The broker is gone, with all its records."""
+        """Ends the broker and discards all its records."""
 
         self._cluster = _CLUSTER_OF(host)
         _FIRST_REBALANCE_AFTER_MS(self._cluster, 0)
@@ -46,7 +46,7 @@ class EmbeddedBroker:
         self._asking.list_topics(timeout=ASK_TIMEOUT_S)
 
     def make_topic(self, name: str, partitions: int = PARTITIONS) -> None:
-        """Let the topic come to be; one that is there stays as it is."""
+        """Create the topic; an existing one stays as it is."""
         if not self.close.alive:
             raise RuntimeError("the embedded broker has been closed")
         error = _MAKE_TOPIC(self._cluster, name.encode(), partitions, 1)
@@ -55,7 +55,7 @@ class EmbeddedBroker:
         self._asking.list_topics(name, timeout=ASK_TIMEOUT_S)
 
     def make_topics(self, topology: Topology) -> None:
-        """All that the topology needs, as wide as its file says; their settings have no place."""
+        """Create the topics of the topology, with its partitions but without settings."""
         for spec in declared(topology):
             self.make_topic(spec.name, spec.partitions)
 
@@ -94,13 +94,13 @@ _MAKE_TOPIC: Final = _function(
 
 
 def _host() -> int:
-    """A client that does nothing but host the broker."""
+    """Return a client that only hosts the broker."""
     settings, reason = _SETTINGS(), ctypes.create_string_buffer(_LONGEST_REASON)
     for name, value in {
-        "bootstrap.servers": "embedded",  # replaced by the mock cluster's own
+        "bootstrap.servers": "embedded",  # The mock cluster replaces it with its own servers.
         "test.mock.num.brokers": "1",
         "test.mock.broker.rtt": "0",
-        "log_level": "3",  # that it is a mock is known
+        "log_level": "3",  # It suppresses the warning that this is a mock.
     }.items():
         if _SET(settings, name.encode(), value.encode(), reason, len(reason)) != _OK:
             raise RuntimeError(reason.value.decode())

@@ -1,6 +1,6 @@
 """An advisory lock on a file, between processes of one machine.
 
-The kernel gives the lock up when its holder dies, so nothing is ever stale.
+The kernel releases the lock when its holder dies, so a lock is never stale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cli.local.poll import wait_until
 
 @contextmanager
 def exclusive(path: Path, timeout_s: float) -> Iterator[None]:
-    """Hold the lock on `path` (made where it is absent) for the body's time.
+    """Hold the lock on `path`, which is created if absent, during the body.
 
     Raises TimeoutError if another process holds it for longer than `timeout_s`.
     """

@@ -1,8 +1,8 @@
 """Jars from Maven, resolved once into the project's cache.
 
-A `pom.xml` names them. They land in `<name>/` below `$INORDER_CACHE`; where that is not set, below
-`.cache` in a checkout and below the user's own cache elsewhere. Processes that ask at the same time
-wait for the first. A changed `pom.xml` resolves them anew.
+A `pom.xml` names the jars. They are stored in `<name>/` below `$INORDER_CACHE`. Without that
+variable, they are below `.cache` in a checkout and below the user's own cache elsewhere. Processes
+that need the same jars at once wait for the first one. A changed `pom.xml` resolves them anew.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ ROOT = Path(__file__).parents[2]
 
 
 class JarsUnavailable(RuntimeError):
-    """Maven could not bring the jars; the text says why."""
+    """Maven could not fetch the jars; the text says why."""
 
 
 class Jars:
-    """The jars of `pom`, in the cache under `name`, which differs where the `properties` do that
-    take the place of the pom's own."""
+    """The jars of `pom`, in the cache under `name`.
+
+    `properties` replace those of the pom. A set of jars with other properties needs another name.
+    """
 
     def __init__(self, pom: Path, name: str, properties: Mapping[str, str] | None = None) -> None:
         self._pom = pom
@@ -34,7 +36,7 @@ class Jars:
         self._properties = [f"-D{key}={value}" for key, value in (properties or {}).items()]
 
     def missing(self) -> str | None:
-        """Which programs are not there to bring and run them; None if all is there."""
+        """Return a sentence about the programs that are missing; None if there are none."""
         absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
         if not absent or (absent == ["mvn"] and self._is_resolved()):
             return None
@@ -44,7 +46,7 @@ class Jars:
         return cache() / self._name
 
     def brought(self) -> Path:
-        """The folder that holds them; brings them first where they are not there yet."""
+        """Return the folder of the jars; fetch them first if they are absent."""
         folder = self.folder()
         if not self._is_resolved():
             with exclusive(folder.parent / f"{self._name}.lock", RESOLVE_TIMEOUT_S):
@@ -79,12 +81,12 @@ class Jars:
             raise JarsUnavailable(
                 f"Maven could not resolve {self._pom}:\n{done.stdout}{done.stderr}"
             )
-        # Last: it says that all is there.
+        # The mark is written last, because it states that the jars are complete.
         (folder / MARK).write_text(self._marked(), encoding="utf-8")
 
 
 def cache() -> Path:
-    """The folder of what is fetched once and kept; see the module's docstring."""
+    """Return the folder of everything that is fetched once and kept, as the module describes."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)
     if (ROOT / "Makefile").exists():

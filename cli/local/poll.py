@@ -1,7 +1,7 @@
-"""Waiting for a condition, with a bound.
+"""Waits for a condition, with a time limit.
 
-A busy machine is slow, and that is no fault: the more processes share the processors, the slower
-the seconds of a bound pass.
+A busy machine is slow without any fault. The more processes share the processors, the slower the
+seconds of a limit pass.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ POLL_S = 0.05
 
 
 class Countdown:
-    """Passes `timeout_s` after it is made, on a machine that is not busy."""
+    """A time limit that passes after `timeout_s` on an idle machine, and later on a busy one."""
 
     def __init__(self, timeout_s: float) -> None:
         self._left_s = timeout_s
         self._last_s = time.monotonic()
 
     def passed(self) -> bool:
-        """Whether it has; to be asked again and again, as the load changes."""
+        """Return whether the limit has passed; call it often, because the load changes."""
         now_s = time.monotonic()
         self._left_s -= (now_s - self._last_s) / share_of_processors()
         self._last_s = now_s
@@ -29,12 +29,12 @@ class Countdown:
 
 
 def share_of_processors() -> float:
-    """How many processes want each processor, at least one."""
+    """Return the number of processes that share a processor, at least one."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def wait_until(true: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Return once `true()` holds; TimeoutError, naming `what`, after `timeout_s`."""
+    """Return once `true()` holds; raise TimeoutError, which names `what`, after `timeout_s`."""
     countdown = Countdown(timeout_s)
     while not true():
         if countdown.passed():

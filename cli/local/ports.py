@@ -1,9 +1,7 @@
 """Free TCP ports on the loopback address for servers that must keep them.
 
-The ports lie below the range from which the kernel takes the near ends of
-outgoing connections: a server that is down for a moment and comes back on the
-same port would otherwise find it taken, sometimes by its own client talking to
-itself.
+The ports are below the range that the kernel uses for outgoing connections. Otherwise a server that
+restarts could find its port taken, even by its own client connected to itself.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ MAX_TRIES = 200
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nobody listens on at this moment."""
+    """Return `count` different ports on which nobody listens at this moment."""
     tried = random.sample(range(FIRST, LAST + 1), MAX_TRIES)
     found = list(islice(filter(is_free, tried), count))
     if len(found) < count:
@@ -28,8 +26,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Nobody listens there. Connections of a server that has gone, which linger for a minute, are
-    in no server's way."""
+    """Return whether nobody listens on the port.
+
+    Connections of a former server, which linger for a minute, do not count.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,8 +1,7 @@
-"""One child process that tests and benchmarks start, hurt and end by its id.
+"""A child process that tests and benchmarks start, disturb and end by its id.
 
-Its output goes to `<folder>/<name>.log` (appended over restarts) and its id to
-`<folder>/<name>.pid` as long as it is wanted, so that what a killed test run has
-left behind can be ended.
+Its output is appended to `<folder>/<name>.log` over restarts. `<folder>/<name>.pid` has its id
+while the process is needed. So the processes that a killed test run has left can be ended.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class NotReady(RuntimeError):
 
 
 class Process:
-    """`folder` is its working directory; each `start` runs the same command."""
+    """A child process whose working directory is `folder`; each `start` runs the same command."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The id of the running child; RuntimeError where there is none."""
+        """The id of the child; RuntimeError if it has not been started."""
         if self._child is None:
             raise RuntimeError(f"{self.name} has not been started")
         return self._child.pid
@@ -65,12 +64,15 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the test run, which then stops us
+                start_new_session=True,  # Ctrl-C goes to the test run, which then stops the child.
             )
         self._pid_file.write_text(f"{self._child.pid}\n")
 
     def wait_until(self, answers: Callable[[], bool], timeout_s: float) -> None:
-        """Return once `answers()` is true; NotReady, with the log's tail, if never."""
+        """Return once `answers()` is true.
+
+        Raises NotReady, with the end of the log, if the process ends or does not answer in time.
+        """
         countdown = Countdown(timeout_s)
         while not answers():
             if not self.is_alive():
@@ -83,7 +85,10 @@ class Process:
             time.sleep(POLL_S)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int | None:
-        """SIGTERM, then SIGKILL after `timeout_s`; the exit code, None if never started."""
+        """Send SIGTERM, then SIGKILL after `timeout_s`, and return the exit code.
+
+        The result is None if the process has never been started.
+        """
         if self._child is None:
             return None
         self.terminate()
@@ -94,20 +99,22 @@ class Process:
         return self._reap()
 
     def terminate(self) -> None:
-        """SIGTERM, without a wait; to end several at once, before `stop` on each."""
+        """Send SIGTERM without a wait, to end several processes at once before `stop` on each."""
         if self._child is not None and self.is_alive():
             self._child.terminate()
-            self.resume()  # a paused process would not act on it
+            self.resume()  # A paused process would not act on the signal.
 
     def kill(self) -> int | None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, wait for the end, and return the exit code."""
         if self._child is not None and self.is_alive():
             self._child.kill()
         return self._reap()
 
     def pause(self) -> None:
-        """Send SIGSTOP, and wait until every thread has stopped: the process keeps its
-        connections and does nothing."""
+        """Send SIGSTOP, and wait until every thread has stopped.
+
+        The process keeps its connections and does nothing.
+        """
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
@@ -129,12 +136,15 @@ class Process:
 
 
 def stat_fields(stat: Path) -> list[str]:
-    """What /proc says behind a process's name, which may hold blanks; first its state."""
+    """Return the fields of a /proc stat file after the process's name, which may have spaces.
+
+    The first field is the state.
+    """
     return stat.read_text().rpartition(")")[2].split()
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, and those they have."""
+    """Return all descendants of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -144,7 +154,7 @@ def children(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """It is there, and is not only waiting for its parent to hear of its end."""
+    """Return whether the process exists and is no zombie."""
     try:
         return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

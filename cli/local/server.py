@@ -1,4 +1,4 @@
-"""What servers for tests and benchmarks have in common: `with` starts and ends them."""
+"""The base of servers for tests and benchmarks, which `with` starts and ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Self
 
 
 class Server:
-    """A server that does not come up is taken down before the failure is raised."""
+    """A server that a `with` block starts and stops.
+
+    If the start fails, the server is stopped before the failure is raised.
+    """
 
     def start(self) -> None:
         raise NotImplementedError
@@ -15,7 +18,7 @@ class Server:
         raise NotImplementedError
 
     def _take_down(self) -> None:
-        """After a start that failed."""
+        """Stop the server after a start that failed."""
         self.stop()
 
     def __enter__(self) -> Self:

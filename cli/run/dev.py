@@ -1,10 +1,10 @@
-"""`inorder dev`: broker, topics and worker in one command, until Ctrl-C. To try things on.
+"""`inorder dev` runs a broker, topics and a worker in one command until Ctrl-C, for trials.
 
-The broker is librdkafka's in this process (`--broker embedded`: no Java; its limits are in
-`cli.local.embedded`), or a real Kafka from Maven jars (`--broker kafka`: Java 17), on
-127.0.0.1:9092 where that is free. Either is empty at the start and gone at the end, and so is the
-worker's state. The worker is the one of `inorder worker`, with all stages. Without a file the
-topology is `TOPOLOGY`. Copies of topics are as many as one broker can have, whatever the file says.
+The broker is librdkafka's in this process (`--broker embedded`: no Java; `cli.local.embedded` has
+its limits). With `--broker kafka` it is a real Kafka from Maven jars (Java 17), on 127.0.0.1:9092
+if that is free. Broker and worker begin without any data or state, and nothing is kept at the end.
+The worker is that of `inorder worker`, with all stages. Without a file, the topology is `TOPOLOGY`.
+Topics have one replica, whatever the file says.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ ASK_S: Final = 0.2
 )
 @http_option
 def command(topology_path: str | None, broker: str, http: str) -> None:
-    """Run a broker, topics and a worker until Ctrl-C; nothing is kept. The default topology is one
-    plain stream.
+    """Run a broker, topics and a worker until Ctrl-C; nothing is kept.
+
+    The default topology is one plain stream.
     """
     host, port = listening("--http", http)
     address = f"{host}:{port or free_ports(1)[0]}"
@@ -79,15 +80,17 @@ def command(topology_path: str | None, broker: str, http: str) -> None:
 
 
 def _work(*arguments: str) -> None:
-    """The worker in this process; it ends by SystemExit. The broker speaks PLAINTEXT, whatever the
-    environment says of others."""
+    """Run the worker in this process, which ends with SystemExit.
+
+    Security settings of the environment are removed, because this broker uses PLAINTEXT.
+    """
     forget_security()
     worker.command.main(list(arguments), standalone_mode=False)
 
 
 @contextlib.contextmanager
 def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
-    """Its servers, which have the topology's topics."""
+    """Run a broker with the topology's topics, and yield its servers."""
     if kind == EMBEDDED:
         with EmbeddedBroker() as embedded:
             embedded.make_topics(topology)
@@ -105,7 +108,7 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
 
 
 def kafka_port(usual: int) -> int:
-    """The usual one, or, said with the reason, another where somebody listens there."""
+    """Return the usual port; if somebody listens there, report that and return a free one."""
     if is_free(usual):
         return usual
     (other,) = free_ports(1)
@@ -115,7 +118,7 @@ def kafka_port(usual: int) -> int:
 
 
 def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) -> None:
-    """Once: where everything is, and what to do with it."""
+    """Print the addresses and the next commands, once the worker is ready."""
     while not _is_ready(address):
         time.sleep(ASK_S)
     stream = next(iter(topology.streams.values()))

@@ -1,9 +1,9 @@
-"""`inorder explain`: why is this event held, which source blocks the merge?
+"""`inorder explain` says why an event is buffered, and which source blocks the merge.
 
-Asks a running worker and says it in words; `--json` gives what the worker answered. With `--seq` it
-explains one event: where it is, what it waits for, why it is late (agents.watch.location).
-Partitions of which there is nothing to say are counted. Where clocks are unsure, the last lines say
-what to do.
+It asks a running worker and prints the answer in words; `--json` prints the answer itself. With
+`--seq` it explains one event: where it is, what it waits for, and why it is late
+(agents.watch.location). Partitions without anything to report are counted. If clocks are uncertain,
+the last lines name the remedy.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ def command(
     stream: str | None,
     as_json: bool,
 ) -> None:
-    """Print what the worker at HOST:PORT buffers, since when, and what it waits for. With --source
-    and --seq, print where that event is.
+    """Print what the worker at HOST:PORT buffers, since when, and what it waits for.
+
+    With --source and --seq, print where that event is.
     """
-    worker = worker.removeprefix("http://").partition("/")[0]  # its page's address will do
+    # The address of the worker's page is accepted, too.
+    worker = worker.removeprefix("http://").partition("/")[0]
     if seq is not None:
         if source is None:
             raise Refused("--seq alone names no event; write --source beside it")
@@ -87,7 +89,7 @@ def asked(worker: str, path: str) -> Any:
 
 
 def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[str]:
-    """Yield the answer in words, a line for each thing that waits."""
+    """Yield the answer in words, with a line for each thing that waits."""
     if source is None:
         yield from _amiss(partitions)
     empty = 0
@@ -112,8 +114,10 @@ def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[
 
 
 def _amiss(partitions: list[dict[str, Any]]) -> Iterator[str]:
-    """Where most of what a stage reads is dead: why, and what to do. What queries ask for that no
-    event has."""
+    """Yield stages whose records are mostly dead letters, with the reason and the remedy.
+
+    Also yield the parts of queries that no event has.
+    """
     by_stage: dict[str, list[dict[str, Any]]] = {}
     for part in partitions:
         if "deaths" in part:
@@ -138,8 +142,10 @@ def _rest(empty: int, whole: int, source: str | None) -> str:
 
 
 def _remedies(partitions: list[dict[str, Any]]) -> Iterator[str]:
-    """What to do about clocks that are unsure, once for all partitions; nothing where a stream
-    trusts those that have not synced."""
+    """Yield remedies for clocks that are uncertain, once for all partitions.
+
+    Clocks without sync are left out if the stream trusts them.
+    """
     operators = [each for part in partitions for each in part["streams"].values()]
     clocks = [each["clock"] for each in operators if "clock" in each]
     for state, remedy in REMEDIES.items():
@@ -149,7 +155,7 @@ def _remedies(partitions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _partition(part: dict[str, Any], source: str | None) -> list[str]:
-    """What there is to say about one, below its name."""
+    """Return the lines about a partition, which follow its name."""
     lines: list[str] = []
     for stream, operators in part["streams"].items():
         if "reorder" in operators:
@@ -178,7 +184,7 @@ def _reorder(
 
 
 def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[str]:
-    """How many clocks are how sure; those in trouble, or the one asked for, by name."""
+    """Yield the number of clocks in each state, and name those in trouble or the requested one."""
     if not clock["sources"] or (source is None and clock["sources"] == clock[SYNCED]):
         return
     named = [

@@ -1,12 +1,12 @@
-"""`inorder worker --from-backfill DIR`: a live worker that begins where a backfill ended.
+"""`inorder worker --from-backfill DIR` starts a live worker where a backfill ended.
 
-DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` holds where
-each group of streams stood; a worker's state is cut by stage and partition, so that is dealt to
-them (topology.flow.share). Behind the input a stream lies where stages write it. In the input the
-archive says where the records of a stream, or of its sources, lie, and with which offset the log
-goes on.
+DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` has the state
+of each group of streams. A worker's state is divided by stage and partition, so the saved state is
+distributed to them (topology.flow.share). After the input, a stream is in the partition to which
+stages write it. For the input, the archive says which partitions have the records of a stream or of
+its sources. It also says at which offset the log continues.
 
-What does not fit is refused, with the remedy.
+A state that does not fit is refused, with the remedy.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ from_backfill_option = click.option(
 
 
 class Backfilled:
-    """The histories of a topology that a backfill has left. Refused if they are not those of this
-    topology, or of no use to a worker."""
+    """The histories of a topology that a backfill has left.
+
+    Raises `Refused` if they are those of another topology, or unusable for a worker.
+    """
 
     def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
         self._topology = topology
@@ -78,45 +80,48 @@ class Backfilled:
         self.name = f"{whole[:DIGITS]}/{self._known['run']}/{self._known['begin'][0]}"
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """See `agents.stage.history`."""
+        """Return the history of a partition, as `agents.stage.history` describes it."""
         here = _place(source.topic, source.partition)
         saved: list[SavedReplay] = []
         waiting: list[Event | Malformed] = []
         for number, group in enumerate(groups(self._topology)):
-            lies = Lying(self, arrangement, here, group)
-            if not lies.streams:
+            part = Lying(self, arrangement, here, group)
+            if not part.streams:
                 continue
             state = _state_of(self._states.get(number))
             if arrangement.is_first:
-                waiting += [each for each in state.waiting if _is_here(each, lies)]
+                waiting += [each for each in state.waiting if _is_here(each, part)]
             if state.saved is not None and state.saved.now_ns is not None:
                 operators = arrangement.operator_names
-                saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
+                saved.append(share_of(state.saved, self._topology, operators, part.streams, part))
         if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
-            # Those of the last instant that concern no stream; nobody knows where they lay.
+            # The last state has records that belong to no stream, and their partition is unknown.
             last = _state_of(self._states.get(len(groups(self._topology)))).waiting
             waiting += [each for each in last if isinstance(each, Event | Malformed)]
         next_offset = self._offsets.get(here, -1) + 1 if arrangement.is_first else 0
         return History(saved, waiting, next_offset, self._now_ns)
 
     def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
-        """Where its records lie in the topic that the stage reads; none: they have never come."""
+        """Return the partitions of a stream's records in the topic that the stage reads.
+
+        A stream that has never had records has none.
+        """
         if arrangement.reads != RAW:
             topics = self._topology.topics
             is_ordered = arrangement.reads == ORDERED
             topic = self._topology.streams[stream].output if is_ordered else topics.sequenced
             name = self._topology.partition_name_of(stream)
             return [_place(topic, partition_of(name, arrangement.partitions[topic]))]
-        lies: Mapping[str, Sequence[str]] | None = self._known.get("places")
-        if lies is None:
+        places: Mapping[str, Sequence[str]] | None = self._known.get("places")
+        if places is None:
             raise StateRefused(
                 f"{OPTION}: the backfill says of no stream in which partitions it lies; give back"
                 " its _state/current.json as it was written, or backfill anew"
             )
-        return lies.get(stream, ())
+        return places.get(stream, ())
 
     def place_of(self, stream: str, source: str) -> str:
-        """Where a source lies whose stream lies in several partitions of the input."""
+        """Return the partition of a source whose stream is in several partitions of the input."""
         found: Sequence[str] = self._known.get("sources", {}).get(stream, {}).get(source, ())
         if len(found) != 1:
             where = f"lies in {', '.join(found)}" if found else "has no known place"
@@ -129,40 +134,44 @@ class Backfilled:
 
 
 class Lying:
-    """What of a group of streams lies in the partition `here`: `streams`, and of one that lies in
-    several partitions which sources. StateRefused where the stage has to have it in one."""
+    """The part of a group of streams that is in the partition `here`.
+
+    `streams` names the streams. Calling it returns whether a source of one is here, because a
+    stream may be in several partitions. Raises StateRefused if the stage needs the group in one
+    partition.
+    """
 
     def __init__(
         self, found: Backfilled, arrangement: Arrangement, here: str, group: Sequence[str]
     ) -> None:
         self._found = found
         self._here = here
-        lies = {name: found.places_of(name, arrangement) for name in group}
-        self._parted = {name for name, places in lies.items() if len(places) > 1}
-        places = sorted({place for each in lies.values() for place in each})
+        found_in = {name: found.places_of(name, arrangement) for name in group}
+        self._spread = {name for name, places in found_in.items() if len(places) > 1}
+        places = sorted({place for each in found_in.values() for place in each})
         operators = arrangement.operator_names
-        if len(places) > 1 and (JOIN in operators or (self._parted and MERGE in operators)):
+        if len(places) > 1 and (JOIN in operators or (self._spread and MERGE in operators)):
             raise StateRefused(
                 f"{OPTION}: {', '.join(group)} lie in {', '.join(places)}, and the stage"
                 f" {arrangement.stage.name} orders them in one; bring each stream, and those joined"
                 " with it, into one partition, or cut the stages between reorder and merge"
             )
-        self.streams = [name for name, each in lies.items() if here in each]
+        self.streams = [name for name, each in found_in.items() if here in each]
 
     def __call__(self, stream: str, source: str) -> bool:
-        if stream not in self._parted:
+        if stream not in self._spread:
             return True
         return self._found.place_of(stream, source) == self._here
 
 
-def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:
-    if not isinstance(each, Event | Malformed) or each.stream not in lies.streams:
+def _is_here(each: Content, part: Lying) -> TypeGuard[Event | Malformed]:
+    if not isinstance(each, Event | Malformed) or each.stream not in part.streams:
         return False
-    return each.source is None or lies(each.stream, each.source)
+    return each.source is None or part(each.stream, each.source)
 
 
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
-    """What is known of the last run, and the addresses of the states."""
+    """Return the record of the last run, and the addresses of the states."""
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed

@@ -1,8 +1,8 @@
-"""`inorder stage`: the process of one stage, as `inorder worker` starts it.
+"""`inorder stage` is the process of one stage, which `inorder worker` starts.
 
-It writes the address of its HTTP server to the descriptor that `--announce-fd` names. Its name
-among the processes (`ps -o comm`, `top`) is `stage NAME`, cut at 15 bytes by the system (`stage
-reorder+m`), whether it was forked or spawned; `/explain` has the whole name.
+It writes the address of its HTTP server to the descriptor that `--announce-fd` names. Its process
+name (`ps -o comm`, `top`) is `stage NAME`, forked or spawned. The system cuts the name to 15 bytes
+(`stage reorder+m`); `/explain` has the whole name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(options.kafka_path)
     if topology.state == "redis":
-        import_module("agents.state.stores.redis")  # whose extra is missed now or never
+        import_module("agents.state.stores.redis")  # An absent extra is reported at the start.
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     backfill = options.backfill
@@ -78,8 +78,11 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
 
 
 async def _run(stage: Coroutine[Any, Any, None]) -> None:
-    """All is committed when the stage has ended. A thread of Faust's that hangs, as after a stop in
-    mid-start, is not to keep the process; nor is what waits for it."""
+    """Run the stage and exit at once, because everything is committed at its end.
+
+    A thread of Faust may hang after a stop during the start. It must not keep the process alive,
+    nor may code that waits for it.
+    """
     await stage
     logging.shutdown()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Options that a worker shares with its stages' processes, and how it passes them on."""
+"""The options that a worker shares with its stages' processes and passes to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from cli.topology_file import kafka_option, redis_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOptions:
-    """`redis` may hold a secret: a stage gets it in its environment, not as an argument."""
+    """The options of a worker and its stages.
+
+    `redis` may have a secret, so a stage gets it in its environment and not as an argument.
+    """
 
     topology_path: str
     brokers: str
@@ -33,7 +36,7 @@ class StageOptions:
     verbose: bool = given_by(verbose_option, default=False)
 
     def words_for(self, stage: str) -> list[str]:
-        """The command that runs this stage as a child of this process."""
+        """Return the command that runs this stage as a child of this process."""
         return [
             *(*PROGRAM, "stage"),
             *("--topology", self.topology_path, "--brokers", self.brokers, "--name", stage),
@@ -49,4 +52,4 @@ class StageOptions:
 
 
 stage_options = option_group("options", StageOptions, options_of(StageOptions))
-"""All but topology, brokers and state folder, of which each command has its own."""
+"""All options except topology, brokers and state folder, which each command defines itself."""

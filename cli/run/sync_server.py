@@ -1,4 +1,4 @@
-"""`inorder sync-server`: measure the clocks of sources, and publish what was measured."""
+"""`inorder sync-server` measures the clocks of sources and publishes the measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"
 STUCK_S: Final = 5.0
-"""A server that has made no turn for so long hangs."""
+"""A server without a turn for this time hangs."""
 MAX_NAME_CHARS: Final = 64
 OTHERS_MAY_READ: Final = 0o077
 DEFAULT_BIND: Final = "127.0.0.1:4123"

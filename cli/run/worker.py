@@ -1,4 +1,4 @@
-"""`inorder worker`: run the stages of a topology until SIGTERM."""
+"""`inorder worker` runs the stages of a topology until SIGTERM."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def command(
     topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
-    master_keys(topology, reads)  # which the stages read for themselves
+    master_keys(topology, reads)  # Only a check: the stages read the keys themselves.
     if topology.state == "redis":
         let_in(redis_url(topology.redis))
-    if options.backfill is not None:  # refused here, and not in each stage
+    if options.backfill is not None:  # A fault is reported here once, and not in each stage.
         Backfilled(options.backfill, topology, options.topology_path)
     settings = with_all_keys(options.topology_path, options.redis)
     host, port = listening("--http", http)
@@ -107,7 +107,7 @@ def command(
         hand_on(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
         with refusing(HttpUnavailable), contextlib.ExitStack() as opened:
-            # A port that is taken is reported before a stage starts.
+            # A port in use is reported before a stage starts.
             sockets = [opened.enter_context(each) for each in bound(host, port)]
             begun = opened.enter_context(_begun(commands, sockets))
             supervisor = Supervisor(
@@ -138,8 +138,10 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
 
 
 def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
-    """For the page: the topology file as it is now, with every key that may be set. Users and
-    passwords in URLs are left out."""
+    """Return a function that gives the present topology file with all keys, for the page.
+
+    Users and passwords in URLs are left out.
+    """
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if redis is not None:
         document |= {"redis": WHO.sub("//", redis)}
@@ -151,7 +153,7 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
 
 
 def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
-    """The stages to run: those named, or all that have work."""
+    """Return the stages to run: the named ones, or all that have work."""
     known = [stage.name for stage in topology.stages]
     working = [stage.name for stage in topology.stages if works(topology, stage)]
     for name in names:
@@ -166,7 +168,7 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
 def _begun(
     commands: Mapping[str, Sequence[str]], sockets: Sequence[socket]
 ) -> Iterator[dict[str, Process]]:
-    """The stages' processes, forked where that can be; the supervisor starts the others."""
+    """Fork the processes of the stages if possible; otherwise the supervisor starts them."""
     if not may_fork():
         yield {}
         return
@@ -176,14 +178,14 @@ def _begun(
 
 
 def _be_stage(command: Sequence[str]) -> None:
-    """As the command does in an interpreter of its own; the worker's log is not this one's."""
+    """Run the command as its own interpreter would, without the worker's log."""
     logging.getLogger().handlers.clear()
     main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 
 @contextlib.contextmanager
 def _brokers(brokers: str, topology: Topology) -> Iterator[str]:
-    """The servers; `embedded` starts a broker that lives as long as the worker, with its topics."""
+    """Yield the servers; `embedded` starts a broker with the topics for the worker's lifetime."""
     if brokers != EMBEDDED:
         yield brokers
         return

@@ -1,8 +1,8 @@
-"""The application file of spark-submit; its arguments are those of `inorder spark`.
+"""The application file of spark-submit, with the arguments of `inorder spark`.
 
     spark-submit --jars … --py-files inorder.zip inorder_spark.py run rates --topology …
 
-`make spark-package` puts it and what it needs into one folder (`infra.spark.package`).
+`make spark-package` puts it and its dependencies into one folder (`infra.spark.package`).
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What every command of Spark has around its work: a session, errors as one line, signals."""
+"""The parts that every Spark command shares: a session, errors as one line, and signals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_spark() -> None:
 
 @contextmanager
 def plain_errors(job: str) -> Iterator[None]:
-    """Errors as one line, each of its kind."""
+    """Turn errors into one line, each with the exit code of its kind."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -44,7 +44,7 @@ def plain_errors(job: str) -> Iterator[None]:
     from topology.wire.marked import StateUnreadable
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
-        """States and keys are read where they are needed, so a task may have refused them."""
+        """Return the kind of exit; a task may have refused states or keys, which tasks read."""
         found = raised(error)
         names = {f"{each.__module__}.{each.__name__}" for each in in_tasks}
         return Refused if found is not None and found.kind in names else click.ClickException
@@ -71,8 +71,10 @@ def open_session(
     lakes: Collection[Format],
     catalog: str | None,
 ) -> Iterator[SparkSession]:
-    """With what tables in the formats `lakes` and a catalog want. Ended at the end, unless this
-    process had one before."""
+    """Yield a session for tables in the formats `lakes` and with a catalog.
+
+    The session ends with the body, unless this process had one before.
+    """
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
@@ -95,7 +97,7 @@ def open_session(
 
 @contextmanager
 def signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `stop`, as long as this lasts."""
+    """Call `stop` on SIGTERM and SIGINT during the body."""
     before = {
         number: signal.signal(number, lambda *_: stop())
         for number in (signal.SIGTERM, signal.SIGINT)

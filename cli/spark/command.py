@@ -1,4 +1,4 @@
-"""`inorder spark`: jobs of `spark_analytics` on the topics of a topology.
+"""`inorder spark` runs jobs of `spark_analytics` on the topics of a topology.
 
 Spark is an extra (`make spark-setup`) and needs Java 17.
 """

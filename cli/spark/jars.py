@@ -1,15 +1,16 @@
-"""Spark for tests, benchmarks and the command line: pyspark and the connector's jars.
+"""Spark for tests, benchmarks and the command line: pyspark and its jars.
 
-pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
-(`kafka.xml` beside this file) into `.cache/spark-<release>/`, about 10 MB. Spark's own
-resolver (`spark.jars.packages`) is not used: it looks in places that need not be
-reachable. `python -m cli.spark.jars` brings them and prints their paths. The same way come
-PostgreSQL's JDBC driver (`postgres.xml`) into `.cache/spark-postgres/`, 1 MB, and what writes
-tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB). Their versions
-follow the release of the pyspark that is installed (`RELEASES`).
+pyspark includes Spark itself. The jars that read Kafka (`kafka.xml` in this folder) come from Maven
+into `.cache/spark-<release>/`, about 10 MB. Spark's own resolver (`spark.jars.packages`) is not
+used, because it asks servers that may not be reachable. `python -m cli.spark.jars` fetches the jars
+and prints their paths.
 
-Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
-nothing is brought, and Maven need not be there.
+PostgreSQL's JDBC driver (`postgres.xml`) comes the same way into `.cache/spark-postgres/`, 1 MB. So
+do the writers of Iceberg tables (`iceberg.xml`, 47 MB) and Delta tables (`delta.xml`, 8 MB). Their
+versions follow the release of the installed pyspark (`RELEASES`).
+
+Under spark-submit, the submitter names the jars (`--jars`), or the image has them. Then nothing is
+fetched, and Maven is not needed.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from cli.local.maven import Jars, JarsUnavailable
 from spark_analytics.submitted import is_submitted
 
 VERSION: Final = "4.1.3"
-"""The pyspark of `infra/locks/spark.txt`, of the image, and of the charts: the newest of which
-every jar can be had. The poms have the versions of its jars."""
+"""The pyspark of `infra/locks/spark.txt`, of the image and of the charts.
+
+It is the newest release for which all jars exist. The poms have the versions of its jars.
+"""
 RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "4.0": {
         "spark.minor": "4.0",
@@ -39,13 +42,13 @@ RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "4.1": {},
 }
-"""By release: what takes the place of the poms' versions."""
+"""Properties that replace the versions in the poms, by release."""
 FORMATS: Final = ("iceberg", "delta")
 POSTGRES: Final = "jdbc:postgresql:"
 
 
 def release() -> str:
-    """The release of the pyspark that is installed; that of `VERSION` where none is."""
+    """Return the release of the installed pyspark, that of `VERSION` if none is installed."""
     try:
         installed = version("pyspark")
     except PackageNotFoundError:
@@ -63,7 +66,7 @@ _LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind
 
 
 def missing() -> str | None:
-    """Why Spark cannot run here; None if it can."""
+    """Return why Spark cannot run here; None if it can."""
     if find_spec("pyspark") is None:
         return "pyspark not found; run make spark-setup, or pip install -r infra/locks/spark.txt"
     if is_submitted():
@@ -75,30 +78,32 @@ def missing() -> str | None:
 
 
 def jars() -> list[str]:
-    """Paths of the connector's jars; brings them first where they are not there yet.
-    JarsUnavailable says why they cannot be had. None of them under spark-submit."""
+    """Return paths of the connector's jars, which are fetched if absent; none under spark-submit.
+
+    JarsUnavailable says why they cannot be fetched.
+    """
     if is_submitted():
         return []
     return sorted(str(path) for path in _JARS.brought().glob("*.jar"))
 
 
 def folder() -> Path:
-    """Where `jars` lie, once they have been brought."""
+    """Return the folder of `jars`, which exists once they have been fetched."""
     return _JARS.folder()
 
 
 def postgres_jars() -> list[str]:
-    """As `jars`, of the driver by which Iceberg's catalogs lie in PostgreSQL."""
+    """Return, as `jars` does, the driver for Iceberg catalogs in PostgreSQL."""
     return _of(_POSTGRES, "JDBC driver of PostgreSQL")
 
 
 def catalog_jars(catalog: str | None) -> list[str]:
-    """As `jars`, of what a catalog at this address needs."""
+    """Return, as `jars` does, the jars that a catalog at this address needs."""
     return postgres_jars() if (catalog or "").startswith(POSTGRES) else []
 
 
 def lake_jars(kind: str) -> list[str]:
-    """As `jars`, of what writes tables in the format `kind`: `iceberg` or `delta`."""
+    """Return, as `jars` does, the jars that write tables in the format `iceberg` or `delta`."""
     return _of(_LAKES[kind], f"{kind.capitalize()} for Spark")
 
 
@@ -112,7 +117,7 @@ def _of(jars: Jars, what: str) -> list[str]:
 
 
 def main() -> None:
-    """Bring the jars, and print the connector's paths by commas, as `spark.jars` wants them."""
+    """Fetch the jars, and print the connector's paths with commas, as `spark.jars` takes them."""
     absent = missing()
     if absent is not None:
         print(absent, file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What `inorder spark run` was asked for, turned into a session, topics, tables, outputs.
+"""Turns the options of `inorder spark run` into a session, topics, tables and outputs.
 
-What a checkpoint is good for (`about`) holds all that settles what the tables will be, the
-topics' ids and where the tables go; not how fast.
+The identity of a checkpoint (`about`) has everything that decides the contents of the tables, the
+topics' ids, and the place of the tables. It has no settings of speed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from topology.spelling.kinds import length_ns
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options by their names; those that only jobs are asked have a default."""
+    """The options of a command by their names; options that only jobs have are optional."""
 
     job: str
     topology: Topology
@@ -72,7 +72,7 @@ class Asked:
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
     interval: str | None = field(init=False)
-    """Between batches, as Spark spells it; None: only up to the end."""
+    """Time between batches, as Spark spells it; None to stop at the present end."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kafka", java_settings(self.security))
@@ -95,8 +95,10 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """The name of the folder: a bounded run and a stream have tables of their own, neither
-        replaces the other's."""
+        """The name of the folder, which differs for a bounded run and a stream.
+
+        Each has tables of its own, so neither replaces the other's.
+        """
         return f"{self.job}-batch" if self.batch else self.job
 
     @property
@@ -107,7 +109,7 @@ class Asked:
         return reached(self.brokers, self.security)
 
     def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
-        """What a checkpoint is good for."""
+        """Return the identity of a checkpoint; a checkpoint is used only for the same one."""
         return {
             "job": self.job,
             "window": self.window,
@@ -140,7 +142,7 @@ def go_on(
     about: dict[str, Any],
     watched: Callable[[], None] | None,
 ) -> None:
-    """Queries on the checkpoint, until they end or a signal comes."""
+    """Run the queries on the checkpoint until they end or a signal arrives."""
     written = [part.name for table in found for part in table.written()]
     left = [name for name in written if there.holds(spark, name)]
     claim(spark, asked.checkpoints, about, left)
@@ -150,7 +152,7 @@ def go_on(
 
 
 def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, str]:
-    """The ids of the topics that a job reads; Refused if one is not there."""
+    """Return the ids of the topics that a job reads; raise `Refused` if one does not exist."""
     if not brokers.is_embedded:
         absent = [name for name, count in brokers.partitions(topics).items() if not count]
         if absent:
@@ -162,8 +164,10 @@ def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, s
 
 
 def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable[[], None]:
-    """Sees that the topics are still those that the job began with. Brokers that do not
-    answer are for Spark to wait for."""
+    """Return a check that the topics are still those with which the job began.
+
+    If the brokers do not answer, the check passes, because Spark waits for them.
+    """
 
     def look() -> None:
         try:

@@ -1,4 +1,4 @@
-"""TLS and SASL settings as the Java client inside Spark's connector spells them."""
+"""TLS and SASL settings in the form of the Java client inside Spark's connector."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ LOGIN: Final = {
 
 
 def java_settings(security: Security) -> dict[str, str]:
-    """Options of the connector. PEM texts go by value: a key and its certificate in files of
-    their own have no other spelling there. The key has to be PKCS 8: Refused if it is not, and
-    so are tokens, which Java fetches in a way of its own."""
+    """Return the options of the connector.
+
+    PEM texts are passed by value, because the connector has no option for a key and a certificate
+    in separate files. Raises `Refused` for a key that is not in PKCS 8. It refuses tokens too,
+    which Java fetches in its own way.
+    """
     if security.bearer is not None:
         raise Refused(
             "Spark is not given tokens of OAUTHBEARER; let it in by a certificate or SCRAM, at a"

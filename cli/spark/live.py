@@ -1,4 +1,4 @@
-"""`inorder spark live`: the topics put in order as they grow, on Spark alone."""
+"""`inorder spark live` puts topics in order as they grow, on Spark alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Run a topology on growing topics, on Spark alone; write tables."""
     topology = load(topology_path)
-    # The executors read them again, each from its own environment.
+    # Only a check: each executor reads the keys from its own environment.
     master_keys(topology, {stream.input for stream in topology.streams.values()})
     access = security(kafka_path)
     require_spark()

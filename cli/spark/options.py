@@ -1,4 +1,4 @@
-"""Options that commands of Spark share, and what they spell."""
+"""The options that Spark commands share, and the values that they spell."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ session_options = together(
         click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
     )
 )
-"""Which `settings_of` reads."""
+"""The options that `settings_of` reads."""
 
 
 def format_option(command: str) -> Callable[[Any], Any]:
-    """`--format` of the command that is so called in variables; the parameter is `form`."""
+    """Return `--format` as the parameter `form`; `command` is its name in variables."""
     return click.option(
         "--format",
         "form",
@@ -54,7 +54,7 @@ def format_option(command: str) -> Callable[[Any], Any]:
 
 
 def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[Any], Any]:
-    """The options of the command as a query on topics; `every` and `max_per_batch` are defaults."""
+    """Return the options of a query on topics; `every` and `max_per_batch` are defaults."""
     return together(
         (
             topology_option,
@@ -90,7 +90,7 @@ def require_iceberg(catalog: str | None, form: str) -> None:
 
 
 def settings_of(master: str | None, conf: Sequence[str]) -> dict[str, str]:
-    """Settings of Spark that `--master` and `--conf` name."""
+    """Return the Spark settings that `--master` and `--conf` name."""
     settings = {}
     for pair in conf:
         name, _, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""`inorder spark views`: SQL that gives the tables of a backfill typed columns."""
+"""`inorder spark views` prints SQL that gives the tables of a backfill typed columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = {
     ("duckdb", "parquet"): "read_parquet('{folder}/{table}/*.parquet')",
     ("duckdb", "delta"): "delta_scan('{folder}/{table}')",
 }
-"""What an engine writes behind FROM for a folder of a format."""
+"""The text after FROM for a folder, by engine and format."""
 
 
 @click.command("views")

@@ -1,19 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Record batches on their way out, and events written into them as copies of their records.
+"""Writes record batches, and events into them as copies of their records.
 
-`RecordBatchWriter` has the face of aiokafka's `BatchBuilder` and gives the same bytes.
+`RecordBatchWriter` has the interface of aiokafka's `BatchBuilder` and gives the same bytes.
 
 An event is *plain* for `EventWriter` if
 
-* it is no control event, and its record is one that codec.native.events found plain, by the same
-  header names,
-* the record bears its number; or another, which is replaced where it stands; or none, and the
-  number is put behind the record's own headers,
-* the record bears its epoch; or none, and the epoch is put there too, unless it is 0,
-* the stamps of the stage before, if any, stand behind all other headers, where they are cut off.
+* it is no control event, and codec.native.events found its record plain, by the same header names,
+* its number is the record's, or replaces the record's in its place; if the record has none, it is
+  added after the record's own headers,
+* its epoch is the record's; if the record has none, it is added there too, unless it is 0,
+* the stamps of the stage before, if any, follow all other headers, so that they can be cut off.
 
-Its record is then copied, header block and all, and this stage's stamps are put behind it. Every
-other event goes to `general` as it is, which is the definition (topology.wire.header_writer).
+The record is then copied with its header block, and this stage's stamps are added after it. Every
+other event goes unchanged to `general`, which is the definition (topology.wire.header_writer).
 
 Proved by: tests/codec/test_writing.py
 """
@@ -50,8 +49,8 @@ cdef enum:
     FIRST_ROOM = 1 << 14
     NS_PER_MS = 1_000_000
     MAX_LATE_BYTES = 64
-    MAX_NAME_BYTES = 258  # with its length
-    STAMPS_ROOM = 1024  # two names, eight numbers, and a cause of lateness
+    MAX_NAME_BYTES = 258  # The length is included.
+    STAMPS_ROOM = 1024  # It fits two names, eight numbers, and a cause of lateness.
 
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 NO_PRODUCER = (-1, -1, 0)
@@ -59,7 +58,7 @@ NO_PRODUCER = (-1, -1, 0)
 
 @cython.final
 cdef class RecordBatchWriter:
-    """`limit` bytes, before compression; a first record that is larger is taken all the same."""
+    """A batch of at most `limit` bytes before compression; a larger first record is accepted."""
 
     cdef uint8_t* _buffer
     cdef Py_ssize_t _used, _room, _limit
@@ -85,7 +84,7 @@ cdef class RecordBatchWriter:
         PyMem_Free(self._buffer)
 
     cdef uint8_t* _begin(self, int64_t body, int64_t timestamp) except? NULL:
-        """Where the body of the next record goes, which has so many bytes; NULL: no room."""
+        """Begin a record; return where its `body` bytes go, or NULL if there is no room."""
         cdef int64_t delta = timestamp - self._first if self._count else 0
         cdef int64_t size = 1 + size_of_varint(delta) + size_of_varint(self._count) + body
         cdef int64_t whole = size + size_of_varint(size)
@@ -115,7 +114,7 @@ cdef class RecordBatchWriter:
         return p
 
     def append(self, *, timestamp, key, value, headers=()):
-        """A record of any kind; None where there is no room."""
+        """Append a record of any kind; return None if there is no room."""
         cdef int64_t stamp_ms = int(time.time() * 1000) if timestamp is None else timestamp
         cdef int64_t size
         cdef uint8_t* p
@@ -148,7 +147,7 @@ cdef class RecordBatchWriter:
         return self._count
 
     def size(self):
-        """In bytes, as far as it has come."""
+        """Return the present size in bytes."""
         return self._used if self._built is None else len(self._built)
 
     def _set_producer_state(self, producer_id, producer_epoch, base_sequence):
@@ -163,7 +162,7 @@ cdef class RecordBatchWriter:
         return self._built
 
     cdef bytes _whole(self):
-        """The batch, made at one go: at this size another copy costs more than the checksum."""
+        """Build the batch without a second copy, which would cost more than its checksum."""
         cdef const char* records = <const char*>self._buffer + RECORDS_AT
         cdef Py_ssize_t size = self._used - RECORDS_AT
         cdef bytes packed, header, batch
@@ -203,17 +202,18 @@ cdef inline uint8_t* put_part(uint8_t* p, bytes part) noexcept:
 
 
 cdef bytes as_bytes(content):
-    """TypeError where it is nothing like bytes."""
+    """Return the content as bytes, or None; raise TypeError if that is impossible."""
     return content if content is None or type(content) is bytes else bytes(memoryview(content))
 
 
 def new_batch(limit, compression, *, is_transactional):
-    """`compression` by its name, None for none."""
+    """Return an empty batch; `compression` is a name, None for no compression."""
     number = 0 if compression is None else BY_NAME[compression]
     return RecordBatchWriter(limit, number, is_transactional)
 
 
-cdef struct Written:  # what stands in the place of the record's number, and what behind its headers
+# The bytes in the place of the record's number, and those after its headers.
+cdef struct Written:
     uint8_t numbered[MAX_NAME_BYTES + 24]
     Py_ssize_t numbered_size
     uint8_t behind[STAMPS_ROOM]
@@ -223,8 +223,10 @@ cdef struct Written:  # what stands in the place of the record's number, and wha
 
 @cython.final
 cdef class EventWriter:
-    """See the module's docstring, and `codec.face.EventWriter`. `lane` is stamped on the
-    sequenced topic alone."""
+    """The compiled `codec.face.EventWriter`, as the module describes it.
+
+    `lane`, the upstream partition, is stamped only on the sequenced topic.
+    """
 
     cdef object _targets, _general
     cdef bytes _seq, _epoch, _ref, _err, _segment, _arrival, _at, _lane, _late
@@ -261,7 +263,7 @@ cdef class EventWriter:
                 and self._is_plain(event, <Record>found, &written, &stamp_ms)
             ):
                 self._general(event, outbox)
-                stream = None  # the general path may have opened another batch
+                stream = None  # The general path may have opened another batch.
                 continue
             record = <Record>found
             if event.stream is not stream:
@@ -275,7 +277,7 @@ cdef class EventWriter:
                 batch = <RecordBatchWriter>open_batch
             if not copied(batch, record, stamp_ms, &written):
                 batch = outbox.next_batch(target)
-                copied(batch, record, stamp_ms, &written)  # a first record always has room
+                copied(batch, record, stamp_ms, &written)  # A first record always has room.
             count += 1
             if record.value is not None:
                 payload_bytes += PyBytes_GET_SIZE(record.value)
@@ -284,7 +286,7 @@ cdef class EventWriter:
     cdef bint _is_plain(
         self, object event, Record record, Written* written, int64_t* stamp_ms
     ) except -1:
-        """What is written of the event beside its record, where that is all there is to it."""
+        """Return whether the event is plain, and store the bytes to write besides its record."""
         cdef int64_t seq = 0, epoch = 0, ref_ns = 0, error_ns = 0, segment = 0
         cdef int64_t arrival_ns = 0, at_ns = 0
         cdef Py_ssize_t late_size = 0
@@ -346,8 +348,11 @@ cdef class EventWriter:
 cdef bint copied(
     RecordBatchWriter batch, Record record, int64_t stamp_ms, Written* written
 ) except -1:
-    """False where the batch has no room. The record's headers, `kept_to` of its block, with the
-    number replaced if it was, then what stands behind them."""
+    """Copy the record into the batch; return False if the batch has no room.
+
+    The headers up to `kept_to` come first, with the number replaced if it changed. The new headers
+    follow.
+    """
     cdef const char* block = PyBytes_AS_STRING(record.block)
     cdef int64_t kept = record.kept_to
     cdef int64_t count = record.kept + written.behind_count
@@ -376,14 +381,14 @@ cdef inline uint8_t* put_name(uint8_t* p, bytes name) noexcept:
 
 
 cdef inline bint number(object value, int64_t* into) except -1:
-    """False where it does not fit."""
+    """Store the integer in `into`; return False if it does not fit int64."""
     cdef int overflow = 0
     into[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
     return overflow == 0
 
 
 cdef bytes spelled(str name):
-    """A header's name with its length in front."""
+    """Return a header's name after its length."""
     cdef uint8_t size[10]
     cdef bytes encoded = name.encode()
     cdef uint8_t* end = put_varint(size, PyBytes_GET_SIZE(encoded))

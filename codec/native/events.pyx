@@ -1,28 +1,28 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Events of records, where a plain look is enough.
+"""Reads events from plain records, and passes all other records to the general path.
 
 A record is *plain* if it is a `Record` of codec.native.records and
 
-* no header of the contract stands there twice (the number may, in a stream by time),
+* it has no header of the contract twice (except the number, in a stream by time),
 * it has no `kind`,
-* source, stream and type are UTF-8, source and stream not empty and not too long,
-* number and epoch are digits, and the number is there (in a stream by time the offset is it),
-* `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260; or it
-  is not there, and the record has a timestamp,
-* on a derived topic each stamp that it has to bear is there once and is plain digits, the error
-  and the segment are not negative, and the lane is known,
-* on a raw topic it is no larger than allowed, and has no more headers.
+* source, stream and type are UTF-8, and source and stream are neither empty nor too long,
+* number and epoch are digits, and the number is present (in a stream by time it is the offset),
+* `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260,
+* `ts` is absent only if the record has a timestamp,
+* on a derived topic it has each required stamp once in plain digits,
+* the stamps of error and segment are not negative, and the upstream partition is known,
+* on a raw topic its size and its number of headers are within the limits.
 
-A record of others (`Form.mapped`) is plain if its value gives a source, a number and a time of the
-usual types, and none of its headers bears a name of the contract or of a stamp. It is given the
-headers of the contract in front of its own.
+A foreign record (`Form.mapped`) is plain if its value has a source, a number and a time of the
+usual types. None of its headers may have a name of the contract or of a stamp. It gets the headers
+of the contract before its own.
 
-Every other record goes to `general` as it is, which is the definition of all of these words
-(topology.wire.header_reader). The look also notes in the record what can be copied of it and
-what has to be replaced when it is written on (codec.native.batches).
+Every other record goes unchanged to `general`, which defines all these terms
+(topology.wire.header_reader). The reader also notes in the record which parts can be copied and
+which must be replaced when the record is written again (codec.native.batches).
 
-Names of sources, streams and types are the same objects for the same bytes, as long as no other
-takes their place in a table of `SLOTS`, whose entries have at most `MAX_SHARED_BYTES` each.
+Equal names of sources, streams and types share one object, until another name takes its place in a
+table of `SLOTS`. An entry of the table has at most `MAX_SHARED_BYTES`.
 
 Proved by: tests/codec/test_events.py
 """
@@ -51,24 +51,24 @@ cdef extern from "Python.h":
 cdef enum:
     SOURCE, SEQ, EPOCH, TS, STREAM, TYPE, KIND
     REF, ERR, SEGMENT, ARRIVAL, AT, LANE, LATE
-    FIELDS  # here and beyond: stamps that no event bears
+    FIELDS  # From here on, there are stamps that no event has.
 
 cdef enum:
     SLOTS = 4096
     MAX_SHARED_BYTES = 256
     MAX_FIELDS = 24
     NS_PER_MS = 1_000_000
-    # What the general path counts for a header: its framing, and what its name may take.
+    # The general path counts these for a header: its framing, and the size of its name.
     HEADER_FRAMING_BYTES = 16
     MAX_CHARACTER_BYTES = 4
-    DAYS_TO_EPOCH = 719_468  # from 0000-03-01
-    MAX_TYPE_BYTES = 256  # of a mapped record; a longer one is for the general path
-    MAPPED_ROOM = 2048  # six names, four numbers, a source, a type and a stream
+    DAYS_TO_EPOCH = 719_468  # They are counted from 0000-03-01.
+    MAX_TYPE_BYTES = 256  # Longer types of mapped records take the general path.
+    MAPPED_ROOM = 2048  # It fits six names, four numbers, a source, a type and a stream.
 
 assert STAMPED_NAMES[:7] == ("refTs", "err", "segment", "arrival", "at", "lane", "late")
 assert len(STAMPED_NAMES) + 7 <= MAX_FIELDS
 
-cdef int64_t max_ms = 9_223_372_036_854  # fits int64 as nanoseconds
+cdef int64_t max_ms = 9_223_372_036_854  # It fits int64 as nanoseconds.
 cdef int64_t max_source_bytes = MAX_SOURCE_BYTES
 cdef int64_t max_stream_bytes = MAX_STREAM_BYTES
 cdef object no_epoch = NO_EPOCH
@@ -78,11 +78,12 @@ contracts = {}
 
 
 def contract_number(names):
-    """The same for the same header names."""
+    """Return a number that is the same for the same header names."""
     return contracts.setdefault(names, len(contracts))
 
 
-cdef struct Look:  # where each field's value stands, its size (-1: null), which were seen
+# The place of each field's value, its size (-1 for null), and which fields were seen.
+cdef struct Look:
     cursor at[MAX_FIELDS]
     int64_t size[MAX_FIELDS]
     uint32_t seen
@@ -94,7 +95,7 @@ cdef inline bint two(cursor p, int64_t low, int64_t high, int64_t* number) noexc
 
 
 cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
-    """A time that any reader takes and whose nanoseconds fit; False for all else."""
+    """Read an RFC 3339 time from 1680 to 2260; return False for anything else."""
     cdef int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, fraction = 0
     cdef int64_t east_hour = 0, east_minute = 0, longest, days, era_year
     cdef int64_t at = 19, i
@@ -130,7 +131,7 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
             east_hour, east_minute = -east_hour, -east_minute
     else:
         return False
-    # Days since the epoch, in years that begin in March, so that a leap day is their last.
+    # Days are counted in years that begin in March, so a leap day is the last day of its year.
     era_year = year - 1 if month <= 2 else year
     month = month + 9 if month <= 2 else month - 3
     days = (
@@ -143,7 +144,7 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
 
 
 cdef bint count_of(object given, int64_t* number) except -1:
-    """An integer from 0 that fits; False for all else."""
+    """Store an integer from 0 that fits int64; return False for all else."""
     cdef int overflow = 0
     if type(given) is not int:
         return False
@@ -170,14 +171,14 @@ cdef inline uint8_t* put_count(uint8_t* p, bytes name, int64_t number, int64_t* 
 
 @cython.final
 cdef class EventReader:
-    """See the module's docstring, and `codec.face.EventReader`."""
+    """The compiled `codec.face.EventReader`, as the module describes it."""
 
     cdef object _general
     cdef list _names, _texts
     cdef cursor _name[MAX_FIELDS]
     cdef int64_t _name_size[MAX_FIELDS]
     cdef int _fields
-    cdef int _usual[MAX_FIELDS]  # by place: which header stood there last
+    cdef int _usual[MAX_FIELDS]  # The field of the last header in each place.
     cdef int64_t _unit_ns, _most_ts, _max_record_bytes, _lanes
     cdef uint32_t _needed
     cdef int32_t _contract, _kept_to
@@ -186,7 +187,7 @@ cdef class EventReader:
     cdef object _pick, _stream
     cdef bytes _stream_bytes, _sig
     cdef list _spelled
-    cdef int _place[KIND]  # by field: where it is among what is picked, -1: nowhere
+    cdef int _place[KIND]  # The index of each field in the picked values, -1 if absent.
     cdef bint _is_struct, _ts_is_record, _source_is_key
     cdef Py_ssize_t _picked
 
@@ -254,7 +255,7 @@ cdef class EventReader:
                 continue
             record = <Record>item
             if self._is_raw and not alike:
-                # Records of one batch that bear the broker's stamp bear the same one.
+                # Records of one batch with the broker's timestamp have the same timestamp.
                 until = i + 1
                 while until < len(given) and are_stamped_alike(record, given[until]):
                     until += 1
@@ -272,8 +273,10 @@ cdef class EventReader:
                 events.append(event)
 
     cdef object _plain(self, Record record, object arrival):
-        """The event, or None for the general path; a later `None` takes back nothing, since
-        `Record.kept_to` is the last that is set."""
+        """Return the event, or None for the general path.
+
+        A late None needs no cleanup, because `Record.kept_to` is set last.
+        """
         cdef Look look
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, ref_ns = 0, error_ns = 0, segment = 0
         cdef int64_t arrival_ns = 0, at_ns = 0, lane = 0
@@ -362,7 +365,7 @@ cdef class EventReader:
         return event
 
     cdef object _mapped(self, Record record, object arrival):
-        """As `_plain`, of a record of others."""
+        """Return the event of a foreign record, as `_plain` does."""
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, whole = 0
         cdef Py_ssize_t source_size = 0, type_size = 0, text_size = 0
         cdef const char* text
@@ -465,7 +468,7 @@ cdef class EventReader:
         return event
 
     cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:
-        """No header bears a name of ours. `whole`: what the record takes at most."""
+        """Return whether no header has a name of ours; `whole` is the record's largest size."""
         cdef cursor p = <cursor>PyBytes_AS_STRING(record.block)
         cdef cursor end = p + PyBytes_GET_SIZE(record.block)
         cdef int64_t size = 0
@@ -491,8 +494,10 @@ cdef class EventReader:
         return True
 
     cdef bint _look(self, Record record, Look* look) noexcept:
-        """False where the record is too large, or its stamps do not stand together at its end,
-        behind all that is copied."""
+        """Store the places of the known headers; return False if the record is not plain.
+
+        That is so if it is too large, or if its stamps do not follow all headers that are copied.
+        """
         cdef cursor begin = <cursor>PyBytes_AS_STRING(record.block)
         cdef cursor end = begin + PyBytes_GET_SIZE(record.block)
         cdef cursor p = begin
@@ -525,7 +530,7 @@ cdef class EventReader:
             if size > 0:
                 p += size
                 whole += size
-            if field <= KIND:  # not a stamp
+            if field <= KIND:  # It is no stamp.
                 if record.kept != place:
                     is_scattered = True
                 record.kept = place + 1
@@ -546,7 +551,7 @@ cdef class EventReader:
         return True
 
     cdef void _note(self, Record record, Look* look, int64_t epoch):
-        """For whoever writes the record on."""
+        """Store in the record what a writer needs to write it again."""
         cdef int64_t seq = -1
         if look.seen >> SEQ & 1 and not digits(look.at[SEQ], look.size[SEQ], &seq):
             seq = -1
@@ -555,8 +560,11 @@ cdef class EventReader:
         record.kept_to = self._kept_to
 
     cdef inline int _field_of(self, int32_t place, cursor name, int64_t size) noexcept:
-        """Which field has this name, -1 for none. Records of a topic are alike, so what stood at
-        this place in the record before is tried first."""
+        """Return the field with this name, -1 for none.
+
+        Records of a topic are similar, so the field at this place of the last record is tried
+        first.
+        """
         cdef int field
         if place < MAX_FIELDS:
             field = self._usual[place]
@@ -574,7 +582,7 @@ cdef class EventReader:
         return -1
 
     cdef object _text(self, cursor p, int64_t size):
-        """UnicodeDecodeError if it is none."""
+        """Return the bytes as text; raise UnicodeDecodeError if they are not UTF-8."""
         cdef uint32_t hash = 2166136261
         cdef Py_ssize_t known_size
         cdef const char* known

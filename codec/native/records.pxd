@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
-    UNREAD = -1  # `Record.kept_to` where no reader has looked, or not found the record plain
+    UNREAD = -1  # `Record.kept_to` if no reader has found the record plain.
 
 
 cdef class Record:

@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Record batches of format 2, as a fetch brings them: a face like aiokafka's, one pass in C.
+"""Reads record batches of format 2 in one pass in C, with aiokafka's interface.
 
-`memory_records` stands where aiokafka's fetcher makes its `MemoryRecords`. What is of an older
-format goes there. A batch is decoded a stretch at a time, and its records keep their headers as the
-bytes they came as (`Record.block`) until somebody asks for `headers`.
+`memory_records` replaces `MemoryRecords` in aiokafka's fetcher. Batches of an older format go to
+aiokafka. A batch is decoded in stretches. Its records keep their headers as bytes
+(`Record.block`) until `headers` is requested.
 
-`codec.batches` is the definition: what it reads is read, what it finds unreadable is so, in the
-same words. Every length is held against the end of its record before anything is read by it.
+`codec.batches` is the definition: this module reads the same records and finds the same records
+unreadable, in the same words. Every length is compared with the end of its record before it is
+used.
 
 Proved by: tests/codec/test_reading.py, tests/codec/test_hostile.py
 """
@@ -42,11 +43,11 @@ cdef extern from *:
     const char* CODEC_SOURCES
 
 SOURCES = CODEC_SOURCES.decode()
-"""The digest of what this was built from (setup.py)."""
+"""The digest of the sources of this build (setup.py)."""
 
 cdef enum:
     LENGTH_AT = 8
-    BATCH_FROM = 12  # what the length counts begins here
+    BATCH_FROM = 12  # The bytes that the length counts begin here.
     MAGIC_AT = 16
     CRC_AT = 17
     ATTRIBUTES_AT = 21
@@ -59,7 +60,7 @@ cdef enum:
     COUNT_AT = 57
     RECORDS_AT = 61
 
-    LEAST_LENGTH = 14  # of any format; below it aiokafka does not look on
+    LEAST_LENGTH = 14  # aiokafka reads no shorter batch of any format.
     COMPRESSION = 0x07
     APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
@@ -89,7 +90,7 @@ cdef inline int64_t int64_at(cursor p) noexcept:
 
 
 cdef inline bint overflows(int64_t a, int64_t b) noexcept:
-    """Their sum does not fit."""
+    """Return whether the sum overflows int64."""
     return a > INT64_MAX - b if b > 0 else a < INT64_MIN - b
 
 
@@ -104,14 +105,13 @@ cdef inline bint is_ascii(cursor p, int64_t size) noexcept:
 @cython.final
 @cython.freelist(1024)
 cdef class Record:
-    """As aiokafka's, but for the headers. The fields that only C sees are what a reader of events
-    found in them, for whoever writes the record on (codec.native.batches):
+    """A record with the fields of aiokafka's, and headers that are decoded on request.
 
-    `block` holds `count` headers. `kept` of them, up to `kept_to`, are to be copied; behind these
-    stand the stamps of the stage before. `is_padded`: a length of a header is spelled longer than
-    it needs to be. `seq` and `epoch` are the numbers the record bears, -1
-    for none; `seq_from` and `seq_to` are where the number's header stands. `contract` names the
-    header names that this was read by.
+    A reader of events sets the fields that only C sees, for codec.native.batches, which writes the
+    record again. `block` has `count` headers. `kept` of them, up to `kept_to`, are copied; the
+    stamps of the stage before follow them. `is_padded` states that a header's length is spelled
+    longer than needed. `seq` and `epoch` are the record's numbers, -1 for none. The number's header
+    is from `seq_from` to `seq_to`. `contract` is the number of the header names used for reading.
     """
 
     def __cinit__(self):
@@ -124,7 +124,7 @@ cdef class Record:
 
     @property
     def headers(self):
-        """(name, value) as aiokafka has them: made anew each time."""
+        """Return (name, value) pairs as aiokafka does, decoded anew at each call."""
         cdef cursor p = <cursor>PyBytes_AS_STRING(self.block)
         cdef cursor end = p + PyBytes_GET_SIZE(self.block)
         cdef int64_t size = 0
@@ -147,7 +147,7 @@ cdef class Record:
 
 @cython.final
 cdef class RecordBatch:
-    """What aiokafka's `PartitionRecords` asks of a batch."""
+    """A record batch with what aiokafka's `PartitionRecords` needs, and with `stretches`."""
 
     cdef bytes _log
     cdef Py_ssize_t _from, _to
@@ -201,7 +201,7 @@ cdef class RecordBatch:
         return self._last() + 1
 
     cdef inline int64_t _last(self):
-        """The last of the batch's own offsets."""
+        """Return the last of the batch's own offsets."""
         return self.base_offset + max(self.last_offset_delta, 0)
 
     def validate_crc(self):
@@ -211,11 +211,11 @@ cdef class RecordBatch:
         return chain.from_iterable(self.stretches())
 
     def __next__(self):
-        """The first record, which is how a control batch is asked for its marker."""
+        """Return the first record, which is the marker of a control batch."""
         return plain.marker(next(iter(self)))
 
     def stretches(self, most_bytes=MAX_UNPACKED_BYTES):
-        """Its records, up to `STRETCH` of them at a time; none of the lists is empty."""
+        """Return an iterator over lists of at most `STRETCH` records; no list is empty."""
         cdef _Stretches found = _Stretches.__new__(_Stretches)
         cdef int32_t most = max_batch_records
         cdef str fault = None
@@ -248,7 +248,7 @@ cdef class RecordBatch:
 
 @cython.final
 cdef class _Stretches:
-    """How far a batch is decoded: `left` records are to come, the next one's place is `place`."""
+    """The progress of decoding a batch: `left` records remain, and `place` is the next offset."""
 
     cdef RecordBatch batch
     cdef bytes log, last_key
@@ -291,8 +291,11 @@ cdef class _Stretches:
         return found
 
     cdef str _take(self, Record record, cursor p, cursor end, int64_t last):
-        """What is wrong with the record from `p` to `end`, None if it is well formed. Its offset
-        is the first that it may have, until it is found to bear a later one, `last` at most."""
+        """Return the fault of the record from `p` to `end`, None if it is well formed.
+
+        The record's offset is at first the lowest that it may have. It is replaced by the stated
+        offset, if that is at most `last`.
+        """
         cdef int64_t size = 0, value_size = 0, delta = 0, offset_delta = 0, count = 0, i
         cdef int64_t usual = 0
         cdef RecordBatch batch = self.batch
@@ -300,7 +303,7 @@ cdef class _Stretches:
         cdef cursor headers, name
         if p == end:
             return NUMBERS
-        p += 1  # the record's own attributes, which say nothing
+        p += 1  # The record's own attributes have no meaning.
         if not (take_varint(&p, end, &delta) and take_varint(&p, end, &offset_delta)):
             return NUMBERS
         if not record.offset - batch.base_offset <= offset_delta <= last - batch.base_offset:
@@ -363,7 +366,7 @@ cdef class _Stretches:
 
 @cython.final
 cdef class _Batches:
-    """One partition's share of a fetch: batch behind batch, the last one perhaps cut off."""
+    """One partition's part of a fetch: batches in a row, of which the last may be incomplete."""
 
     cdef bytes _log
     cdef Py_ssize_t _at
@@ -375,11 +378,11 @@ cdef class _Batches:
         return PyBytes_GET_SIZE(self._log)
 
     cdef int64_t _length(self) except -2:
-        """How long the next batch is, behind its length; -1: what is left is too short to say."""
+        """Return the length that the next batch states, -1 if the batch is incomplete."""
         if PyBytes_GET_SIZE(self._log) - self._at < BATCH_FROM:
             return -1
         cdef int64_t length = int32_at(<cursor>PyBytes_AS_STRING(self._log) + self._at + LENGTH_AT)
-        if length < 0:  # `next_batch` refuses it
+        if length < 0:  # `next_batch` refuses it.
             return 0
         return length if length <= PyBytes_GET_SIZE(self._log) - self._at - BATCH_FROM else -1
 
@@ -402,5 +405,5 @@ cdef class _Batches:
 
 
 def memory_records(bytes log not None):
-    """In the place of aiokafka's `MemoryRecords`."""
+    """Return the batches of a log; it replaces aiokafka's `MemoryRecords`."""
     return _Batches(log)

@@ -10,13 +10,13 @@ from libc.string cimport memcpy
 ctypedef const uint8_t* cursor
 
 cdef enum:
-    MOST_VARINT_BITS = 63  # shift of the tenth byte, with which a varint is over, or it is none
+    MOST_VARINT_BITS = 63  # The shift of the tenth byte, the last that a varint may have.
     MOST_DIGITS = 19
-    MOST_NUMBER = 20  # bytes of an int64 in digits, with its sign
+    MOST_NUMBER = 20  # The bytes of an int64 in digits, with its sign.
 
 
 cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept nogil:
-    """False, and nothing moved, where it runs over the end or has more than ten bytes."""
+    """Read a varint and move `at` after it; return False if it passes the end or ten bytes."""
     cdef cursor p = at[0]
     cdef uint64_t bits = 0
     cdef int shift = 0
@@ -34,12 +34,12 @@ cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept no
 
 
 cdef inline bint take_length(cursor* at, cursor end, int64_t* length) noexcept nogil:
-    """A length that fits into what is left, or -1, which is that of null."""
+    """Read a length that fits before the end, or -1 for null; return False for others."""
     return take_varint(at, end, length) and -1 <= length[0] <= end - at[0]
 
 
 cdef inline bint digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
-    """1 to 19 ASCII digits that fit int64; False for anything else."""
+    """Read 1 to 19 ASCII digits that fit int64; return False for anything else."""
     cdef uint64_t value = 0
     cdef int64_t i
     if size < 1 or size > MOST_DIGITS:
@@ -53,7 +53,7 @@ cdef inline bint digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
 
 
 cdef inline bint signed_digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
-    """As `digits`, behind a minus or without; not -2^63, which no other int64 is minus of."""
+    """Read digits with or without a minus; return False for -2^63, which is not supported."""
     if size > 0 and p[0] == c'-':
         if not digits(p + 1, size - 1, number):
             return False
@@ -91,7 +91,7 @@ cdef inline uint8_t* put_bytes(uint8_t* p, const void* content, Py_ssize_t size)
 
 
 cdef inline uint8_t* put_number(uint8_t* p, int64_t number) noexcept nogil:
-    """A header's value: its length, then at most `MOST_NUMBER` digits."""
+    """Write a number as a header's value: its length, then at most `MOST_NUMBER` digits."""
     cdef uint8_t text[MOST_NUMBER]
     cdef int i = MOST_NUMBER
     cdef uint64_t left = ~<uint64_t>number + 1 if number < 0 else <uint64_t>number

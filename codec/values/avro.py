@@ -5,15 +5,15 @@
 | decimal                  | Decimal, exact                                             |
 | uuid, date               | text                                                       |
 | timestamp-millis, …      | `Timestamp`                                                |
-| local-timestamp-millis…  | `Timestamp` of a clock whose zone is not known             |
+| local-timestamp-millis…  | `Timestamp` of a clock whose zone is unknown               |
 | time-millis, …           | the integer                                                |
 | duration, bytes, fixed   | bytes                                                      |
 
-A schema bounds what its values can become: `parsed` refuses one with more than `MAX_TYPES`
-types or a nesting above `MAX_DEPTH`, and arrays and maps whose items may be more than
-`MAX_VALUES_PER_BYTE` values for each of their bytes: of nulls, six bytes make two thousand million.
-Schemas that contain themselves are read by the library's Python reader, as its C reader has no
-bound of depth; that is ten times slower.
+A schema bounds the size of its decoded values. `parsed` refuses a schema with more than `MAX_TYPES`
+types or a nesting above `MAX_DEPTH`. It also refuses arrays and maps whose items may have more than
+`MAX_VALUES_PER_BYTE` values for each of their bytes. With nulls as items, six bytes can state two
+thousand million values. Recursive schemas are read by the library's Python reader, which is ten
+times slower, because its C reader has no bound of depth.
 
 The library is an extra (`inorder-engine[avro]`).
 """
@@ -41,8 +41,10 @@ MAX_DECIMAL_BYTES: Final = 128
 MAX_SCALE: Final = 400
 
 PREFIX: Final = "inorder-"
-"""Before the names of logical types in the schemas that are read by, as the library's own readers
-of them round, or raise what no data should."""
+"""Prefix of logical types in the schemas that are used for reading.
+
+The library's own readers of these types round, or raise errors that no data should cause.
+"""
 
 _STAMPS: Final = {
     f"{local}timestamp-{unit}": (unit_ns, bool(local))
@@ -56,7 +58,7 @@ _READ_AS: Final = {
     "fixed-uuid": f"{PREFIX}uuid",
     "int-date": f"{PREFIX}date",
 }
-"""By type and logical type. Others are read as the type alone."""
+"""Replacements by type and logical type; others are read as the type alone."""
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -70,19 +72,22 @@ _WRONG: Final = (
     TypeError,
     ValueError,
 )
-"""What the library raises for bytes that are no value of the schema."""
+"""Errors that the library raises for bytes that do not match the schema."""
 
 
 class AvroSchema(NamedTuple):
-    """What `decoding` takes. `is_recursive`: it contains itself."""
+    """A parsed schema for `decoding`; a recursive one contains itself."""
 
     schema: Any
     is_recursive: bool
 
 
 def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
-    """The schema of the text, which may name types of those `referred` to, in their order.
-    SchemaFault if it is none, or not bounded."""
+    """Return the schema in the text.
+
+    It may use types of the schemas in `referred`, in their order. Raises SchemaFault if it is not
+    valid or has no bound.
+    """
     named: dict[str, Any] = {}
     try:
         for each in (*referred, text):
@@ -95,7 +100,7 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
 
 
 def decoding(schema: AvroSchema) -> Decode:
-    """A decoder of values without any prefix; every byte has to be the value's."""
+    """Return a decoder of values without any prefix; a value must use all of its bytes."""
     read_next = reading_on(schema)
 
     def decode(value: bytes | None) -> object:
@@ -112,7 +117,7 @@ def decoding(schema: AvroSchema) -> Decode:
 
 
 def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
-    """What reads the next value of a stream in which they lie one behind the other. ValueFault."""
+    """Return a reader of the next value in a stream of values; it raises ValueFault."""
     reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
     of_schema = schema.schema
 
@@ -137,7 +142,7 @@ def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
 
 
 def _marked(schema: Any) -> Any:
-    """A copy in which logical types are those of `_READ_AS`, or none."""
+    """Return a copy in which logical types are those of `_READ_AS`, or none."""
     if isinstance(schema, list):
         return [_marked(each) for each in schema]
     if not isinstance(schema, dict):
@@ -160,10 +165,11 @@ _LEAST_BYTES: Final = {
 
 
 class _Measuring:
-    """A walk through a parsed schema. SchemaFault where its values have no bound.
+    """A walk through a parsed schema; raises SchemaFault if its values have no bound.
 
-    `excess`: by how many a type's values exceed `MAX_VALUES_PER_BYTE` times their bytes, at most.
-    It must not be above 0 in what may be repeated, so the excess of the whole is a constant."""
+    `excess` is the maximum by which a type's values exceed `MAX_VALUES_PER_BYTE` times their bytes.
+    It must be at most 0 for repeated parts, so the excess of the whole is a constant.
+    """
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self.is_recursive = False
@@ -198,7 +204,7 @@ class _Measuring:
         name = schema["name"]
         if name in self._open:
             self.is_recursive = True
-            return 0  # which is looked at where it was opened
+            return 0  # It is judged at the outer occurrence.
         self._open.add(name)
         excess = 1 + sum(self.excess(field["type"], depth + 1) for field in schema["fields"])
         self._open.remove(name)
@@ -208,7 +214,7 @@ class _Measuring:
 
     def _must_be_bounded(self, schema: Any, kind: str, depth: int) -> None:
         items = self.excess(schema["items" if kind == "array" else "values"], depth + 1)
-        if items > MAX_VALUES_PER_BYTE * (kind == "map"):  # its key takes a byte
+        if items > MAX_VALUES_PER_BYTE * (kind == "map"):  # The key of a map's item takes a byte.
             raise SchemaFault(
                 f"has {'an array' if kind == 'array' else 'a map'} whose items may be more than"
                 f" {MAX_VALUES_PER_BYTE} values for each of their bytes"

@@ -10,7 +10,7 @@ SIZE: Final = 8
 
 
 def decode(value: bytes | None) -> int | None:
-    """None of nothing; ValueFault for any other length."""
+    """Return the integer, None for null; raise ValueFault for any other length."""
     if value is None:
         return None
     if len(value) != SIZE:

@@ -1,9 +1,8 @@
-"""JSON values: numbers exact by their text (int, Decimal), the last of doubled keys.
+"""JSON values: numbers are exact (int, Decimal), and the last of equal keys counts.
 
-`decode` reads the whole value; a `JsonPick` only what is wanted: what lies beside these fields is
-passed over, and what is wrong within a text there is not noticed. An integer of more than
-`sys.get_int_max_str_digits` digits, and a value deeper than the interpreter's stack, are
-undecodable.
+`decode` reads the whole value. A `JsonPick` reads only some fields. It skips the others and does
+not notice faults in their texts. Integers with more than `sys.get_int_max_str_digits` digits cannot
+be decoded. Neither can values nested deeper than the interpreter's stack.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from topology.wire.values import UNDECODABLE, ValueFault, walked
 from topology.wire.where import Path
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
-"""What comes out of hostile JSON; the last of a number with an exponent beyond all bounds."""
+"""Errors for hostile JSON; ArithmeticError is for a number with a huge exponent."""
 
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
 
 
 def decode(value: bytes | None) -> object:
-    """The value, None of a tombstone; ValueFault if it is no JSON."""
+    """Return the value, None for a tombstone; raise ValueFault if it is not JSON."""
     if value is None:
         return None
     try:
@@ -34,9 +33,11 @@ def decode(value: bytes | None) -> object:
 
 
 class JsonPick:
-    """A `Pick`, which reads the fields at some paths and passes over the rest.
-    `structured`: where all paths are one name each, what gives them in their order as a msgspec
-    structure."""
+    """A `Pick` that reads the fields at some paths and skips all others.
+
+    If each path is a single name, `structured` returns the fields in their order as a msgspec
+    structure.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -58,7 +59,7 @@ class JsonPick:
             return self._from_whole(value)
         try:
             found = self._decoder.decode(value)
-        except msgspec.ValidationError:  # no object where a path goes through
+        except msgspec.ValidationError:  # A path leads through a value that is not an object.
             return self._from_whole(value)
         except UNREADABLE as wrong:
             raise _fault(wrong) from None
@@ -70,12 +71,12 @@ class JsonPick:
 
 
 def picking(paths: Sequence[Path]) -> JsonPick:
-    """As `topology.wire.values.Picking`."""
+    """Return a `JsonPick` of the paths, as a `topology.wire.values.Picking`."""
     return JsonPick(paths)
 
 
 def _stem(path: Path) -> tuple[str, ...]:
-    """The names before the first step into a list."""
+    """Return the names before the first step into a list."""
     names: list[str] = []
     for step in path:
         if isinstance(step, int):
@@ -85,12 +86,12 @@ def _stem(path: Path) -> tuple[str, ...]:
 
 
 def _is_plain(name: str) -> bool:
-    """It can be a key of a msgspec structure."""
+    """Return whether the name can be a key of a msgspec structure."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 
 def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
-    """A structure with the fields f0, f1, … for the first names, in their order."""
+    """Return a structure with the fields f0, f1, … for the first names, in their order."""
     firsts = _firsts(stems)
     fields = []
     for at, name in enumerate(firsts):

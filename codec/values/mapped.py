@@ -1,4 +1,4 @@
-"""The reader of a foreign input topic: what its mapping, its format and its streams make of it."""
+"""The reader of a foreign input topic, made from its mapping, its format and its streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.wire.field_reader import FieldReader
 
 
 def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | None:
-    """An empty table of schemas; None where no registry is needed to read the topic."""
+    """Return an empty table of schemas; None if reading the topic needs no registry."""
     stream = next(each for each in topology.streams.values() if each.input == topic)
     schema = stream.value_schema
     if schema is None or schema.registry is None or stream.fields is None:
@@ -31,9 +31,12 @@ def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | No
 def field_reader(
     topology: Topology, topic: str, registered: RegisteredSchemas | None = None
 ) -> FieldReader | None:
-    """None where the topic's records are of the header contract. StopIteration if no stream reads
-    it; SchemaFault where the file of its schema is none. `registered`: as `registered_schemas`
-    gives it, by which values are read once it is filled."""
+    """Return the reader of the topic; None if its records have the header contract.
+
+    `registered` is the table that `registered_schemas` returns; its schemas decode values once it
+    is filled. Raises StopIteration if no stream reads the topic, and SchemaFault if its schema file
+    is not valid.
+    """
     stream = next(each for each in topology.streams.values() if each.input == topic)
     mapping = stream.mapping()
     if mapping is None:
@@ -50,13 +53,15 @@ def field_reader(
 
 
 SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
-"""Fields that the short way reads."""
+"""Fields that the short path reads."""
 
 
 def short_way(reader: FieldReader) -> MappedValues | None:
-    """The codec's short way to what this reader finds, None where it takes the general path: with
-    a place outside of the value (but for a source that is the key), with streams or kinds that are
-    mapped, without numbers."""
+    """Return the codec's short path for this reader, or None if it needs the general path.
+
+    The general path is needed for fields outside the value, except a source that is the key. It is
+    also needed for mapped streams or kinds, and for records without numbers.
+    """
     fields = reader.fields
     is_record = fields.ts.place == "timestamp"
     is_key = fields.source.place == "key" and not reader.reads_keys

@@ -1,4 +1,7 @@
-"""What queries read of values that are no plain JSON, or of a part of them (`payload: PATH`)."""
+"""Reads payloads for queries, from values that are not plain JSON or from a part of them.
+
+The setting `payload: PATH` names such a part.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,11 @@ WHOLE: Final[Path] = ()
 def payload_readers(
     streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
 ) -> dict[str, ReadEncoded]:
-    """By stream, what reads its payloads; none for streams whose values are JSON as a whole.
-    `tables`: the schemas of input topics, by topic. SchemaFault where the file of one is none."""
+    """Return the readers of payloads by stream; none for streams with whole JSON values.
+
+    `tables` has the schemas of input topics, by topic. Raises SchemaFault if a topic's schema file
+    is not valid.
+    """
     found = {}
     for name, stream in streams.items():
         mapping = stream.mapping()
@@ -41,19 +47,19 @@ def payload_readers(
 
 
 def tables_of(topology: Topology) -> dict[str, RegisteredSchemas]:
-    """An empty table for each input topic that is read by a registry."""
+    """Return an empty table for each input topic that needs a registry."""
     topics = {stream.input for stream in topology.streams.values()}
     found = {topic: registered_schemas(topology, topic) for topic in sorted(topics)}
     return {topic: table for topic, table in found.items() if table is not None}
 
 
 def plain_json(value: bytes | None) -> object:
-    """JSON with or without a registry's five bytes, its numbers as queries have them."""
+    """Decode JSON with or without a registry's five bytes, with numbers as queries use them."""
     return orjson.loads(without_prefix(value) or b"null")
 
 
 def reading(decode: Decode, path: Path) -> ReadEncoded:
-    """What reads the payload at the path; ValueError where the value cannot be read."""
+    """Return a reader of the payload at the path; it raises ValueError for an unreadable value."""
 
     def read(value: bytes) -> object:
         try:

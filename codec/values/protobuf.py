@@ -1,12 +1,13 @@
 """Protobuf values: messages as dicts under the names of the .proto file.
 
-A scalar without presence is there, at 0 as well; what has presence and was not set is absent. An
-enum is its symbol (its number where the schema knows none), an int64 an integer, a map a dict with
-texts as keys, `google.protobuf.Timestamp` a `Timestamp`, and a wrapper (`Int64Value`, …) its value.
+A scalar without presence is always in the dict, even if it is 0. A field with presence that was not
+set is absent. An enum is its symbol, or its number if the schema does not know it. An int64 is an
+integer, and a map is a dict with texts as keys. `google.protobuf.Timestamp` is a `Timestamp`, and a
+wrapper (`Int64Value`, …) is its value.
 
 The schema comes as serialized descriptors: a file of `protoc --include_imports
---descriptor_set_out`, or what a registry gives. In the latter case a value begins, behind the five
-bytes, with the place of its message in the file. The library's parser bounds the nesting to 100.
+--descriptor_set_out`, or the answer of a registry. With a registry, a value begins with the five
+bytes and then the place of its message in the file. The library's parser limits the nesting to 100.
 
 The library is an extra (`inorder-engine[protobuf]`).
 """
@@ -37,7 +38,7 @@ from topology.wire.values import UNDECODABLE, Decode, Timestamp, ValueFault
 MAX_FILES: Final = 200
 MAX_NAMED: Final = 10
 MAX_INDEXES: Final = 16
-"""A message lies no deeper within others."""
+"""Maximum depth of a message within others."""
 
 NS_PER_S: Final = 1_000_000_000
 WRAPPERS: Final = frozenset(
@@ -52,7 +53,10 @@ Plain = Callable[[Any], object]
 
 
 def of_message(descriptors: bytes, message: str) -> Decode:
-    """A decoder of one message of a descriptor set; SchemaFault where there is none such."""
+    """Return a decoder of one message of a descriptor set.
+
+    Raises SchemaFault if the set is not valid or does not have the message.
+    """
     try:
         files = FileDescriptorSet.FromString(descriptors).file
     except DecodeError:
@@ -71,8 +75,11 @@ def of_message(descriptors: bytes, message: str) -> Decode:
 
 
 def of_file(schema: bytes, referred: Sequence[bytes]) -> Decode:
-    """A decoder of values that name their message of the file by its place. All are serialized
-    file descriptors, `referred` in an order in which each knows those it names."""
+    """Return a decoder of values that name their message by its place in the file.
+
+    All arguments are serialized file descriptors. Each of `referred` comes after the ones that it
+    names.
+    """
     pool = _pool([*referred, schema])
     file = pool.FindFileByName(FileDescriptorProto.FromString(schema).name)
     decoders: dict[tuple[int, ...], Decode] = {}
@@ -109,7 +116,7 @@ def _pool(files: Sequence[bytes]) -> DescriptorPool:
 
 
 def _well_known() -> list[bytes]:
-    """The files that schemas may name without bringing them."""
+    """Return the files that schemas may import without including them."""
     modules = (
         any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2,
         wrappers_pb2,
@@ -118,7 +125,7 @@ def _well_known() -> list[bytes]:
 
 
 def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """The place of the message in its file, and where the value behind it begins."""
+    """Return the place of the message in its file, and where the value after it begins."""
     count, at = _varint(value, 0)
     if not 0 <= count <= MAX_INDEXES:
         raise ValueFault(UNDECODABLE, "the value names no message of its Protobuf schema")
@@ -132,7 +139,7 @@ def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    """A zigzag integer of at most 32 bits, and where it ends."""
+    """Return the zigzag integer at `at`, of at most 32 bits, and where it ends."""
     number = 0
     for place, byte in enumerate(value[at : at + _MAX_VARINT_BYTES]):
         number |= (byte & 0x7F) << (7 * place)
@@ -142,7 +149,7 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def _at(file: Any, indexes: tuple[int, ...]) -> Any:
-    """The descriptor of the message at this place, by the order of the file."""
+    """Return the descriptor of the message at this place, in the order of the file."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     messages: Any = proto.message_type
@@ -180,8 +187,11 @@ def _decoding(descriptor: Any) -> Decode:
 
 
 def _plain_of(descriptor: Any, plains: dict[str, Plain]) -> Plain:
-    """What makes a dict of the descriptor's messages. `plains`: those that are made, by name;
-    messages may contain themselves, so one that is being made is looked up when it is called."""
+    """Return a function that turns the descriptor's messages into dicts.
+
+    `plains` has the functions by name. Messages may contain themselves, so an unfinished function
+    is looked up when it is called.
+    """
     name = descriptor.full_name
     if name == "google.protobuf.Timestamp":
         return lambda message: Timestamp(message.seconds * NS_PER_S + message.nanos)

@@ -1,8 +1,8 @@
-"""Values as they are: `format: bytes`."""
+"""Values as bytes, without decoding: `format: bytes`."""
 
 from __future__ import annotations
 
 
 def decode(value: bytes | None) -> object:
-    """The bytes themselves."""
+    """Return the bytes themselves."""
     return value

@@ -1,8 +1,8 @@
 """Values that begin with a registry's five bytes: 0, then the id of their schema, big-endian.
 
-Ids are resolved before a batch is read (`agents.registry.feed`), into `RegisteredSchemas`; what is
-not in there then is dead, `schema_unknown`. At most `MAX_SCHEMAS` are kept; no sound topic has so
-many.
+`agents.registry.feed` resolves the ids before a batch is read, and fills `RegisteredSchemas`.
+Values of other schemas are dead letters, `schema_unknown`. At most `MAX_SCHEMAS` are kept, which no
+sound topic exceeds.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ SCHEMA_REFUSED: Final = "schema_refused"
 
 
 def schema_id(value: bytes) -> int | None:
-    """The id in the five bytes; None where the value does not begin so."""
+    """Return the id in the five bytes; None if the value does not begin with them."""
     if len(value) < PREFIX_BYTES or value[0] != 0:
         return None
     return int.from_bytes(value[1:PREFIX_BYTES], "big")
 
 
 def without_prefix(value: bytes | None) -> bytes | None:
-    """Without the five bytes, where they are there: no text begins with 0."""
+    """Return the value without the five bytes, if it has them; no text begins with 0."""
     return value if value is None or schema_id(value) is None else value[PREFIX_BYTES:]
 
 
 class RegisteredSchemas:
-    """The schemas of one input topic by their ids, as far as they were asked for. `subjects`:
-    whose schemas are taken; None: any. `in_values`, `in_keys`: where the topic has a registry's
-    five bytes."""
+    """The known schemas of one input topic, by id.
+
+    Attributes:
+        subjects: Subjects whose schemas are accepted, None for any.
+        in_values: Whether values have a registry's five bytes.
+        in_keys: Whether keys have them.
+    """
 
     def __init__(
         self,
@@ -51,35 +55,35 @@ class RegisteredSchemas:
         self._faults: dict[int, ValueFault] = {}
 
     def takes(self, subjects: Collection[str]) -> bool:
-        """Whether a schema of these subjects is one to read by."""
+        """Return whether a schema of these subjects is accepted."""
         return self._subjects is None or not self._subjects.isdisjoint(subjects)
 
     def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:
-        """What names a schema in a record."""
+        """Yield the parts of a record that name a schema."""
         if self._in_values:
             yield value
         if self._in_keys:
             yield key
 
     def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
-        """The ids in these values of which nothing is known, in order."""
+        """Return the ids in these values that have no decoder yet, ascending."""
         ids = {schema_id(value) for value in values if value is not None} - {None}
         return sorted(each for each in ids if each is not None and each not in self._decoders)
 
     def learn(self, number: int, decoder: Decode) -> None:
-        """`decoder` reads what follows the five bytes."""
+        """Add the decoder of a schema, for the bytes after the five."""
         if len(self._decoders) < MAX_SCHEMAS:
             self._decoders[number] = decoder
             self._faults.pop(number, None)
 
     def refuse(self, number: int, fault: ValueFault) -> None:
-        """Why values of this schema are dead. The oldest reason is forgotten at the bound."""
+        """Record why values of this schema are dead letters; at the limit, forget the oldest."""
         if len(self._faults) >= MAX_SCHEMAS:
             del self._faults[next(iter(self._faults))]
         self._faults[number] = fault
 
     def decode(self, value: bytes | None) -> object:
-        """The value by the schema that it names."""
+        """Decode a value by the schema that it names."""
         if value is None:
             return None
         number = schema_id(value)

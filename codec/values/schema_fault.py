@@ -1,7 +1,7 @@
-"""A schema that is none, or whose values would have no bound."""
+"""The error of a schema that is not valid, or whose values would have no bound."""
 
 from __future__ import annotations
 
 
 class SchemaFault(ValueError):
-    """The message continues a sentence whose subject is the schema."""
+    """A fault of a schema; the message continues a sentence whose subject is the schema."""

@@ -1,6 +1,6 @@
-"""Decoders of values by their format and schema: from a file, or as a registry has them.
+"""Decoders of values by their format and their schema, which a file or a registry has.
 
-The libraries are extras and are imported where a schema of theirs is read.
+The libraries are extras, so each is imported when a schema of its format is read.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ REGISTERED: Final = frozenset({"avro", "protobuf"})
 def values_decoder(
     format_: str, schema: SchemaConfig | None, registered: RegisteredSchemas | None = None
 ) -> tuple[Decode, Picking | None]:
-    """What reads values of the format, and what reads only some fields of them. `registered`: the
-    schemas of a registry, if it has them. SchemaFault where a file has none."""
+    """Return decoders of values in the format: one of whole values, one of some fields.
+
+    `registered` are the schemas of a registry, if it has them. Raises SchemaFault if a schema file
+    is missing or not valid.
+    """
     if format_ == "json":
         if schema is None:
             return json.decode, json.picking
@@ -41,15 +44,18 @@ def values_decoder(
 
 
 def keys_decoder(format_: str | None, registered: RegisteredSchemas | None = None) -> Decode | None:
-    """What reads keys of the format; None where a key is text."""
+    """Return a decoder of keys in the format; None if a key is text."""
     if format_ in REGISTERED and registered is not None:
         return registered.decode
     return {"json": json.decode, "int64": int64.decode}.get(format_ or "")
 
 
 def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decode:
-    """What reads values of a registry's schema, behind the five bytes. `kind`: the registry's word
-    for its type; Protobuf schemas are serialized, in base64. SchemaFault."""
+    """Return a decoder of values by a registry's schema, for the bytes after the five.
+
+    `kind` is the registry's name for the schema's type. Protobuf schemas are serialized, in base64.
+    Raises SchemaFault if the schema is not valid.
+    """
     if kind == "AVRO":
         from codec.values import avro
 

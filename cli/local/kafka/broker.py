@@ -1,8 +1,8 @@
 """A real Kafka cluster of one to three nodes on this machine, from Maven jars.
 
-KRaft, every node broker and controller at once, loopback only. The first start
-formats the storage; data and ports stay over `restart`, also after `kill`. About
-four seconds to the first answer and 400 MB of memory a node.
+The cluster runs in KRaft mode on loopback only, and every node is both broker and controller. The
+first start formats the storage. Data and ports survive `restart`, also after `kill`. A node takes
+about four seconds to its first answer, and 400 MB of memory.
 
     with KafkaBroker(folder) as kafka:
         kafka.create_topic("events.raw", partitions=4)
@@ -32,16 +32,20 @@ FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 FORMAT_HEAP_MIB = 128
 FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)
-"""The storage tool lives for a second: the first compiler will do."""
+"""The first compiler is enough, because the storage tool runs for a second."""
 
 
 class KafkaBroker(Server):
-    """`folder` holds logs and data; `overrides` are broker settings on top of ours.
+    """A Kafka cluster on this machine.
 
-    `listeners` (name to security protocol) are open beside the plain one, which brokers and
-    harness go on using; `address` says where. `format_options` go to the storage tool:
-    users of SCRAM are made with the storage. `ports`: of the nodes, in place of free ones.
-    `advertised`: for a listener, the port that clients are given for each node: of a proxy, say.
+    Args:
+        folder: Place of logs and data.
+        overrides: Broker settings that replace ours.
+        listeners: Security protocols by listener name, in addition to the plain listener, which
+            brokers and harness use. `address` returns the servers of a listener.
+        format_options: Options of the storage tool, which creates SCRAM users, for instance.
+        ports: Ports of the nodes, instead of free ones.
+        advertised: Ports of each node that a listener announces to clients, such as a proxy's.
     """
 
     def __init__(
@@ -73,15 +77,15 @@ class KafkaBroker(Server):
 
     @property
     def bootstrap(self) -> str:
-        """The servers as clients want them: host:port, by commas."""
+        """The servers as clients need them: HOST:PORT, separated by commas."""
         return self.address(settings.PLAIN)
 
     def address(self, listener: str) -> str:
-        """The servers by that listener."""
+        """Return the servers of a listener, as `bootstrap` does."""
         return ",".join(f"{LOOPBACK}:{port}" for port in self._ports[listener])
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Format on the first call, start all nodes, wait until all of them answer."""
+        """Start all nodes and wait until they answer; the first call formats the storage."""
         if not self.nodes:
             self._prepare()
         for node in self.nodes:
@@ -90,26 +94,27 @@ class KafkaBroker(Server):
         self._wait(timeout_s)
 
     def stop(self) -> None:
-        """A clean end of all nodes; `start` brings them back with their data."""
+        """Stop all nodes in order; `start` brings them back with their data."""
         for node in self.nodes:
             node.terminate()
         for node in self.nodes:
-            node.stop(STOP_TIMEOUT_S)  # the last nodes find no quorum to see them off
+            # The last nodes may be killed, because they find no quorum for a controlled shutdown.
+            node.stop(STOP_TIMEOUT_S)
 
     def kill(self, node: int = 0) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to a node."""
         self.nodes[node].kill()
 
     def pause(self, node: int = 0) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP to a node."""
         self.nodes[node].pause()
 
     def resume(self, node: int = 0) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to a node."""
         self.nodes[node].resume()
 
     def restart(self, node: int = 0, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Stop it where it runs, start it on the same data and port, wait for all."""
+        """Stop a node if it runs, start it on the same data and port, and wait for all nodes."""
         self.nodes[node].stop()
         self.nodes[node].start()
         self._wait(timeout_s)
@@ -117,7 +122,7 @@ class KafkaBroker(Server):
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Make a topic and wait until it has its leaders."""
+        """Create a topic and wait until its partitions have leaders."""
         create_topic(self.bootstrap, name, partitions, config=config)
 
     def _take_down(self) -> None:
@@ -153,7 +158,7 @@ def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
         "-server",
         f"-Xmx{heap_mib}m",
         f"-Xms{heap_mib // 2}m",
-        "-XX:+UseSerialGC",  # the clients need the cores more than the broker does
+        "-XX:+UseSerialGC",  # The clients need the cores more than the broker does.
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={jars.LOG_SETTINGS}",

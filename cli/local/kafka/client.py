@@ -1,4 +1,4 @@
-"""The few things that the harness asks of a broker, each bounded in time."""
+"""The few requests that the harness sends to a broker, each with a time limit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cli.local.poll import wait_until
 ASK_TIMEOUT_S = 2.0
 CREATE_TIMEOUT_S = 30.0
 BROKERS_DEFAULT = -1
-"""As many copies of a topic as the brokers' own setting says."""
+"""Number of replicas of a topic: the brokers' own setting."""
 
 _silent = logging.getLogger("cli.local.kafka.client")
 _silent.addHandler(logging.NullHandler())
-_silent.propagate = False  # a broker that is not up yet is no news
+_silent.propagate = False  # A broker that does not answer yet needs no log line.
 
 
 def answers(server: str, brokers: int) -> bool:
-    """Does this very server, host:port, answer, and know of as many brokers?
+    """Return whether the server HOST:PORT itself answers, and knows at least `brokers` brokers.
 
-    A client that has heard of the others might ask them, so each call has its own.
+    Each call has its own client, because a client that knows other brokers might ask them.
     """
     try:
         return len(_client(server).list_topics(timeout=ASK_TIMEOUT_S).brokers) >= brokers
@@ -39,9 +39,9 @@ def create_topic(
     replication: int = BROKERS_DEFAULT,
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Make a topic and wait until each of its partitions has a leader.
+    """Create a topic and wait until each of its partitions has a leader.
 
-    Not for the embedded broker, which never answers this request.
+    The embedded broker never answers this request.
     """
     client = _client(bootstrap)
     topic = NewTopic(name, partitions, replication, config=dict(config or {}))

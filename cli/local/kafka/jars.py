@@ -1,6 +1,6 @@
-"""The broker's jars, from Maven (`cli.local.maven`); `pom.xml` beside this file names them.
+"""The broker's jars from Maven (`cli.local.maven`); the `pom.xml` in this folder names them.
 
-They land in `.cache/kafka-<version>/`, about 55 MB for each version.
+They are stored in `.cache/kafka-<version>/`, about 55 MB for each version.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from cli.local.maven import Jars
 
 VERSION = "4.1.0"
 OLDER = "3.9.1"
-"""The last line of brokers before 4; what transactions promise is tried on both."""
+"""The last release before version 4; transactions are tested with both."""
 
 HERE = Path(__file__).parent
 LOG_SETTINGS = HERE / "log4j2.yaml"
 
 
 def missing() -> str | None:
-    """Why a broker cannot run from jars here; None if it can."""
+    """Return why a broker cannot run from jars here; None if it can."""
     return _jars(VERSION).missing()
 
 
 def classpath(version: str = VERSION) -> str:
-    """What `java -cp` wants; brings the jars first where they are not there yet."""
+    """Return the class path for `java -cp`; fetch the jars first if they are absent."""
     return str(_jars(version).brought() / "*")
 
 
 def folder(version: str = VERSION) -> Path:
-    """Where they lie, once they have been brought."""
+    """Return the folder of the jars, which exists once they have been fetched."""
     return _jars(version).folder()
 
 

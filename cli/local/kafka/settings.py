@@ -1,9 +1,9 @@
 """The settings of a small broker, the same for jars and containers.
 
-Made for tests and benchmarks on one machine: quick to start (few internal
-partitions, no wait before a group's first rebalance), small in memory, and with
-transactions of the dead given up within a second of their time-out. Topics are
-never made by accident. Timestamps are the topic's choice: `message.timestamp.type`.
+They suit tests and benchmarks on one machine. The broker starts quickly, with few internal
+partitions and no wait before a group's first rebalance. It needs little memory. It aborts the
+transactions of dead producers within a second of their time-out. Topics are never created by
+accident. Each topic chooses its timestamps by `message.timestamp.type`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ PLAIN: Final = "PLAINTEXT"
 
 
 def shared(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What all nodes of a cluster of `nodes` have in common. `protocols`: by the listeners that are
-    open beside the plain one."""
+    """Return the settings that all nodes of a cluster of `nodes` share.
+
+    `protocols` maps the listeners in addition to the plain one to their security protocols.
+    """
     if not 1 <= nodes <= MAX_NODES:
         raise ValueError(f"nodes={nodes}: a local cluster has 1 to {MAX_NODES} nodes")
     in_sync = str(min(nodes, 2))
@@ -64,8 +66,10 @@ def of_node(
     controller_ports: Sequence[int],
     advertised: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, str]:
-    """What only node `node` (from 0) has: its id, its ports by listener, its place in the quorum.
-    Clients are given another port for those `advertised`."""
+    """Return the settings of node `node` (from 0): its id, ports by listener, and the quorum.
+
+    Listeners in `advertised` announce another port to clients.
+    """
     voters = (f"{number + 1}@{LOOPBACK}:{at}" for number, at in enumerate(controller_ports))
     return {
         "node.id": str(node + 1),
@@ -84,5 +88,5 @@ def as_properties(settings: dict[str, str]) -> str:
 
 
 def as_environment(settings: dict[str, str]) -> dict[str, str]:
-    """The form that the container image of Apache Kafka takes."""
+    """Return the settings as environment variables for the container image of Apache Kafka."""
     return {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in settings.items()}
