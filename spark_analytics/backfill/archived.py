@@ -355,7 +355,8 @@ class RecordLines:
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
         """Return the line of a record.
 
-        It is None for a record of the clock topic that is not a clock line. `values` are `log_order.COLUMNS` and `stamp_ms`. The clock is that of the partition.
+        It is None for a record of the clock topic that is not a clock line. `values` are
+        `log_order.COLUMNS` and `stamp_ms`. The clock is that of the partition.
         """
         record = _record(values)
         line = self._lines.line(record, clock)
