@@ -1,11 +1,11 @@
-"""Eager enumeration: all partial matches as the events come, repaired when one is late.
+"""Enumerate all partial matches eagerly as events come, and repair them after a late event.
 
-Under skip-till-any a late event is put behind every partial match that ends before it, and what
-is new goes on through the events that were there already. For MATCHES ONE every run that a late
-event falls into is cut back to it and walks on anew.
+Under skip-till-any a late event extends every partial match that ends before it, and the new ones
+are continued through the existing events. For MATCHES ONE every run that a late event falls into is
+cut back to it and continued again.
 
-Cost: of an event O(partial matches held), of a late one in addition O(events behind it) for each
-that it makes. Held: all of the window and the slack.
+An event costs O(partial matches held). A late one costs in addition O(events after it) for each
+match that it makes. The engine holds all of the window and the slack.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bisect import bisect_right, insort
 from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
 
 Ops = tuple[int, int]
-"""How many matches were told, and how many told before were taken back or replaced."""
+"""The number of matches emitted, and of earlier ones that were retracted or replaced."""
 
 PURGE_EVERY = 64
 
 
 class Eager:
-    """`current`: matches by their anchor: the start (ONE), or the end (any)."""
+    """An engine whose `current` has matches by their anchor: the start (ONE), or the end (any)."""
 
     def __init__(self, sequence: Sequence, slack: int) -> None:
         self._sequence = sequence
@@ -111,7 +111,7 @@ class Eager:
         return 1
 
     def _walked(self, run: Members, since: int) -> Members:
-        """From the run on, through all events that are there."""
+        """Continue the run through all existing events."""
         sequence = self._sequence
         until = run[0][0] + sequence.within
         for at in range(bisect_right(self._events, (since, "")), len(self._events)):
