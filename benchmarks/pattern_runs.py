@@ -164,9 +164,9 @@ def _by(accept: Callable[[int, str], tuple[int, int]], end: Callable[[], int], f
     began = time.process_time()
     try:
         for event in feed:
-            emitted, taken_back = accept(*event)
+            emitted, retracted = accept(*event)
             cost.emitted += emitted
-            cost.retracted += taken_back
+            cost.retracted += retracted
         cost.emitted += end()
     except Exploded:
         cost.exploded = True

@@ -37,8 +37,8 @@ class Table:
         """Add the figures that a paper prints for some rows, by the rows' names."""
         self.columns = (*self.columns, *columns)
         for at, row in enumerate(self.rows):
-            told = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
-            self.rows[at] = (*row, *(told or [""] * len(columns)))
+            figures = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
+            self.rows[at] = (*row, *(figures or [""] * len(columns)))
         return self
 
     def markdown(self) -> str:

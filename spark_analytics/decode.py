@@ -254,8 +254,8 @@ def _fault(
     detail = F.lit(f"{place}; {words.remedy}")
     if shown is not None:
         text = F.coalesce(_text(shown), F.hex(_bytes(shown)), F.lit(""))
-        told = F.substring(text, 1, SHOWN_CHARS)
-        detail = F.concat(F.lit(f"{place}: `"), told, F.lit(f"`; {words.remedy}"))
+        excerpt = F.substring(text, 1, SHOWN_CHARS)
+        detail = F.concat(F.lit(f"{place}: `"), excerpt, F.lit(f"`; {words.remedy}"))
     return _Fault(f"{field}_{word}", when, detail)
 
 

@@ -58,12 +58,7 @@ class Cluster(NamedTuple):
     properties: str = ""
 
     def reached(self) -> Brokers:
-        """Connect to the cluster.
-
-        Raises:
-            BrokersUnavailable: No broker can be reached.
-            SecurityRefused: The settings are wrong.
-        """
+        """Connect to the cluster; raise BrokersUnavailable or SecurityRefused if that fails."""
         return brokers_at(self.servers, read_security(self.properties, os.environ))
 
 

@@ -114,7 +114,7 @@ def _examined(events: DataFrame) -> DataFrame:
     counted = events.withColumns(
         {
             "_copy": F.row_number().over(copies),
-            "_stands": key,
+            "_place": key,
             "_above": F.max(key).over(earlier("topic", "partition", "stream")),
             "_number": number,
             "_later": F.max(number).over(earlier("topic", "partition", "stream", "source")),
@@ -141,7 +141,7 @@ def _faults() -> list[Column]:
         _fault("changed", both & (changed != ""), changed),
         _fault(
             "misplaced",
-            F.col("_stands") < F.col("_above"),
+            F.col("_place") < F.col("_above"),
             F.concat(F.lit("below "), F.to_json("_above")),
         ),
         _fault(

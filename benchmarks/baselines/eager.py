@@ -72,20 +72,20 @@ class Eager:
                     break
                 if then > run[-1][-1]:
                     new += sequence.extended(run, type_then, then)
-        emitted = taken_back = 0
+        emitted = retracted = 0
         for end in ends:
             before = self.current.get(end, set())
             now = self.current[end] = maximal(self._complete[end])
             emitted += len(now - before)
-            taken_back += len(before - now)
-        return emitted, taken_back
+            retracted += len(before - now)
+        return emitted, retracted
 
     # -- MATCHES ONE --------------------------------------------------------------------------
 
     def _one(self, time: int, type_: str) -> Ops:
         sequence = self._sequence
         is_late = self._events[-1][0] > time
-        emitted = taken_back = 0
+        emitted = retracted = 0
         for at, run in enumerate(self._runs):
             if not run[0][0] < time <= run[0][0] + sequence.within:
                 continue
@@ -96,15 +96,15 @@ class Eager:
                 continue
             self._runs[at] = walked
             before = self.current.pop(run[0][0], None)
-            taken_back += before is not None
-            emitted += self._stand(walked)
+            retracted += before is not None
+            emitted += self._emit(walked)
         for run in sequence.extended((), type_, time):
             walked = self._walked(run, time + 1) if is_late else run
             self._runs.append(walked)
-            emitted += self._stand(walked)
-        return emitted, taken_back
+            emitted += self._emit(walked)
+        return emitted, retracted
 
-    def _stand(self, run: Members) -> int:
+    def _emit(self, run: Members) -> int:
         if not self._sequence.is_complete(run):
             return 0
         self.current[run[0][0]] = {run}

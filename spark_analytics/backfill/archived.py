@@ -256,10 +256,10 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
         for row in named.select(*columns).distinct().collect():
             stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
             source = "" if topology.fused else row["source"] or ""
-            lies = found.setdefault(stream, {}).setdefault(source, set())
-            lies.add(f"{topic}/{row['partition']}")
+            logs = found.setdefault(stream, {}).setdefault(source, set())
+            logs.add(f"{topic}/{row['partition']}")
     return {
-        stream: {source: sorted(lies) for source, lies in of.items()}
+        stream: {source: sorted(logs) for source, logs in of.items()}
         for stream, of in found.items()
     }
 

@@ -29,7 +29,7 @@ from spark_analytics.backfill.archived import (
 from spark_analytics.backfill.archived import (
     places as places_of,
 )
-from spark_analytics.backfill.cut import read as stood
+from spark_analytics.backfill.cut import read as read_cut
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.log_order import in_order
@@ -331,7 +331,7 @@ def _of_archives(
 ) -> tuple[Taken, Noted]:
     """Return the records that this run takes, and the notes on them."""
     RecordLines(topology)  # This refuses missing keys here, as each task would.
-    before = stood(noted.offsets, noted.cut)
+    before = read_cut(noted.offsets, noted.cut)
     rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
     found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
     for word in filter(None, (lacking, found.warning)):
@@ -345,9 +345,9 @@ def _of_archives(
 def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
     """Return the notes with `found` added: the partitions of each stream's sources in this run."""
     places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
-    for stream, lies in found.items():
+    for stream, logs in found.items():
         known_of = sources.setdefault(stream, {})
-        for source, where in lies.items():
+        for source, where in logs.items():
             known_of[source] = sorted({*where, *known_of.get(source, ())})
             places[stream] = sorted({*where, *places.get(stream, ())})
     return noted._replace(places=places, sources=sources)

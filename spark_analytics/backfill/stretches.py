@@ -74,10 +74,10 @@ class Beginning(NamedTuple):
         largest_ns, own_ns = self.largest_ts_ns, stretch.largest_ts_ns
         if largest_ns is None or (own_ns is not None and own_ns > largest_ns):
             largest_ns = own_ns
-        bears = self.bears_arrivals
-        if bears is None and stretch.timed_from != stretch.bare_from:
-            bears = stretch.timed_from < stretch.bare_from
-        return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns, bears)
+        has_arrivals = self.bears_arrivals
+        if has_arrivals is None and stretch.timed_from != stretch.bare_from:
+            has_arrivals = stretch.timed_from < stretch.bare_from
+        return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns, has_arrivals)
 
     def arrival_of(self, stretch: PieceStretch, at_ns: int, number: int) -> int:
         """Return the arrival of a line that the stretch alone read as arriving at `at_ns`.

@@ -102,7 +102,7 @@ class LiveGroup:
     def take(self, taken: Sequence[PartitionParcel], quiet_ns: int) -> list[OutputLine]:
         """Return the output of a batch.
 
-        Partitions without records in the batch were at their ends at `quiet_ns`.
+        Partitions without offsets in the batch were at their ends at `quiet_ns`.
 
         Raises:
             TooManyWait: More lines wait than the bound allows.
