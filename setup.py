@@ -1,13 +1,13 @@
-"""What is compiled: the codec with Cython, and the core with mypyc, from the same files.
+"""Build the compiled modules: the codec with Cython, and the core with mypyc, from the same files.
 
-Plain Python is the reference and always enough. The codec (`codec/native`) is built wherever Cython
-and a C compiler are; without them the same code runs with the one in Python, and nothing fails. A
-wheel holds the core compiled, too, where mypyc is at hand. An editable install keeps the core pure,
-since compiled modules would hide the sources that are edited there. INORDER_COMPILE=1 compiles the
-core in any case and fails where that cannot be; with =0 nothing at all is compiled.
+Plain Python is the reference and always sufficient. The codec (`codec/native`) is built wherever
+Cython and a C compiler are. Without them the same code runs with the Python codec, and nothing
+fails. A wheel contains the compiled core too, if mypyc is available. An editable install keeps the
+core pure, since compiled modules would hide the sources that are edited there. INORDER_COMPILE=1
+always compiles the core, and fails if that is impossible. With =0 nothing at all is compiled.
 
-Compiled are the modules of the shell that every event passes, and those of `topology/` except those
-of `INTERPRETED_ROOMS` and `INTERPRETED`.
+The compiled modules are those of the shell that every event passes, and those of `topology/` except
+`INTERPRETED_ROOMS` and `INTERPRETED`.
 """
 
 import os
@@ -22,8 +22,11 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 INTERPRETED_ROOMS = {"config", "spelling", "pattern/language", "pattern/sql", "pattern/tree"}
-"""In `topology/`: models of pydantic's, what lark drives, and values that are compared and digested
-by their fields and that no event passes."""
+"""Packages in `topology/` that stay in Python.
+
+They contain models of pydantic's, code that lark calls, and values that are compared and digested
+by their fields and that no event passes.
+"""
 
 INTERPRETED = {
     "__init__.py": "a list of names",
@@ -32,14 +35,14 @@ INTERPRETED = {
     "native.py": "read by the compiler itself, and empty without it",
 }
 SHELL = ("arrival", "inlet", "outlet", "outbox")
-"""In `agents/stage/`. What awaits, or is a msgspec structure, stays as it is."""
+"""The compiled modules in `agents/stage/`; code that awaits, or is a msgspec structure, is not."""
 
 ROOT = Path(__file__).parent
 ASKED = os.environ.get("INORDER_COMPILE", "")
 
 
 class Build(build_ext):  # type: ignore[misc]
-    """Compiles C files on all processors at once; what cannot be built and need not be is left."""
+    """A build of C files on all processors at once, without optional files that fail."""
 
     extensions: list[Extension]
 
@@ -71,7 +74,8 @@ def hot_modules() -> list[str]:
 
 
 CODEC = ("records", "events", "batches")
-"""In `codec/native/`; the digest of all sources there goes in, by which a stale build is known."""
+"""The modules in `codec/native/`; a digest of all sources there goes in, to detect a stale build.
+"""
 
 
 def codec() -> list[Extension]:
@@ -105,16 +109,21 @@ TYPES_OF_OURS_ALONE = (
     "--no-site-packages",
     "--ignore-missing-imports",
     "--explicit-package-bases",
-    "--disable-error-code=call-arg",  # what a library's base class takes
+    "--disable-error-code=call-arg",  # The base class of a library accepts the arguments.
 )
-"""The compiler reads the files of this tree and of no library, so it makes the same C beside
-the libraries and in pip's isolated build, which has none of them. `make lint` checks the types. A
-compiled class must have no base of a library: the compiler would not know it, and leave it out."""
+"""Options by which the compiler reads the files of this tree and of no library.
+
+It then makes the same C beside the libraries and in pip's isolated build, which has none of them.
+`make lint` checks the types. A compiled class must not have a base from a library: the compiler
+would not know it, and leave it out.
+"""
 
 
 def core() -> list[Extension]:
-    """One library of the whole core, first, since without it nothing else of it runs; and a small
-    module for each of its files."""
+    """Return one library of the whole core, and a small module for each of its files.
+
+    The library comes first, since nothing else of the core runs without it.
+    """
     is_for_a_wheel = "bdist_wheel" in sys.argv and "editable_wheel" not in sys.argv
     if ASKED == "0" or not (ASKED == "1" or is_for_a_wheel):
         return []
@@ -130,10 +139,10 @@ def core() -> list[Extension]:
             [*TYPES_OF_OURS_ALONE, *hot_modules()],
             opt_level="2",
             debug_level="0",
-            multi_file=True,  # one file of 25 MB of C takes a compiler a quarter of an hour
+            multi_file=True,  # A C compiler takes a quarter of an hour for one file of 25 MB.
             group_name="inorder_core",
         )
-    except SystemExit:  # how mypyc ends where it refuses a file; it has printed why
+    except SystemExit:  # mypyc exits after it has printed why it refuses a file.
         if ASKED == "1":
             raise
         print("mypyc refused the core (see above): it stays in Python", file=sys.stderr)

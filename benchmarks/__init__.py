@@ -1,1 +1,1 @@
-"""Workloads, recorded traces and the measurements made on them."""
+"""Provide workloads, recorded traces and the measurements on them."""

@@ -1,8 +1,8 @@
-"""`python -m benchmarks [NAME [ARGUMENT…]]`: one benchmark, or all of them in turn.
+"""Run one benchmark, or all in turn: `python -m benchmarks [NAME [ARGUMENT…]]`.
 
-A benchmark is a module of this package with a `command` that prints what it
-measured; `make bench-NAME` runs it by the module's name. Without options each takes its
-quick form, a minute or so; `--full` gives the figures of README.md, `--help` the rest.
+A benchmark is a module of this package with a `command` that prints its measurements; `make
+bench-NAME` runs it by the module's name. Without options each runs in its quick form, about a
+minute. `--full` gives the figures of README.md, and `--help` lists the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import benchmarks
 
 
 def found() -> dict[str, click.Command]:
-    """All benchmarks by name, in the order of the alphabet."""
+    """Return all benchmarks by name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
     modules = {
         name: importlib.import_module(f"benchmarks.{name}") for name in names if name[0] != "_"
@@ -28,7 +28,10 @@ def found() -> dict[str, click.Command]:
 
 
 def bench(benchmark: click.Command, *options: str) -> None:
-    """Raises what the benchmark raises, and click.UsageError for options that it has not."""
+    """Run a benchmark.
+
+    It raises the benchmark's own errors, and click.UsageError for unknown options.
+    """
     benchmark.main(list(options), prog_name=f"benchmarks {benchmark.name}", standalone_mode=False)
 
 

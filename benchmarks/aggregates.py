@@ -1,25 +1,25 @@
-"""Tables 5.11 and 5.12 of the thesis: what a clock's error does to an average per window.
+"""Measure the effect of a clock's error on an average per window (thesis, tables 5.11 and 5.12).
 
-Two sources send D3 with speeds (data/SYNTHETIC.md 1.7), the second one's clock is 5 ms ahead
-and is synced; all of it goes through the whole stage into windows of 10 s, and of 1 s, which
-have ten times as many edges. Three estimators of the average speed, on the same events:
+Two sources send D3 with speeds (data/SYNTHETIC.md 1.7). The clock of the second is 5 ms ahead and
+is synced. All events go through the whole stage into windows of 10 s, and of 1 s, which have ten
+times as many edges. Three estimators of the average speed use the same events:
 
-* *plain*, `uncertainty: ignore`: who belongs is decided by the corrected time;
+* *plain*, `uncertainty: ignore`: the corrected timestamp decides which events are in a window;
 * *three windows*, `thesis3`: the mean of the window and of the window moved by the largest
   error to either side;
-* *expected*: each event by the share of its error interval that lies inside.
+* *expected*: each event counts by the share of its error interval that is inside.
 
-The truth is the same windows over the true times. *Error*: mean of |found - true| over all
-windows and seeds, in um/s as in the thesis; RMS beside it. *outside*: windows whose truth is
-not within the bounds told with them. Clocks:
+The truth is the same windows over the event times. *error* is the mean of |found - true| over all
+windows and seeds, in um/s as in the thesis, and the RMS is beside it. *outside* counts windows
+whose truth is not within the reported bounds. The clocks are:
 
-* *no sync*: at its word, 5 ms off. Some 76 events of the second source are on the wrong side
-  of an edge. They claim to be sure, so that all three estimators are one.
-* *0.125 ms one way*, as the thesis's run: it comes on top of the way to the server, so the
-  correction is off by half of that, and nothing in the rounds shows it;
+* *no sync*: the clock is trusted, 5 ms off. Some 76 events of the second source are on the wrong
+  side of an edge. They claim to be certain, so the three estimators are equal.
+* *0.125 ms one way*, as in the thesis's run: the delay is added on the way to the server. The
+  correction is off by half of it, and nothing in the rounds shows it.
 * *both ways*: the same delay there and back, so that the rounds are even.
 
-Rounds every minute for the thesis's model, at the pauses of `inorder.sync` for ours.
+The thesis's model has rounds every minute, and ours at the pauses of `inorder.sync`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from topology.window.operator import Windows
 from topology.window.settings import Aggregate, Window, WindowSettings
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
-"""The means of the speeds in um/s, 10 s after 10 s (table 5.11)."""
+"""The means of the speeds in um/s, one for each 10 s (table 5.11)."""
 MEANS_EVERY_NS: Final = 10 * S
 
 AHEAD_NS: Final = 5 * MS
@@ -62,7 +62,7 @@ DELAY_NS: Final = 125 * US
 SOURCES: Final = 2
 SIZES_NS: Final = (10 * S, 1 * S)
 MAX_EDGE_EVENTS: Final = 10_000
-"""30 events a ms may be within the error of an edge."""
+"""The bound on events within the error of an edge; there are 30 events per ms."""
 
 PLAIN: Final = "ignore"
 ESTIMATORS: Final[dict[Uncertainty, str]] = {
@@ -71,11 +71,11 @@ ESTIMATORS: Final[dict[Uncertainty, str]] = {
     "expected": "expected",
 }
 THESIS_ERRORS: Final = {"plain": (0.70, 0.99), "three windows": (0.29, 0.36)}
-"""Table 5.12: mean and RMS over seven windows."""
+"""The mean and the RMS over seven windows in table 5.12."""
 
 
 class Clocks(NamedTuple):
-    """`ways_ns`: delay on top, to the server and back."""
+    """The clocks of a run; `ways_ns` are additional delays, to the server and back."""
 
     name: str
     method: Method
@@ -108,7 +108,7 @@ class Errors:
 
     @property
     def width(self) -> float:
-        """Mean of what the bounds leave open."""
+        """The mean width of the bounds."""
         return sum(self.widths) / len(self.widths)
 
     def against(self, other: Errors) -> str:
@@ -116,11 +116,11 @@ class Errors:
 
 
 Measured = dict[tuple[str, int, str], Errors]
-"""By clocks, size of the window and estimator."""
+"""The errors by clocks, size of the window and estimator."""
 
 
 class Speeds:
-    """Events with their speeds, and the true averages of the windows they fall into."""
+    """Events with their speeds, and the true averages of their windows."""
 
     def __init__(self, single: Sequence[Row], seed: int) -> None:
         self._single = single
@@ -199,7 +199,8 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
             for (size_ns, name, start_ns), (average, low, high) in estimates.averages.items():
                 true = speeds.truth.get((size_ns, start_ns))
                 if true is None:
-                    continue  # nobody is really in it: a window of the first or last ms
+                    # No event is really in such a window; it belongs to the first or last ms.
+                    continue
                 errors = measured.setdefault((clocks.name, size_ns, name), Errors())
                 errors.found.append(average - true)
                 errors.widths.append(high - low)

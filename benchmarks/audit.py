@@ -1,7 +1,7 @@
-"""Measures `inorder audit`: seconds, memory, and its numbers beside brute force.
+"""Measure `inorder audit`: seconds, memory, and its figures beside those of brute force.
 
 A plant of machines (`workloads.machines`) is written as CSV and read by the command in a process of
-its own. The numbers beside it are counted from the rows, in another one, so that the memory of
+its own. The brute-force figures are counted from the rows in another process, so that the memory of
 this one stays below the command's.
 """
 
@@ -30,7 +30,7 @@ WINDOW_NS: Final = 60 * S
 
 
 def made(records: int, path: str) -> Figures:
-    """Write the plant as CSV in milliseconds, and return what is counted from its rows."""
+    """Write the plant as CSV in milliseconds, and return the figures counted from its rows."""
     rows = plant(1, records + records // 50, MACHINES, lost=0.002, copied=0.003, late=0.02)
     rows = rows[:records]
     with Path(path).open("w", newline="") as file:
@@ -43,8 +43,11 @@ def made(records: int, path: str) -> Figures:
 
 
 def counted(rows: Sequence[AuditRow]) -> dict[str, int]:
-    """Straight from the rows, with all of them at hand; a life of a machine ends where its time
-    is above all before and its number is 0 again."""
+    """Count the figures directly from all rows.
+
+    An epoch of a machine ends at a number seen before if its time is more than 10 s after all
+    earlier ones.
+    """
     lives: Counter[str] = Counter()
     newest: dict[str, int] = {}
     numbers: dict[tuple[str, int], set[int]] = {}
@@ -102,7 +105,7 @@ def measured(records: int) -> Table:
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure an audit: seconds, memory, and its numbers beside brute force."""
+    """Measure an audit: seconds, memory, and its figures beside those of brute force."""
     yield "audit", lambda: measured(1_000_000 if asked.full else 100_000)
 
 

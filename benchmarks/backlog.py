@@ -1,8 +1,8 @@
-"""A backlog on a real broker: records of the header contract, appended as they arrive.
+"""Write a backlog to a real broker: records of the header contract, appended as they arrive.
 
-The workload's time is laid on the wall clock and runs `SPEED` times as fast, so append
-times, which are the operators' clock, keep the proportions of its delays. Values are
-200 bytes that do not compress.
+The workload's time is mapped to the wall clock and runs `SPEED` times as fast. Arrival times, which
+are the operators' clock, therefore keep the proportions of its delays. Values are 200
+incompressible bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ topics:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One application: its topology file, and the topology read from it."""
+    """An application: its topology file, and the topology read from it."""
 
     path: Path
     topology: Topology
@@ -70,8 +70,10 @@ def settle(
     state: str = "rocksdb",
     stream: str = "",
 ) -> Setting:
-    """Write the file and make the topics; each call is an application of its own.
-    `stream` are further settings of the stream."""
+    """Write the file and create the topics; each call makes a new application.
+
+    `stream` are further settings of the stream.
+    """
     name = f"bench-{uuid.uuid4().hex[:8]}"
     text = TEMPLATE.format(
         name=name, raw=raw, stages=stages, delivery=delivery, state=state, stream=stream
@@ -84,7 +86,7 @@ def settle(
 
 
 def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED) -> None:
-    """All rows, each when its time has come; RuntimeError if they cannot be sent."""
+    """Produce all rows, each at its time; raise RuntimeError if they cannot be sent."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -107,7 +109,7 @@ def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED)
         contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, stream=DEFAULT_STREAM)
         value = values[at % VALUES]
         producer.produce(raw, value, DEFAULT_STREAM.encode(), partition=0, headers=contract)
-        if at == 0:  # by the time it is confirmed the connection stands
+        if at == 0:  # The connection is established once the first record is confirmed.
             producer.flush(FLUSH_TIMEOUT_S)
             began_ns = time.time_ns()
     if producer.flush(FLUSH_TIMEOUT_S):

@@ -1,13 +1,14 @@
-"""What a checkpoint costs: how its time and size grow, and with what.
+"""Measure the cost of a checkpoint: how its time and size grow, and with what.
 
-A checkpoint of the fused stage is cut as `agents.stage.partition_state` cuts it: the operators'
-changes, the pages of held events, encoded, and their digests. Timed is the CPU of the cut; its
-bytes are what goes to the changelog beside the outputs. Three things are turned up, one at a time:
+A checkpoint of the fused stage is made as by `agents.stage.partition_state`. It contains the
+operators' changes, the encoded pages of buffered events, and their digests. The measured time is
+the CPU of making it. Its bytes are those written to the changelog beside the outputs. Three things
+are increased, one at a time:
 
 * throughput: events since the last checkpoint, from the same sources;
-* what waits: events held behind one hole, and with them, in the merge, what ten other
-  sources have sent since;
-* sources: how many there are, and how many of them have spoken since the last one.
+* buffered events: those after one gap and, in the merge, the events of ten other sources
+  since;
+* sources: their number, and how many of them have sent since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ FULL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One checkpoint: CPU seconds, keys and bytes of what it writes."""
+    """A checkpoint: the CPU seconds, keys and bytes of its writes."""
 
     seconds: float
     keys: int
@@ -58,7 +59,7 @@ class Cut:
 
 
 class Checkpointing:
-    """The part of a partition that takes events and cuts checkpoints."""
+    """The part of a partition that takes events and makes checkpoints."""
 
     def __init__(self) -> None:
         config = parse(TOPOLOGY)
@@ -99,7 +100,7 @@ class Checkpointing:
 
 
 def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) -> list[Row]:
-    """Events `begin` and following, the sources in turn, each in sequence."""
+    """Return events from number `begin` on, the sources in turn, each in sequence."""
     first_ns = START_NS + begin * STEP_NS if begin_ns is None else begin_ns
     rows = []
     for at in range(events):
@@ -109,7 +110,7 @@ def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) 
 
 
 def of_throughput(events: int) -> Cut:
-    """Twenty sources with every kind of trouble."""
+    """Measure twenty sources with every kind of disorder."""
     rows = crowd(events * (ROUNDS + 1)).rows
     work = Checkpointing()
     cuts = []
@@ -120,7 +121,7 @@ def of_throughput(events: int) -> Cut:
 
 
 def of_held(held: int) -> Cut:
-    """Source `late` waits behind its number 1; ten others go on."""
+    """Measure buffered events: source `late` lacks its number 1, while ten others continue."""
     work = Checkpointing()
     work.take(in_turn(0, USUAL_EVENTS, 10))
     at_ns = START_NS + USUAL_EVENTS * STEP_NS
@@ -136,7 +137,7 @@ def of_held(held: int) -> Cut:
 
 
 def of_sources(sources: int, speaking: int) -> Cut:
-    """`sources` are known, `speaking` of them have sent one event since the last one."""
+    """Measure `sources`, of which `speaking` have sent one event since the last checkpoint."""
     work = Checkpointing()
     work.take(in_turn(0, sources, sources))
     work.cut()
@@ -172,7 +173,7 @@ def measure(throughput: Sequence[int], held: Sequence[int], sources: Sequence[in
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure bytes and CPU of a checkpoint as load, waiting events and sources grow."""
+    """Measure bytes and CPU of a checkpoint as load, buffered events and sources grow."""
     sizes = FULL if asked.full else QUICK
     yield (
         "checkpoint",

@@ -1,6 +1,6 @@
-"""Measures how wrong a measured clock is, what bound it claims, and whether the bound holds.
+"""Measure the error of a measured clock, its claimed bound, and whether the bound holds.
 
-The clock model (`topology.clock`) beside the thesis's: least round trip, fixed bound.
+The clock model (`topology.clock`) is compared with the thesis's: least round trip, fixed bound.
 
 * burst: ten rounds of a clock without skew, as in reorder_drift_merge.md 2.2;
 * drift: clocks that drift and wander, just before the next sync (2.3);
@@ -8,7 +8,7 @@ The clock model (`topology.clock`) beside the thesis's: least round trip, fixed 
   (`tests.simulation.clock_histories`, so only where the tests are);
 * phones: real clocks over UMTS (`benchmarks.traces`).
 
-*Outside* counts where the truth was not within offset +- bound: for an honest bound 0.
+*outside* counts the cases in which the truth was not within offset +- bound: 0 for an honest bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MODELS: Final[dict[str, Make]] = {"thesis": ThesisClock, "polygon": MeasuredCloc
 
 
 class Judged(NamedTuple):
-    """Error against the truth, and the bound claimed; ns."""
+    """The error against the truth, and the claimed bound, in ns."""
 
     error_ns: float
     bound_ns: float
@@ -62,8 +62,11 @@ COLUMNS: Final[Columns] = {
 
 
 def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
-    """A round of a clock that is right. A way has a floor of 0.1 ms and exp(0.2 ms) on top; with
-    spikes, exp(5 ms) more for one packet in five."""
+    """Return a round of a correct clock.
+
+    A way takes at least 0.1 ms and exp(0.2 ms) on top; with spikes, one packet in five takes exp(5
+    ms) more.
+    """
 
     def way_ns() -> int:
         spike_ns = random.expovariate(1 / (5 * MS)) if spiky and random.random() < 0.2 else 0.0
@@ -75,7 +78,7 @@ def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
 
 
 def one_burst(bursts: int, *, spiky: bool) -> Table:
-    """Ten rounds; the truth is 0."""
+    """Measure ten rounds, with a true offset of 0."""
     config = ClockConfig(max_error_ns=ANY_WIDTH, max_skew_ppb=100)
     found: dict[str, list[Judged]] = {}
     for seed in range(bursts):
@@ -96,7 +99,7 @@ def one_burst(bursts: int, *, spiky: bool) -> Table:
 
 
 class Drift(NamedTuple):
-    """A clock: mean skew, and the wander of its rate, which stays within 20 ppm of it."""
+    """A clock: its mean skew, and the wander of its rate, which stays within 20 ppm of the mean."""
 
     name: str
     skew_ppm: float
@@ -115,7 +118,7 @@ DRIFTS: Final = (
 
 
 def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
-    """D over each period, by the seconds in it; its rate wanders evenly up to the limit."""
+    """Yield D over each period, by the seconds in it; its rate wanders evenly up to the limit."""
     offset, rate = 0.0, drift.skew_ppm * 1e-6
     limit = drift.wander_ppm_per_min * 1e-6 / 60
     while True:
@@ -134,7 +137,7 @@ def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
 def before_the_next(
     make: Callable[[ClockConfig], Model], drift: Drift, bursts: int
 ) -> list[Judged]:
-    """Just before the next sync, after five minutes to settle."""
+    """Judge a model just before each next sync, after five minutes to settle."""
     random = Random(1)
     model = make(ClockConfig(max_error_ns=ANY_WIDTH, sync_window_ns=drift.window_s * S))
     found: list[Judged] = []
@@ -200,7 +203,7 @@ def histories(seeds: int) -> Table:
 
 
 def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
-    """Against the offset recorded, which is NTP's guess and fixed for ten minutes."""
+    """Judge a model by the recorded offset, which is NTP's estimate and fixed for ten minutes."""
     found = []
     for at, one in enumerate(rows):
         offset_ns = int(one.payload["ntp_offset_ms"]) * MS

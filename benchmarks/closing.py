@@ -1,12 +1,12 @@
-"""What closing windows by a waiting strategy brought and cost, judged with all arrivals known.
+"""Judge how a waiting strategy closed windows, by its error and its wait, knowing all arrivals.
 
 * *error*: share of the windows that missed an event (MER of the paper).
-* *worst*: the largest, over all prefixes of the closed windows, of errors so far / windows so
-  far - delta; at or below 0 the promise held at every prefix. `settled` leaves out the
+* *worst*: the largest value of errors so far / windows so far - delta over all prefixes of the
+  closed windows. At or below 0 the target held at every prefix. `settled` leaves out the
   first 1 / delta windows, in which one miss is already too much.
-* *wait*: mean of close time - end of the window; below 0 where windows close before
-  their end, on the word that nothing more will fall into them.
-* *way*: how much of the way from event-driven to the Oracle, in wait.
+* *wait*: mean of close time - end of the window; below 0 where windows close before their end,
+  because no more events will fall into them.
+* *way*: the share of the way from event-driven to the Oracle, in wait.
 * *worst stretch*: the largest error of 1 000 windows in a row.
 """
 
@@ -47,16 +47,19 @@ STRATEGIES: Final[dict[str, Make]] = {
     "posterior, threshold": lambda delta: RiskSlack(AccuracyBudget(delta), weigh=False),
     OURS: lambda delta: RiskSlack(AccuracyBudget(delta)),
 }
-"""Each for a delta. The K-Slack family follows the order of one source, and cannot tell these
-streams from complete ones."""
+"""The strategies, each made for a delta.
+
+The K-Slack family follows the order of one source, and cannot tell these streams from complete
+ones.
+"""
 
 HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")
-"""Those that do not look at delta."""
+"""The strategies that do not depend on delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """One run; waits in ns."""
+    """The result of one run, with waits in ns."""
 
     windows: int
     error: float
@@ -68,7 +71,7 @@ class Closed:
 
 
 def run(stream: Stream, policy: SlackPolicy, every_ns: int, *, early: bool) -> dict[int, int]:
-    """Window to its closing; those that only the end of the stream closed are left out."""
+    """Return the closing time of each window, without windows closed only by the stream's end."""
     driver = EarlyWindows(policy, every_ns, early=early, tick_ns=MS, first=1)
     events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(stream)]
     closings: dict[int, int] = {}
@@ -86,7 +89,7 @@ def judged(stream: Stream, closings: dict[int, int], every_ns: int, delta: float
     worst, settled, misses = -delta, -delta, 0
     for number, miss in enumerate(missed, start=1):
         misses += miss
-        # In one comparison of whole numbers, lest 1 of 10 be more than 0.1.
+        # Compare whole numbers, so that 1 of 10 is not more than 0.1.
         excess = (misses * 10**6 - round(delta * 10**6) * number) / (number * 10**6)
         worst = max(worst, excess)
         if number * delta >= 1:

@@ -1,9 +1,8 @@
-"""Measures how fast the core is alone: REORDER, MERGE, and the fused stage, no Kafka.
+"""Measure the speed of the core alone: REORDER, MERGE, and the fused stage, without Kafka.
 
-`crowd` with no, 1 % and 12 % of the events delayed comes in batches of some sizes. Events are made
-outside of the clock. What MERGE is given is what REORDER and CLOCK have let go. Memory is what
-the interpreter's allocator gives out, per event that waits behind a hole and per source,
-the events themselves apart.
+`crowd` with no, 1 % and 12 % of the events delayed comes in batches of several sizes. Making the
+events is not timed. MERGE takes the output of REORDER and CLOCK. Memory is that of the
+interpreter's allocator, per event buffered after a gap and per source, without the events.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ PARTS: Final = {"reorder": _reorder, "merge": _merge, "fused stage": _stage}
 
 
 def measure(events: int, batches: Sequence[int] = BATCHES) -> Figures:
-    """Return microseconds of CPU an event, and bytes."""
+    """Return microseconds of CPU per event, and bytes."""
     config = parse(TOPOLOGY)
     found: Figures = {}
     for delayed in DELAYED:
@@ -83,7 +82,7 @@ def cut(events: Sequence[Event], batch: int) -> list[Sequence[Event]]:
 
 
 def memory(config: Topology, every: int) -> Figures:
-    """Return bytes beside the events themselves."""
+    """Return the bytes besides the events themselves."""
     first_ns = 1_700_000_000 * 1_000_000_000
     behind_hole = [Row(first_ns, "s", 0, first_ns)]
     behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, every)]
@@ -96,7 +95,7 @@ def memory(config: Topology, every: int) -> Figures:
 
 
 def _grown(config: Topology, rows: Sequence[Row], *, events_too: bool = False) -> int:
-    """Return what a stage takes, or what the events take."""
+    """Return the memory of a stage, or that of the events."""
     stage, events = Stage(config, [REORDER, MERGE]), [] if events_too else to_events(rows)
     tracemalloc.start()
     if events_too:

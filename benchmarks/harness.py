@@ -1,9 +1,9 @@
-"""Declares and runs benchmarks: a world makes events, entries answer, columns score, a table shows.
+"""Declare and run benchmarks: a world makes events, entries answer, columns score, a table shows.
 
-A benchmark is a module with a function that names its tables, and the `command` made of it.
+A benchmark is a module with a function that yields its tables, and the `command` made from it.
 `turns` lets entries take turns, `scored` prints each beside one of them, `cpu_s` measures a call.
-`figures` measures this tree, and another one in turns with it (`--beside FOLDER`: a worktree of
-another revision, or build/compiled). Each turn is a process of its own, which has the benchmarks of
+`figures` measures this tree and, in turns with it, another one (`--beside FOLDER`: a worktree of
+another revision, or build/compiled). Each turn is a separate process, which has the benchmarks of
 this tree and the rest of the other.
 """
 
@@ -41,7 +41,7 @@ print(json.dumps(getattr(importlib.import_module(module), name)(**json.loads(sys
 
 Found = TypeVar("Found")
 Columns = Mapping[str, Callable[[Any, Any], str]]
-"""By its title what a column says of an entry; the second argument is the one it is beside."""
+"""Functions by column title that return the text for an entry, beside a second entry."""
 
 Figures = dict[str, float]
 Tables = Iterator[tuple[str, Callable[[], Table]]]
@@ -97,7 +97,7 @@ def shown(page: Page, name: str, table: Callable[[], Table]) -> None:
 def turns(
     entries: Mapping[str, Callable[[], Found]], rounds: int = 1, say: Callable[[str], None] = print
 ) -> dict[str, list[Found]]:
-    """Return what each entry found in each round; an entry that is not here is left out."""
+    """Return the results of each entry in each round, without entries that are unavailable here."""
     found: dict[str, list[Found]] = {}
     for _ in range(rounds):
         for name, entry in entries.items():
@@ -117,7 +117,7 @@ def contest(
 
 
 def scored(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
-    """Return a row for each entry, beside `base`; where that is empty, beside the first."""
+    """Return a row for each entry beside the entry `base`; if that is empty, beside the first."""
     table = Table(title, ("", *columns))
     beside = found[base] if base else next(iter(found.values()))
     for name, one in found.items():
@@ -141,7 +141,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 
 def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
-    """Return the medians of what `call` (`module:function`) measures in each tree, in turns."""
+    """Return the medians of the figures of `call` (`module:function`) in each tree, in turns."""
     trees = [ROOT] if asked.beside is None else [ROOT, asked.beside]
     entries = {str(tree): partial(elsewhere, tree, call, options) for tree in trees}
     medians = [
@@ -158,7 +158,7 @@ def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
 
 
 def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
-    """Return what the call measures in a process of its own, with the core of that tree."""
+    """Return the figures of the call in a separate process, with the core of that tree."""
     argv = [sys.executable, "-c", CHILD, str(tree.absolute()), call, json.dumps(options)]
     with tempfile.TemporaryFile("w+") as said:
         spent(argv, said, ROOT)
@@ -177,5 +177,5 @@ def mean(values: Iterable[float]) -> float:
 
 
 def quantile(ordered: Sequence[int], share: float) -> int:
-    """Return the value below which so large a share of them lies; 0 of none."""
+    """Return the value below which this share of the values is, or 0 if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

@@ -1,12 +1,12 @@
-"""What ordering cost and what it brought: holds, descents, late events, gaps.
+"""Measure what ordering costs and achieves: holds, descents, late events, gaps.
 
 * *hold* of an event: from its arrival to its release. Late events do not wait.
-* *descents* are counted within each source, over what came out, events passed on late
-  included; `accuracy` = 1 - descents left / descents injected, and may be negative.
-* *late*: came after its gap had been declared. It is passed on out of order here; under
-  `late: drop` just these events would be lost.
-* *aside*: late too, and nobody remembers whether it is a copy (before the first number
-  of the source, an epoch that is over): goes to the side topic under every policy.
+* *descents* are counted within each source, over the output, including events passed on late.
+  `accuracy` = 1 - descents left / descents injected, and may be negative.
+* *late*: arrived after its gap had been declared. It is passed on out of order here; with
+  `late: drop` only these events would be lost.
+* *aside*: late too, and possibly a duplicate. It is before the first number of the source, or in an
+  epoch that is over. It goes to the side topic under every policy.
 * *never came*: numbers declared missing that no event ever filled, so lost on the way.
 """
 
@@ -24,7 +24,7 @@ from topology.model.event import DATA, Event
 from topology.model.outcome import Gap, Late, Step
 
 BATCH = 1_000
-"""Events told at once: how they are cut changes nothing but the speed."""
+"""The number of events per batch, which affects only the speed."""
 
 
 class Fed(Protocol):
@@ -37,7 +37,7 @@ class Driven(Fed, Protocol):
 
 @dataclass(slots=True)
 class Holding:
-    """What came out of one run."""
+    """The output of one run."""
 
     released: int = 0
     descents: int = 0
@@ -114,7 +114,7 @@ def event_of(epoch: int = 0) -> Make:
 
 
 def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
-    """All rows through the operator, and to the end."""
+    """Run all rows through the operator, and to the end."""
     holding = Holding()
     events = (make(row, at) for at, row in enumerate(rows))
     holding.said(operator.on_end(fed(operator, events, holding.said)))
@@ -122,8 +122,10 @@ def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
 
 
 def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -> int:
-    """Feed the operator in batches of fresh events, as it writes on them; return the last
-    arrival."""
+    """Feed the operator in batches, and return the last arrival.
+
+    The events must be fresh, as the operator writes on them.
+    """
     now_ns = 0
     while batch := list(islice(events, BATCH)):
         now_ns = batch[-1].arrival_ns
@@ -132,7 +134,7 @@ def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) ->
 
 
 def injected(rows: Iterable[Any]) -> int:
-    """Descents within each source, as the rows arrive."""
+    """Count the descents within each source, as the rows arrive."""
     last_ns: dict[str, int] = {}
     found = 0
     for row in rows:

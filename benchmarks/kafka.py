@@ -1,20 +1,20 @@
-"""Measures the whole stage on a real broker, beside a plain Faust agent and a bare loop.
+"""Measure the whole stage on a real broker, beside a plain Faust agent and a bare loop.
 
-All read the same backlog (`benchmarks.backlog`) in turn: ours fused and exactly once, fused and at
-least once, cut into two stages, the first and the last with the codec in Python too; Kafka Streams
-and Quix Streams, which put each source in order and merge none; a per-event Faust agent with the
-same operators; consume-and-forward on confluent-kafka. A peer that cannot be had here
-(`benchmarks.peers.bring`) is left out with a line.
+All read the same backlog (`benchmarks.backlog`) in turn. Ours runs fused and exactly once, fused
+and at least once, and as two stages. The first and the last also run with the codec in Python.
+Kafka Streams and Quix Streams put each source in order and merge none. A per-event Faust agent has
+the same operators. The bare loop is consume-and-forward on confluent-kafka. A peer that is
+unavailable here (`benchmarks.peers.bring`) is left out with a line.
 
-A program is started on a topic that holds the backlog and watched from outside: the
-committed end of its output topic tells how far it is, /proc what it and its children
-have spent. The same program on a topic with two records gives its start-up, which is taken off.
-All programs are held to the same share of the output, just below the end, since the very last
-events rightly wait for time to pass. The broker's share of the two cores counts for nobody, though
-it slows the wall clock of all. What a JVM compiles while it works counts.
+A program is started on a topic with the backlog and observed from outside. The committed end of its
+output topic shows its progress, and /proc the resources of it and its children. The same program on
+a topic with two records gives its start-up, which is subtracted. All programs must reach the same
+share of the output, just below the end, since the very last events rightly wait for time to pass.
+The broker's share of the two cores is not counted, though it slows the wall clock of all.
+Compilation by a JVM at work counts.
 
-The goals: ours at least 10 times plain Faust, at least 100 000 events/s of CPU, at least
-half of the bare loop, wall time close to CPU time.
+The goals for ours are at least 10 times plain Faust, and at least half of the bare loop. It should
+also reach 100 000 events/s of CPU, with wall time close to CPU time.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from cli.local.process import NotReady, Process, children, stat_fields
 from infra.kafka import missing, new_broker
 
 PLAIN_SHARE: Final = 0.15
-"""A share of the backlog; the cost of a per-event agent is per event, and it takes its time."""
+"""A share of the backlog, since a per-event agent is slow and has a constant cost per event."""
 
 QUIX_SHARE: Final = 0.5
-"""As above, where it takes less of it."""
+"""A share of the backlog, since Quix is slow too."""
 
 NEARLY: Final = 0.995
 START_UP_STEP_NS: Final = 500_000_000
@@ -62,7 +62,7 @@ QUICK: Final = ("bare", "fused")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`command` reads a backlog into `output`."""
+    """A program whose `command` reads a backlog into `output`."""
 
     command: Sequence[str]
     output: str
@@ -71,7 +71,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """From the start of the process until `records` were in its output."""
+    """The cost from the start of the process until `records` were in its output."""
 
     records: int
     cpu_s: float
@@ -94,7 +94,7 @@ class Spent:
 
 
 class Outcome:
-    """The committed end of a topic, cheaply asked."""
+    """A cheap query of the committed end of a topic."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -109,7 +109,7 @@ class Outcome:
         self._partitions = [TopicPartition(topic, number) for number in found.partitions]
 
     def records(self) -> int:
-        """0 too while a topic just made has no leader that knows of it."""
+        """Return the number of records, or 0 while a new topic's leader does not know it yet."""
         try:
             return self._ends()
         except KafkaException as failed:
@@ -129,7 +129,7 @@ class Outcome:
 
 
 def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s: float) -> Spent:
-    """Start it, watch it reach `records` in its output, end it. NotReady if it does not."""
+    """Run it until `records` are in its output; raise NotReady if it does not get there."""
     outcome = Outcome(bootstrap, program.output)
     environment = {"PYTHONPATH": str(ROOT), **program.environment}
     process = Process(program.output, program.command, folder, environment)
@@ -153,7 +153,7 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and of its living children."""
+    """Return the user and system time of a process and of its living children."""
     total = 0
     for each in (pid, *children(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -166,8 +166,10 @@ Make = Callable[[Path, str, str], Program]
 
 
 class Contender(NamedTuple):
-    """`program` makes it for a folder, brokers and an input topic; `share` is how much of the
-    backlog it does."""
+    """A program to measure.
+
+    `program` makes it for a folder, brokers and an input topic. `share` is its part of the backlog.
+    """
 
     name: str
     program: Make
@@ -194,7 +196,7 @@ def plain_faust(folder: Path, bootstrap: str, raw: str) -> Program:
 
 
 def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> Make:
-    """A program that is told brokers, group, input, output and a folder for its state."""
+    """Make a program that takes brokers, group, input, output and a folder for its state."""
 
     def made(folder: Path, bootstrap: str, raw: str) -> Program:
         mark = uuid.uuid4().hex[:8]
@@ -242,7 +244,7 @@ class Course:
     records: int
 
     def spent(self, contender: Contender) -> tuple[Spent, Spent]:
-        """(start-up, the backlog without it)."""
+        """Return the start-up, and the backlog without it."""
         first = contender.program(self.folder, self.bootstrap, self.single)
         start_up = run(first, self.bootstrap, self.folder, 1, TIMEOUT_S)
         program = contender.program(self.folder, self.bootstrap, self.raw)
@@ -263,8 +265,10 @@ def prepare(folder: Path, bootstrap: str, records: int) -> Course:
 
 
 def first_of(rows: Sequence[Row]) -> list[Row]:
-    """Two rows of one source from number 0 on, which needs no start hold; the second ends
-    the instant of the first."""
+    """Return two rows of one source from number 0 on, which needs no start hold.
+
+    The second ends the instant of the first.
+    """
     first = next(row for row in rows if row.seq == 0)
     later_ns = [time_ns + START_UP_STEP_NS for time_ns in (first.arrival_ns, first.ts_ns)]
     return [first, Row(later_ns[0], first.source, 1, later_ns[1])]
@@ -283,7 +287,7 @@ COLUMNS: Final[Columns] = {
 
 
 def table_of(found: Mapping[str, Sequence[tuple[Spent, Spent]]]) -> Table:
-    """Each program's median round by its CPU."""
+    """Return a table with the median round of each program by its CPU."""
     medians = {
         name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
         for name, pairs in found.items()

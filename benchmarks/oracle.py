@@ -1,12 +1,12 @@
-"""The Oracle of ProbSlack, which knows all arrivals (slack.md 5.8).
+"""Compute the waits of the Oracle of ProbSlack, which knows all arrivals (slack.md 5.8).
 
-A window is closed when its last event has arrived, and the delta K largest of the waits so
-found are given up: in the paper by closing the window at once, when the one before it ends
-(wait = -f). `early=False`: no window closes before its end, and one given up closes there
-(*Oracle0*). A window without events needs no wait at all.
+A window is closed when its last event has arrived, and the windows with the largest of these waits,
+a share delta, are given up. In the paper such a window closes at once, when the one before it ends
+(wait = -f). With `early=False` no window closes before its end, and one given up closes there
+(*Oracle0*). A window without events needs no wait.
 
-The paper's one line speaks of the event-driven wait; only the arrival of the last event
-*of* the window gives the paper's figures.
+The paper's one line mentions the event-driven wait. Only the arrival of the last event *of* the
+window gives the paper's figures.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Iterable
 
 
 def last_arrivals(arrivals: Iterable[tuple[int, int]], every_ns: int) -> dict[int, int]:
-    """Window to the arrival of the last of its events; `arrivals` are (time, arrival), the
-    windows tumble and have their right end closed."""
+    """Return the arrival of the last event of each window.
+
+    `arrivals` are (time, arrival). The windows tumble and have their right end closed.
+    """
     last: dict[int, int] = {}
     for ts_ns, arrival_ns in arrivals:
         window = -(-ts_ns // every_ns)
@@ -32,7 +34,7 @@ def oracle(
     *,
     early: bool = True,
 ) -> list[int]:
-    """The waits of all `windows`, smallest first, after delta of them were given up."""
+    """Return the waits of all `windows`, ascending, after a share delta of them was given up."""
     least_ns = -every_ns if early else 0
     last = last_arrivals(arrivals, every_ns)
     waits = sorted(

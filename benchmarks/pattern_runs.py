@@ -1,8 +1,8 @@
-"""One pattern query over one stream, by the engine or a baseline, with what it cost.
+"""Run one pattern query over one stream, by the engine or a baseline, and measure its cost.
 
-A query is written short: `ab+c` is SEQ(A a, B+ b, C c). ONE is under skip-till-next, MAXIMAL
-under skip-till-any. Events are made as they come, within the clock. The engine is told after
-each event how far the input is complete: the newest time less the slack.
+A query has a short form: `ab+c` is SEQ(A a, B+ b, C c). ONE is under skip-till-next, MAXIMAL under
+skip-till-any. The time includes making the events. After each event the engine receives the time up
+to which the input is complete: the newest time less the slack.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
 
 Feed = Sequence[tuple[int, str]]
-"""(time, type) in order of arrival; the times are all different."""
+"""Pairs of time and type in order of arrival; all times differ."""
 
 NO_LIMIT: Final = 1_000_000_000
 BATCH: Final = 100
@@ -57,7 +57,7 @@ def entries(feed: Feed) -> Iterator[Entry]:
 
 @dataclass(slots=True)
 class Cost:
-    """CPU in seconds; `sets`: how many matches each has, by id."""
+    """The CPU seconds and the results; `sets` has the number of matches by id."""
 
     events: int
     seconds: float
@@ -108,7 +108,7 @@ def _count(engine: Engine, cost: Cost) -> None:
 
 
 def found_by_engine(query: Compiled, feed: Feed) -> set[Members]:
-    """The matches that stand in the end."""
+    """Return the matches that are current at the end."""
     engine = Engine([query])
     for entry in entries(feed):
         engine.accept(entry, 0)
@@ -131,8 +131,11 @@ def keyed_query() -> Compiled:
 
 
 def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
-    """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of
-    `BATCH`, each with a watermark. `is_plain`: what is in order may take the plain way."""
+    """Return the CPU seconds of a keyed sequence before the merge, as a worker runs it.
+
+    Batches have `BATCH` events and a watermark each. With `is_plain` events in order may take the
+    plain path.
+    """
     settings = {"abc": PatternSettings(changes_for_ns=SLACK_NS)}
     operator = Pattern(Engine([keyed_query()], is_plain=is_plain), settings, ordered=False)
 
@@ -156,14 +159,14 @@ def by_eager(asked: Asked, feed: Feed, slack: int) -> Cost:
 
 
 def _by(accept: Callable[[int, str], tuple[int, int]], end: Callable[[], int], feed: Feed) -> Cost:
-    """`accept`: how many matches an event brings, and how many it takes back."""
+    """Measure a baseline; `accept` returns how many matches an event adds and retracts."""
     cost = Cost(len(feed), 0.0)
     began = time.process_time()
     try:
         for event in feed:
-            emitted, taken_back = accept(*event)
+            emitted, retracted = accept(*event)
             cost.emitted += emitted
-            cost.retracted += taken_back
+            cost.retracted += retracted
         cost.emitted += end()
     except Exploded:
         cost.exploded = True

@@ -1,10 +1,10 @@
-"""Measures what pattern queries cost: events a second, beside two baselines; and what they find.
+"""Measure pattern queries: events per second beside two baselines, and the matches found.
 
 * *Found*: the counts of LimeCEP's stream of 10 000 events (patterns.md 8), in order and as
   they came, 1 005 of them late.
 * *Ours and the baselines* (benchmarks/baselines): the same events in the same order through all
-  three. The baselines stop at their bound of partial matches; `-` stands for that.
-* *Keyed*: a sequence of one key before the merge, with the plain way and without.
+  three. The baselines stop at their bound of partial matches, shown as `-`.
+* *Keyed*: a sequence of one key before the merge, with and without the plain path.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from benchmarks.workloads.letters import SLACK, letters
 WINDOWS: Final = (10, 100, 1_000)
 SIZE: Final = 10_000
 QUICK_MATCHES: Final = 10_000
-"""The quick form leaves out what has more."""
+"""The quick form leaves out queries with more matches."""
 COUNTLESS: Final = 100_000_000
 SHORT: Final = 100
-"""Matches shown of an end event where there are countless."""
+"""The number of matches shown per end event if they are countless."""
 
 FOUND: Final[dict[tuple[str, bool], tuple[tuple[int, int, int], tuple[int | None, ...]]]] = {
     ("abc", False): ((2_929, 3_232, 3_232), (2_929, 3_232, 3_232)),
@@ -49,8 +49,11 @@ FOUND: Final[dict[tuple[str, bool], tuple[tuple[int, int, int], tuple[int | None
     ("ab+c", True): ((7_860, 105_203, 1_030_391), (7_060, 57_831, 532_659)),
     ("a+b+c", True): ((4_737, 54_713, 528_592), (4_737, 54_713, 528_592)),
 }
-"""By query and whether it is MAXIMAL, for the windows above: the truth, counted from the
-definition, and what LimeCEP's authors published; None: it ran out of memory."""
+"""The numbers of matches by query and whether it is MAXIMAL, for the windows above.
+
+The first are the truth, counted from the definition. The second are those that LimeCEP's authors
+published; None means that it ran out of memory.
+"""
 
 WORTH_TRYING: Final = {
     ("abc", False): 1_000,
@@ -60,11 +63,11 @@ WORTH_TRYING: Final = {
     ("ab+c", True): 10,
     ("a+b+c", True): 10,
 }
-"""The largest window at which the baselines come to an end."""
+"""The largest window at which the baselines finish."""
 
 
 def recorded(disordered: bool) -> Feed:
-    """LimeCEP's 10 000 events, its time stamps being its numbers."""
+    """Read LimeCEP's 10 000 events, whose timestamps are their numbers."""
     path = folder() / "limecep" / f"micro_{'ooo' if disordered else 'inorder'}.csv.gz"
     if not path.is_file():
         raise TraceAbsent(path)
@@ -73,7 +76,7 @@ def recorded(disordered: bool) -> Feed:
 
 
 def found(most: int, *, sets: bool) -> Table:
-    """Return what ours finds; with `sets` counted and not told one by one."""
+    """Return the matches that ours finds; with `sets` they are counted, not emitted one by one."""
     table = Table(
         "LimeCEP's 10 000 events" + ", as sets" * sets,
         ("query, window", "truth", "LimeCEP", "found", "disordered", "corrected", "CPU s",
@@ -141,8 +144,10 @@ def _compared(
 
 
 def measure(events: int) -> Figures:
-    """Return microseconds of CPU an event of SEQ(A, B, C) of one key within 1 s: 100 keys, 10
-    types, 10 000 events a second."""
+    """Return microseconds of CPU per event of SEQ(A, B, C) of one key within 1 s.
+
+    There are 100 keys, 10 types and 10 000 events per second.
+    """
     found = {}
     for delayed in (0.0, 0.12, 0.7):
         for way, is_plain in (("", True), (", general way", False)):
@@ -152,7 +157,7 @@ def measure(events: int) -> Figures:
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure pattern queries: what is found, and how fast, beside two baselines."""
+    """Measure pattern queries: the matches found, and the speed, beside two baselines."""
     yield (
         "keyed",
         lambda: figures(

@@ -1,19 +1,19 @@
-"""Measures how early windows close for the accuracy that was promised, on ProbSlack's streams.
+"""Measure how early windows close at a given accuracy target, on ProbSlack's streams.
 
-The streams are those of `benchmarks.workloads.windows`, 100 000 events each, windows of f ms
-that tumble; what the columns mean is in `benchmarks.closing`. Waits are means over the
-seeds; error, worst prefix and worst stretch the largest of them. The same streams for all.
+The streams are those of `benchmarks.workloads.windows`, 100 000 events each, with tumbling windows
+of f ms. `benchmarks.closing` explains the columns. Waits are means over the seeds. Error, worst
+prefix and worst stretch are the largest of them. All strategies have the same streams.
 
-* `kinds`: every kind at f = 30, delta = 0.1, windows closed as early as the promise
-  allows (as in the paper, waits below 0), and never before their end (the service's way).
+* `kinds`: every kind at f = 30, delta = 0.1. Windows close as early as the target allows (as in the
+  paper, waits below 0), or never before their end (as in the service).
 * `delta` (figure 8) and `frequency` (figure 7): BB over delta and over f, the latter in
   both ways.
 * `all`: every kind and f together, by delta (figure 6 has 0.3).
 
 With ten seeds `all` takes four hours, the rest an hour.
 
-Decisions are taken at instants, all arrivals of which count. BL-AD closes at the mean delay
-to the ns, so up to 1 ms before one that looks at whole ms.
+Decisions are made at instants and include all arrivals of the instant. BL-AD closes at the mean
+delay to the ns, so up to 1 ms before a strategy with whole ms.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ FREQUENCIES_MS: Final = (5, 10, 15, 20, 25, 30, 35, 40)
 NO_WAIT_NS: Final = 1_000
 KEPT_STREAMS: Final = 16
 KEPT_RUNS: Final = 64
-"""For strategies that do not look at delta: one run serves all of them."""
+"""The number of kept runs of strategies that do not depend on delta: one serves every delta."""
 
 Runs = list[Closed]
 
 
 class World(NamedTuple):
-    """Streams of one kind, with windows of `f_ms`. `early`: they may close before their end."""
+    """Streams of one kind, with windows of `f_ms`, which may close before their end if `early`."""
 
     kind: str
     events: int
@@ -117,7 +117,7 @@ def _wait_ns(runs: Runs) -> float:
 
 
 def _ratio(runs: Runs, event_driven: Runs) -> str:
-    """Waits of 0 and below have no ratio."""
+    """Return the wait as a ratio to event-driven; waits of 0 and below have none."""
     waited_ns = _wait_ns(runs)
     return "none" if waited_ns < NO_WAIT_NS else f"1/{_wait_ns(event_driven) / waited_ns:.1f}"
 

@@ -1,13 +1,13 @@
-"""Measures how much order each timeout rule buys, and for how much waiting.
+"""Measure the order that each timeout rule achieves, and its waiting.
 
-Each set goes through REORDER alone, in the process, once for every setting of every
-rule: `miss` from 10^-4 to 5 * 10^-2, `fixed` over a grid, `thesis` and `rfc` as printed,
-by the arrival clock and by the events' own. What the columns mean is in
-`benchmarks.holding`. The same rows and arrivals for all, so figures of one table compare.
-Where events travel for many seconds, as in the radio network, the cap and the grid are longer.
-Those traces are here whose numbers really overtake each other.
+Each set goes through REORDER alone, in this process, once for every setting of every rule. These
+are `miss` from 10^-4 to 5 * 10^-2, `fixed` over a grid, and `thesis` and `rfc` as printed. They use
+the arrival clock and the events' own. `benchmarks.holding` explains the columns. All use the same
+rows and arrivals, so figures of one table can be compared. If events travel for many seconds, as in
+the radio network, the cap and the grid are longer. Only traces whose numbers really arrive out of
+order are used.
 
-A rule is better where it leaves less disorder for the same hold, or as much for less.
+A rule is better if it leaves less disorder for the same hold, or as much for less.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLOCKS: Final = ("arrival", "event")
 
 
 class Waits(NamedTuple):
-    """`cap_ns`: `max_wait` of the rules that adapt; `fixed_ms`: the grid of `fixed`."""
+    """The waits to try: `cap_ns` is `max_wait` of adaptive rules, `fixed_ms` a grid for `fixed`."""
 
     cap_ns: int
     fixed_ms: tuple[int, ...]
@@ -52,7 +52,7 @@ RECORDED: Final[Mapping[str, Waits]] = {
 
 
 def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
-    """Return what makes the rows; recipes `divisor` times shorter have other tails."""
+    """Return functions that make the rows; recipes `divisor` times shorter have other tails."""
     recipes = [recipe.shortened(divisor) for recipe in (D1, D2, D3)]
     found: dict[str, Callable[[], Sequence[Row]]] = {
         recipe.name: partial(lambda each: soccer(each).rows, recipe) for recipe in recipes
@@ -67,7 +67,7 @@ def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
 
 
 def rules(waits: Waits, step: int = 1) -> Iterator[tuple[str, Callable[[], Reorder]]]:
-    """Yield every setting to try; of the grids each `step`-th."""
+    """Yield every setting to try, and each `step`-th of the grids."""
 
     for ppm in MISS_PPM[::step]:
         name = f"miss {ppm / 1e6:.0e}".replace("e-0", "e-")

@@ -1,11 +1,11 @@
-"""`make bench-all`: all entries of the disorder benchmark in one run on one machine.
+"""Run all entries of the disorder benchmark on one machine: `make bench-all`.
 
     python -m benchmarks.report [--world W] [--query Q] [--entry NAME] [--seconds 40]
 
 Writes all figures to `benchmarks/report.csv` and prints the table that README.md shows. With
-`--world`, `--query` or `--entry` it only prints tables. `peers.bring` fetches what peers need, and
-a peer that cannot be had is named. The exit code is 1 where an answer of ours is wrong in the end
-though all clocks are right.
+`--world`, `--query` or `--entry` it only prints tables. `peers.bring` fetches the peers' programs,
+and unavailable peers are named. The exit code is 1 if a final answer of ours is wrong though all
+clocks are right.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from cli.local.maven import Jars
 
 CSV: Final = ROOT / "benchmarks" / "report.csv"
 CPU_OF: Final = ("calm", "q7")
-"""CPU is measured in this world, for this query, at both rates, in as many records."""
+"""The world and query in which CPU is measured, at both rates, with as many records."""
 
 FAST_RATE: Final = 10_000
 SLOW: Final = ("Spark",)
-"""At the lower rate a stream that is long enough takes these many minutes."""
+"""Entries that take minutes at the lower rate, whose stream is then long."""
 
 SESSION: Final = "d2"
-"""Nine phones over UMTS (`benchmarks.traces`)."""
+"""The session with nine phones over UMTS (`benchmarks.traces`)."""
 
 
 class Part(NamedTuple):
-    """One query in one world. `name`: which part of the run it belongs to."""
+    """The measurements of one query in one world; `name` is the part of the run."""
 
     world: str
     query: str
@@ -52,7 +52,7 @@ class Part(NamedTuple):
 
 
 def programs() -> tuple[dict[str, str], list[str]]:
-    """What commands of entries name, and what cannot be had."""
+    """Return the programs named by entries' commands, and those that are unavailable."""
     there, missing = {"python": sys.executable}, []
     if find_spec("pyspark"):
         there["spark"] = sys.executable
@@ -77,7 +77,7 @@ def _class_path(engine: str) -> str:
 
 
 def record(folder: Path, seed: int) -> str:
-    """The world `recorded`, and what lacks for it; empty where it is there."""
+    """Record the world `recorded`, and return why it is unavailable, or an empty text."""
     try:
         rows = jr_umts(SESSION)
     except TraceAbsent as absent_trace:
@@ -139,8 +139,7 @@ def table_of(part: Part) -> Table:
 
 
 def overview(parts: Sequence[Part], taken: Sequence[Part] = ()) -> Table:
-    """Return a row for each entry: the entries that are right most often come first, then those
-    that wait least.
+    """Return a row for each entry, ordered by most correct answers, then by least wait.
 
     A wait is the mean over the queries that the entry has right in the end. `taken` are the
     measurements of CPU.
@@ -192,8 +191,10 @@ def _rounded(value: float | None) -> str:
 
 
 def judged(part: Part) -> str:
-    """Who is ahead of each row of ours, and in what; of waits only those who are right in the end
-    count."""
+    """Return the entries that beat each row of ours, and in which figure.
+
+    For waits, only entries that are right in the end count.
+    """
     ours = [one for one in part.found if one.entry.startswith(OURS)]
     if not ours:
         return ""

@@ -1,33 +1,31 @@
-"""Measures Spark's own handling of disorder beside ours, on the same events in one run.
+"""Measure Spark's own handling of disorder beside ours, on the same events in one run.
 
-The raw topic holds the workload `crowd` at its own pace or slower (10 000 events a second,
-append time is the arrival clock); a worker puts it into the ordered topic. Both are also
-read by a plain consumer: what was sent when, and which event stands where, is known record by
-record.
+The raw topic has the workload `crowd` at its own pace (10 000 events per second) or slower. The
+arrival time is the arrival clock. A worker writes it to the ordered topic. A plain consumer reads
+both, so the time and the position of each record are known.
 
-Spark's: `withWatermark(ts, delay)` on the raw topic, with several delays, and once with its
-removal of copies (`dropDuplicatesWithinWatermark`). Ours: the job `rates` on the ordered
-topic, delay 0. Both count events by source in short windows, in batches of `slice` records,
-that is of a second of the stream, as a job triggered every second would meet them.
+Spark's way is `withWatermark(ts, delay)` on the raw topic, with several delays, and once with its
+removal of duplicates (`dropDuplicatesWithinWatermark`). Ours is the job `rates` on the ordered
+topic, with delay 0. Both count events by source in short windows. Batches have `slice` records,
+those of one second of the stream, as a job triggered every second would get them.
 
-The truth is counted from the raw topic: of every event one copy. Only windows that every
-query had closed by the end are compared.
+The truth is counted from the raw topic, with each event once. Only windows that every query had
+closed by the end are compared.
 
-Spark itself grants a slice: it drops by the watermark of the batch before the last, and so
-does not lose what is late by less than a batch, whatever the delay.
+Spark itself allows one more slice, since it drops by the watermark of the batch before the last. At
+any delay it does not lose events that are late by less than a batch.
 
 * **lost**: records that are missing from their windows. On the ordered topic these are the
-  events marked late; they stand in the table `late`. On the raw topic nothing tells of them
-  but a metric.
-* **doubled**: copies that were counted.
+  events marked late, which are in the table `late`. On the raw topic only a metric shows them.
+* **doubled**: duplicates that were counted.
 * **wrong**: windows of a source whose count is not the truth.
-* **final after**: arrival clock minus window end. The arrival clock is the append time of the
-  raw topic, and `at`, which is the same clock at the decision, in the ordered one; it is
-  taken at the end of the batch that gave the window out. So both pay for what they wait for,
-  and for the slices; what nobody pays for here is time spent computing (`batch` tells how
-  long Spark took, ours adds the worker's commit, 100 ms at most).
+* **final after**: arrival clock minus window end. The arrival clock is the arrival time of the
+  raw topic, and in the ordered topic `at`, which is the same clock at the decision. It is taken
+  at the end of the batch that emitted the window. Both therefore pay for their waiting and for
+  the slices, but not for time spent computing. `batch` shows how long Spark took; ours adds the
+  worker's commit, 100 ms at most.
 
-Needs pyspark and Java (`make spark-setup`), and a broker from Maven jars.
+The benchmark needs pyspark and Java (`make spark-setup`), and a broker from Maven jars.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RATE: Final = 10_000
-"""Events of the crowd in a second, of which a batch has as many."""
+"""The number of events of the crowd per second, and of each batch."""
 OUT_TIMEOUT_S: Final = 300.0
 CHUNK: Final = 10_000
 NS_PER_MS: Final = 1_000_000
@@ -81,8 +79,10 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of either topic; `clock_ns` is the arrival clock: append time on the raw
-    topic, `at` on the ordered one. A control record has only offset and clock count."""
+    """A record of either topic; a control record has only offset and clock.
+
+    `clock_ns` is the arrival clock: the arrival time on the raw topic, `at` on the ordered one.
+    """
 
     offset: int
     clock_ns: int
@@ -97,9 +97,12 @@ class Record:
 
 
 class Recipe(NamedTuple):
-    """`events`: a share of those of a second. `slower`: the crowd's time is stretched by that, its
-    delays with it. `max_wait` is what the topology says to both operators. `ahead_ns`: sources
-    whose clocks are that far ahead."""
+    """The settings of a run.
+
+    `events` is a share of those of a second. `slower` stretches the crowd's time, including its
+    delays. `max_wait` is the topology's setting for both operators. `ahead_ns` has sources whose
+    clocks are that far ahead.
+    """
 
     name: str
     delays_ms: Sequence[int]
@@ -135,7 +138,7 @@ def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Cours
     waits = f", reorder: {{max_wait: {recipe.max_wait}}}, merge: {{max_wait: {recipe.max_wait}}}"
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     setting = settle(folder, bootstrap, raw, state="memory", stream=waits)
-    # `produce` lays the workload's time on the wall clock, so stamps stretch with it.
+    # `produce` maps the workload's time to the wall clock, so timestamps are stretched with it.
     shifted_ns = {s: ns // recipe.slower for s, ns in recipe.ahead_ns.items()}
     rows = [
         row._replace(ts_ns=row.ts_ns + shifted_ns.get(row.source, 0))
@@ -149,7 +152,7 @@ def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Cours
 
 
 def clock_at(records: list[Record], end_offset: int) -> int:
-    """The arrival clock when all records below `end_offset` had come; they are in order."""
+    """Return the arrival clock at `end_offset`; the records are in order."""
     place = bisect_left(records, end_offset, key=lambda record: record.offset)
     return records[max(0, place - 1)].clock_ns
 
@@ -173,7 +176,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int) -> list[Record]:
-    """What the worker wrote, once every event is out."""
+    """Run the worker until every event is in the ordered topic, and return its records."""
     command = [
         *(sys.executable, "-m", "inorder", "worker", "--topology", str(setting.path)),
         *("--brokers", bootstrap, "--state-dir", str(folder / "state")),
@@ -198,7 +201,7 @@ def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int
 
 @contextmanager
 def _reading(bootstrap: str, topic: str) -> Iterator[Iterator[Any]]:
-    """The committed records of the topic's only partition, up to its end."""
+    """Read the committed records of the topic's only partition, up to its end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -255,7 +258,7 @@ Cell = tuple[int, str]
 
 @dataclass(frozen=True)
 class Closed:
-    """What a query gave out: per cell its count and the arrival clock by then."""
+    """The result of a query: per cell its count and the arrival clock at its emission."""
 
     cells: Mapping[Cell, tuple[int, int]]
     batch_ms: float
@@ -267,14 +270,14 @@ class Closed:
 
 @dataclass(frozen=True)
 class Truth:
-    """Per cell: different events, and records with their copies."""
+    """The different events per cell, and the records including duplicates."""
 
     events: Mapping[Cell, int]
     records: Mapping[Cell, int]
 
 
 def truth(raw: Sequence[Record], ahead_ns: Mapping[str, int]) -> Truth:
-    """`ahead_ns`: by how much the stamps of some sources are wrong."""
+    """Count the truth; `ahead_ns` is how far the timestamps of some sources are ahead."""
     events: Counter[Cell] = Counter()
     records: Counter[Cell] = Counter()
     seen: set[tuple[str, int]] = set()
@@ -337,7 +340,7 @@ def _spelled(delay_ms: int) -> str:
 
 
 def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool) -> DataFrame:
-    """As Spark's guide has it: a watermark on the source's time, then windows."""
+    """Count as in Spark's guide: a watermark on the source's time, then windows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from spark_analytics import decode
@@ -372,7 +375,7 @@ def _topics(spark: SparkSession, course: Course) -> Any:
 
 
 def _run(rows: DataFrame, records: list[Record]) -> Closed:
-    """The whole topic, slice by slice."""
+    """Run a query over the whole topic, slice by slice."""
     given: list[tuple[int, Cell, int]] = []
     stream = rows.writeStream.outputMode("append").foreachBatch(_keeper(given))
     query = stream.trigger(availableNow=True).start()
@@ -400,7 +403,7 @@ def _keeper(given: list[tuple[int, Cell, int]]) -> Callable[[DataFrame, int], No
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure watermarks on the raw and the ordered topic: what is lost, and when all is final."""
+    """Measure watermarks on the raw and the ordered topic: lost records, and time until final."""
     if absent := cli.spark.jars.missing() or missing():
         raise PeerUnavailable(absent)
     with tempfile.TemporaryDirectory() as name:

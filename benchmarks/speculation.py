@@ -1,27 +1,27 @@
-"""Speculation: how early a result stands, what is withdrawn, and what that costs.
+"""Measure speculation: how early a result is settled, how much is retracted, and what it costs.
 
-The published hierarchy in small (level 5: a player hits the ball; level 6: a pass), on a stream of
-its kind: who is near the ball, when it is hit, when it is out. Sources lag by some ten
-milliseconds; in `stalls` one of them falls silent for 690 ms of every 5 s, in `jitter` all lag by
-a log-normal time. Both levels are units (topology.detector.unit); what level 5 tells, and takes
-back, are events of level 6.
+This is a small version of the published hierarchy: at level 5 a player hits the ball, and level 6
+is a pass. A similar stream says who is near the ball, when it is hit, and when it is out. Sources
+lag by some ten milliseconds. In `stalls` one of them sends nothing for 690 ms of every 5 s, in
+`jitter` all lag by a log-normal time. Both levels are units (topology.detector.unit). The results
+of level 5, and their retractions, are events of level 6.
 
-* `K`: each level waits by a K of its own, fitted to what was late; ALPHA of it (1 is pure
+* `K`: each level waits by a K of its own, fitted to the late events; ALPHA of it (1 is pure
   buffering). `tcp` sets ALPHA by the published control.
-* `frontier`: each source tells how far it is; level 6 goes by what level 5 can still say.
-  `budget` reads ahead of that for the processor that is granted; both levels have one, as the
+* `frontier`: each source reports its progress, and level 6 uses what level 5 can still emit.
+  `budget` reads beyond it as far as the granted processor allows. Both levels have one, as the
   detectors of a stream do.
 
-*Settled*: from the pass until it is told and stays. The processor is modelled, as the published
-load is: the items, read once, take 60 % of one and slowly more, in bursts 22 % more; an item that
-is read again takes its part of the 60 %. `busy`: the mean, the largest of any two seconds, and
-how many two seconds are beyond the published zone (90 %).
+*Settled* is the time from the pass until its final emission. The processor is modelled, as the
+published load is. The items, read once, take 60 % of it, slowly increasing, and in bursts 22 %
+more. An item that is read again takes its part of the 60 %. `busy` has the mean, the largest of any
+two seconds, and the number of two seconds beyond the published zone (90 %).
 
-*In full*: results behind an event that came late, which the published full retraction takes back,
-of both levels; *differences*: those that were told otherwise. *State*: what a checkpoint of both
-levels holds besides the events, mean, in bytes.
+*In full* counts the results of both levels after a late event, which the published full retraction
+retracts; *differences* are those emitted differently. *State* is the mean size in bytes of a
+checkpoint of both levels besides the events.
 
-Every run is held to one result: that of `K` with ALPHA 1, but for what `K` calls late.
+Every run must have one result, that of `K` with ALPHA 1, except for events that `K` calls late.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ SPAN = 500 * MS
 PLAYERS = 36
 SOURCES = ("near0", "near1", "near2", "peak", "out")
 SHOWN = range(52, 100, 2)
-"""Half seconds of the load step."""
+"""The half seconds of the load step that are shown."""
 BURSTS = ((8, 11), (24, 26), (40, 43), (55, 56.5))
 
 
 class Arrival(NamedTuple):
-    """None for an event: a heartbeat."""
+    """The arrival of an event, or of a heartbeat if `event` is None."""
 
     at_ns: int
     source: str
@@ -114,8 +114,10 @@ State = tuple[Any, tuple[tuple[int, int, int], ...]]
 
 
 def _hit(state: State, event: Seen) -> tuple[State, None]:
-    """Who came near last, and did not leave, hits the ball at a peak; it takes a while to be
-    sure."""
+    """Detect a hit: the last player who came near, and did not leave, hits the ball at a peak.
+
+    It takes a while to be certain.
+    """
     near, pending = state
     if event.type == "near":
         near = (*(each for each in near if each != event.payload), event.payload)
@@ -128,7 +130,7 @@ def _hit(state: State, event: Seen) -> tuple[State, None]:
 
 
 def _pass(state: State, event: Seen) -> tuple[State, None]:
-    """From one player to another, and not out between."""
+    """Detect a pass from one player to another, without an out in between."""
     last, pending = state
     if event.type == "out":
         return (None, pending), None
@@ -156,7 +158,7 @@ PASS = Detector(_pass, (None, ()), _due, _publish)
 
 
 class Level:
-    """A unit, and how far it may read. `k_ns`: None for a frontier."""
+    """A unit, and how far it may read; `k_ns` is None for a frontier."""
 
     def __init__(self, detector: Detector, policy: Policy | Budget, k_ns: int | None) -> None:
         self.unit = Unit(behaviour_of(detector), b"")
@@ -192,7 +194,7 @@ class Level:
 
     @property
     def hold_ns(self) -> int:
-        """No output to come is stamped before."""
+        """The time before which no later output is stamped."""
         confirmed_ns = self.unit.confirmed[0] - 1
         log = self.unit.logs.get("")
         if log is None:
@@ -202,7 +204,7 @@ class Level:
         return min(confirmed_ns, *stamps) if stamps else confirmed_ns
 
     def span(self) -> tuple[int, int]:
-        """A span is over: what was read in it for the first time, and again."""
+        """End a span, and return the numbers of items read in it for the first time, and again."""
         counts = self.unit.counts
         items, again = counts.processed - self._seen[0], counts.replayed - self._seen[1]
         self._seen = counts.processed, counts.replayed
@@ -223,12 +225,12 @@ class Output(NamedTuple):
 
     @property
     def waits_ns(self) -> list[int]:
-        """Return the waits of what stands, ascending."""
+        """The waits of the current results, ascending."""
         return sorted(self.settled_ns[id_] for id_ in self.current)
 
     @property
     def moments(self) -> list[float]:
-        """How busy the processor is in any two seconds."""
+        """The share of the processor used in any two seconds."""
         busy = self.busy_ppm
         return [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
 
@@ -245,9 +247,12 @@ def run(
     *,
     alone: bool = False,
 ) -> Output:
-    """`step_ns`: what an item takes that is read again. `base`: how busy the processor is without
-    anything read again, at a second. `alone`: each event is a call of its own, as published; else
-    all of a poll are one."""
+    """Run both levels over the arrivals.
+
+    `step_ns` is the cost of an item that is read again. `base` returns the share of the processor
+    that is used without such items, at a second. With `alone` each event is a separate call, as
+    published; otherwise all events of a poll are one call.
+    """
     levels = five, six = [
         Level(each, policy, k) for each, k in zip((HIT, PASS), ks_ns, strict=True)
     ]
@@ -293,7 +298,7 @@ def run(
 def weigh(
     policy: Policy | Budget, ahead_ns: int, first_ns: int, items: int, again: int, step_ns: int
 ) -> None:
-    """A span is over, which took `first_ns` besides what was read again."""
+    """End a span of the policy; it took `first_ns` besides the items that were read again."""
     if isinstance(policy, Budget):
         policy.others_ppm = (first_ns - items * step_ns) * WHOLE // SPAN
         policy.weigh(SPAN, items * step_ns, ahead_ns, items, again)
@@ -328,8 +333,10 @@ def load_of(step: bool) -> Callable[[float], float]:
 
 
 def fitted(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
-    """The K of each level, by which nothing is late, and what an item takes if all of them, read
-    once, are 60 % of the processor."""
+    """Fit the K of each level, by which nothing is late, and the cost of an item.
+
+    The cost is such that all items, read once, take 60 % of the processor.
+    """
     ks_ns = [60 * SECOND, 60 * SECOND]
     for level in range(2):
         output = run(arrivals, Fixed(WHOLE), ks_ns, load_of(step=False), 0)
@@ -364,7 +371,7 @@ RUNS: dict[str, tuple[Callable[[], Policy | Budget], bool, bool]] = {
     "frontier, wait 0, one by one": (lambda: Fixed(0), False, True),
     "frontier, wait 0": (lambda: Fixed(0), False, False),
 }
-"""How far is read ahead, whether by a K, and whether each event is a call of its own."""
+"""The runs: the policy, whether it uses a K, and whether each event is a separate call."""
 
 
 def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
@@ -383,7 +390,7 @@ def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
 
 
 def unlike(one: Output, other: Output) -> int:
-    """Passes that stand in one run and not in the other, but for the last ones, which may wait."""
+    """Count the passes of only one run, without the last ones, which may wait."""
     until_ns = one.end_ns - 5 * SECOND
     some, others = (
         {id_: output for id_, output in each.current.items() if output[0] < until_ns}
@@ -393,7 +400,7 @@ def unlike(one: Output, other: Output) -> int:
 
 
 def step_response() -> Table:
-    """The processor is half taken, for 15 s nine tenths, and half again."""
+    """Measure a step of the processor's load: half, for 15 s nine tenths, and half again."""
     found = Table("a load step at 30 s, back at 45 s", ("", *(str(at // 2) for at in SHOWN)))
     arrivals = stream(70, "stalls", 3)
     step_ns = fitted(arrivals)[1]
@@ -408,7 +415,7 @@ def step_response() -> Table:
 
 
 def tables(asked: Asked) -> Tables:
-    """Measure how early a result stands, what is withdrawn, and what that costs."""
+    """Measure how early a result is settled, how much is retracted, and what it costs."""
     seconds = 900 if asked.full else 60
 
     def table(kind: str) -> Table:

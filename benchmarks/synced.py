@@ -1,7 +1,7 @@
-"""Streams whose clocks are wrong, through the whole stage in the process.
+"""Run streams with wrong clocks through the whole stage in this process.
 
-A `Method` is how the clocks are known. Rows are stamped by their sources' dials, go through
-reorder, clock and merge, and what comes out is held against true times (`benchmarks.truth`).
+A `Method` says how the clocks are known. Rows are stamped by their sources' dials and go through
+reorder, clock and merge. The output is compared with the event times (`benchmarks.truth`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from topology.model.outcome import Step
 from topology.model.sample import Sample
 
 AFTERWARDS_NS: Final = 10 * S
-"""Pass after the last event."""
+"""The time that passes after the last event."""
 
 
 class Method(NamedTuple):
-    """How the clocks are known; `pauses_s` between two bursts of rounds."""
+    """The way the clocks are known, with `pauses_s` between two bursts of rounds."""
 
     name: str
     config: ClockConfig
@@ -40,7 +40,7 @@ class Method(NamedTuple):
 
 TRUST: Final = Method(
     "no sync: trust",
-    # Ahead of its arrival by as much as the largest offset, and a skew on top.
+    # A clock may be ahead of the arrival by the largest offset and a skew on top.
     ClockConfig(sync="none", unsynced="trust", max_ahead_ns=2 * 3_600 * S),
 )
 ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
@@ -52,7 +52,7 @@ SYNCED: Final = (THESIS, POLYGON, AS_CLIENT_DOES)
 
 
 class Span(NamedTuple):
-    """The first and the last true time of a workload."""
+    """The first and the last event time of a workload."""
 
     first_ns: int
     last_ns: int
@@ -65,8 +65,11 @@ def run(
     method: Method,
     settled_ns: int = BEFORE_ALL,
 ) -> Truth:
-    """All rows, stamped by their sources' dials, through the stage and to the end.
-    RuntimeError if not every one of them comes out."""
+    """Run all rows, stamped by their sources' dials, through the stage and to the end.
+
+    Raises:
+        RuntimeError: Some rows were not emitted.
+    """
     truth = Truth(settled_ns)
     samples = rounds(dials, span.first_ns, span.last_ns, method.pauses_s)
     sent = through(stamped(rows, dials), tuple(dials), samples, method, truth.said)
@@ -82,7 +85,10 @@ def through(
     method: Method,
     emitted: Callable[[Step], None],
 ) -> int:
-    """All events through the stage and to the end, each step told; how many they were."""
+    """Run all events through the stage and to the end, and return their number.
+
+    Each step is passed to `emitted`.
+    """
     table = DriftTable()
     for sample in samples:
         table.add(sample)
@@ -97,7 +103,10 @@ def through(
 
 
 def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
-    """`ts` as the source reads it, `record` the true time in steps of the same size."""
+    """Yield events stamped by their sources' dials.
+
+    `ts` is the source's reading, and `record` the event time in steps of the same size.
+    """
     for offset, (arrival_ns, source, seq, true_ns) in enumerate(rows):
         dial = dials[source]
         ts_ns = dial.shows(true_ns)
@@ -106,7 +115,10 @@ def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
 
 
 def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
-    """The same stream from each, the i-th 3 ms * i later; twenty million rows need no list."""
+    """Yield the same stream from each source, the i-th 3 ms * i later.
+
+    There is no list of the rows, which may be twenty million.
+    """
     return merged(*(shifted(single, source) for source in range(sources)))
 
 

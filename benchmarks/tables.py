@@ -1,8 +1,7 @@
-"""Tables of figures: shown in the terminal, and written as Markdown beside that.
+"""Show tables of figures in the terminal, and also write them as Markdown.
 
-A cell is text already; the functions below spell numbers so that columns can be read
-down: times in ms with three digits that count, shares in per cent, large counts with
-thin groups.
+A cell is text. The functions below format numbers so that columns are easy to compare. Times are in
+ms with three significant digits, shares in per cent, and large counts have thin groups.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from rich.table import Table as RichTable
 
 NS_PER_MS: Final = 1e6
 WIDTH_CHARS: Final = 160
-"""The width of a page nobody looks at: a pipe has no width of its own."""
+"""The width of a page if the output is a pipe, which has no width of its own."""
 
 
 @dataclass(slots=True)
 class Table:
-    """`columns` and `rows` of equal length; the first column names the row."""
+    """A table with `columns` and `rows` of equal length; the first column names the row."""
 
     title: str
     columns: Sequence[str]
@@ -35,11 +34,11 @@ class Table:
         self.rows.append(cells)
 
     def printed(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
-        """Add what a paper prints of some rows, by their names."""
+        """Add the figures that a paper prints for some rows, by the rows' names."""
         self.columns = (*self.columns, *columns)
         for at, row in enumerate(self.rows):
-            told = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
-            self.rows[at] = (*row, *(told or [""] * len(columns)))
+            figures = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
+            self.rows[at] = (*row, *(figures or [""] * len(columns)))
         return self
 
     def markdown(self) -> str:
@@ -61,7 +60,7 @@ class Table:
 
 
 class Page:
-    """Where a benchmark says what it found: the terminal, and a Markdown file if given."""
+    """The output of a benchmark: the terminal, and a Markdown file if given."""
 
     def __init__(self, markdown: Path | None = None) -> None:
         self._console = Console()
@@ -87,7 +86,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def ms(ns: float) -> str:
-    """A time in ms, to three digits that count and not finer than a microsecond."""
+    """Format a time in ms, to three significant digits but not finer than a microsecond."""
     value = ns / NS_PER_MS
     if value == 0:
         return "0"
@@ -100,7 +99,7 @@ def us(ns: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """`part` of `whole` in per cent, with as many digits as a small share needs."""
+    """Format `part` of `whole` in per cent, with as many digits as a small share needs."""
     if not whole:
         return "-"
     percent = 100 * part / whole
@@ -114,7 +113,7 @@ def count(number: float) -> str:
 
 
 def thousands(number: float) -> str:
-    """For rates: 123 456 is `123 k`, 1 234 567 is `1.23 M`."""
+    """Format a rate: 123 456 is `123 k`, 1 234 567 is `1.23 M`."""
     if number >= 1e6:
         return f"{number / 1e6:.2f} M"
     if number >= 1e4:

@@ -1,13 +1,12 @@
-"""Real traces as rows in arrival order.
+"""Read real traces as rows in arrival order.
 
-They lie outside of the project, in `../shared/data` beside it or where the
-environment variable INORDER_DATA points; several of them may not be copied into
-it (README.md there). Where the folder is absent, `TraceAbsent` is raised, which
-tests turn into a skip that names the path.
+They are outside of the project, in `../shared/data` beside it or in the folder of the environment
+variable INORDER_DATA. Several of them may not be copied into the project (README.md there). If the
+folder is absent, `TraceAbsent` is raised, and tests are skipped with the path.
 
-A trace row carries the recorder's own fields as `payload`. Arrival never goes back:
-where the recorder's does, the row counts as arriving with the one before. Clocks
-that count from a start of their own stand on `BASE_NS`.
+A trace row has the recorder's own fields as `payload`. Arrival never goes back: if the recorder's
+does, the row counts as arriving with the one before. Clocks that count from their own start begin
+at `BASE_NS`.
 
 | trace              | source     | seq              | ts                  | arrival          |
 |--------------------|------------|------------------|---------------------|------------------|
@@ -22,12 +21,11 @@ that count from a start of their own stand on `BASE_NS`.
 | limecep            | one        | number by time   | step, as ms         | largest ts (5)   |
 | soccer_tagging     | team       | line of the team | of the tag          | largest ts (5)   |
 
-(1) Where a gateway has none, the arrival stands for it. (2) The feed has no numbers:
-a quake's is its rank by (time, id) in its network, as if the network had numbered
-its quakes as they happened. (3) The logs were written locally, so nothing is known
-of their way. (4) Both clocks are laid on the client's axis by the reference times of
-the file (the server's starts 100 ms later). (5) So far: they are in order of arrival, and nothing
-says when that was.
+(1) The arrival replaces it if a gateway has no clock. (2) The feed has no numbers. The number of a
+quake is its rank by (time, id) in its network, as if the network had numbered its quakes as they
+happened. (3) The logs were written locally, so their way is unknown. (4) Both clocks are mapped to
+the client's axis by the file's corrected timestamps (the server's starts 100 ms later). (5) This is
+the largest so far: the rows are in order of arrival, without arrival times.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ Fields = dict[str, str]
 
 
 class TraceAbsent(Exception):
-    """The folder or file of a trace is not there."""
+    """A trace whose folder or file is absent."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -66,7 +64,7 @@ class TraceAbsent(Exception):
 
 
 class TraceRow(NamedTuple):
-    """One arrival; times in ns, `payload` the recorder's fields as they stand."""
+    """One arrival; times are in ns, and `payload` has the recorder's fields unchanged."""
 
     arrival_ns: int
     source: str
@@ -80,7 +78,7 @@ class TraceRow(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the traces lie."""
+    """Return the folder of the traces."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     path = Path(os.environ.get(PATH_VARIABLE) or default)
     if not path.is_dir():
@@ -89,7 +87,7 @@ def folder() -> Path:
 
 
 def to_events(rows: Sequence[TraceRow], stream: str = "default", epoch: int = 0) -> list[Event]:
-    """The events of `rows`, `offset` being the place in the trace."""
+    """Return the events of `rows`, whose `offset` is the position in the trace."""
     events = rows_to_events((row.row() for row in rows), stream, epoch)
     for event, row in zip(events, rows, strict=True):
         event.value, event.type = row.payload, row.type
@@ -97,7 +95,7 @@ def to_events(rows: Sequence[TraceRow], stream: str = "default", epoch: int = 0)
 
 
 def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
-    """`tdma_interference` or `shared_high_load`: loss, copies, overtaking, restarts."""
+    """Read `tdma_interference` or `shared_high_load`: loss, duplicates, disorder, restarts."""
 
     def of(fields: Fields) -> TraceRow:
         made, arrived = (int(fields[name]) * SLOT_NS for name in ("first_slot", "last_slot"))
@@ -108,8 +106,11 @@ def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
 
 
 def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
-    """`d1`, `d2` or `d4`. With `own_clocks` the stamps are those of the phones,
-    up to 30 s apart; else on the server's clock."""
+    """Read session `d1`, `d2` or `d4`.
+
+    With `own_clocks` the timestamps are those of the phones, up to 30 s apart; otherwise they are
+    on the server's clock.
+    """
 
     def of(fields: Fields) -> TraceRow:
         offset_ms = int(fields["ntp_offset_ms"]) if own_clocks else 0
@@ -121,7 +122,7 @@ def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
 
 
 def lorawan_gateways() -> list[TraceRow]:
-    """Copies by the dozen, and clocks that are years off or absent."""
+    """Read LoRaWAN gateways, with dozens of copies, and clocks that are years off or absent."""
 
     def of(fields: Fields) -> TraceRow:
         arrival_ns = int(fields["archive_ms"]) * MS
@@ -132,7 +133,7 @@ def lorawan_gateways() -> list[TraceRow]:
 
 
 def balloon_clocks() -> list[TraceRow]:
-    """Three loggers whose clocks stand 83 to 142 s behind GPS time."""
+    """Read three loggers whose clocks are 83 to 142 s behind GPS time."""
 
     def of(fields: Fields) -> TraceRow:
         arrival_ns, ts_ns = int(fields["gps_s"]) * S, int(fields["local_s"]) * S
@@ -147,7 +148,7 @@ def balloon_clocks() -> list[TraceRow]:
 
 
 def usgs_quakes() -> list[TraceRow]:
-    """One week of earthquakes, up to days late."""
+    """Read one week of earthquakes, up to days late."""
     quakes = list(_read("usgs_quakes/quakes.csv.gz"))
     rank: dict[str, int] = {}
     count: dict[str, int] = {}
@@ -164,7 +165,7 @@ def usgs_quakes() -> list[TraceRow]:
 
 
 def kafka_brokers() -> list[TraceRow]:
-    """State changes of three brokers: long silences, many equal times."""
+    """Read state changes of three brokers: long silences, many equal times."""
 
     def of(fields: Fields) -> TraceRow:
         ts_ns = int(fields["ts_ms"]) * MS
@@ -177,8 +178,11 @@ def kafka_brokers() -> list[TraceRow]:
 
 
 def quic_two_endpoints() -> list[TraceRow]:
-    """One connection seen from both ends; the five lost packets leave holes at the
-    very end, so none of them can be seen in the numbers that arrived."""
+    """Read one connection seen from both ends.
+
+    The five lost packets leave gaps at the very end, so none of them can be seen in the numbers
+    that arrived.
+    """
 
     def of(fields: Fields) -> TraceRow:
         from_server = fields["direction"] == "server_to_client"
@@ -199,7 +203,7 @@ def quic_two_endpoints() -> list[TraceRow]:
 
 
 def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
-    """`micro_ooo` or `micro_inorder`."""
+    """Read `micro_ooo` or `micro_inorder`."""
 
     def of(fields: Fields) -> TraceRow:
         ts_ns = BASE_NS + int(fields["ts"]) * MS
@@ -227,7 +231,7 @@ def _read(name: str) -> Iterator[Fields]:
 
 
 def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
-    """`rows`, arrival never going back."""
+    """Return `rows` with arrivals that never go back."""
     clamped: list[TraceRow] = []
     now_ns = 0
     for row in rows:
@@ -237,7 +241,7 @@ def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
 
 
 def _merged(lists: Iterable[list[TraceRow]]) -> list[TraceRow]:
-    """By (arrival, source), each list in its own order."""
+    """Merge lists by (arrival, source), each list in its own order."""
     rows = [row for rows in lists for row in rows]
     return sorted(rows, key=lambda row: (row.arrival_ns, row.source))
 

@@ -1,17 +1,16 @@
-"""What a whole chain put out, held against the true times of the events.
+"""Compare the output of a whole chain with the event times.
 
-Ordering by corrected stamps looks perfect to whoever looks at the corrected stamps. Here
-the true times count, which only the workload knows (`Event.record`):
+Ordering by corrected timestamps looks perfect by the corrected timestamps. Here the event times
+count, which only the workload knows (`Event.record`):
 
-* *left*: descents, a true time below that of the event before it, whatever its source;
-  `left_by_ms` those of a millisecond or more, `left_settled` those from `settled_ns` on.
-* *behind*: events below the largest true time that came out, unmarked, before. Descents
-  are few where one source leaves in one piece before the other; all of its events are
-  behind then.
+* *left*: descents, an event time below that of the event before it, whatever its source.
+  `left_by_ms` counts those of a millisecond or more, `left_settled` those from `settled_ns` on.
+* *behind*: events below the largest event time that was emitted before, unmarked. Descents are
+  few if all of one source is emitted before the other; all of the latter's events are behind then.
 * *worst*: how far the worst unmarked of them is behind.
-* *beyond*: unmarked events that are out of order with one before them by more than the
-  error bounds of the two together. No clock error that stays within its bound does that.
-* *broken*: events whose true time lies outside of [ref - err, ref + err].
+* *beyond*: unmarked events that are out of order with an earlier one by more than the
+  error bounds of the two together. No clock error within its bound causes that.
+* *broken*: events whose event time is outside of [ref - err, ref + err].
 * *late*: marked so, and passed on; they count as left and behind, but not as beyond.
 * *hold*: from arrival to release.
 """
@@ -34,8 +33,10 @@ NS_PER_MS: Final = 1_000_000
 
 @dataclass(slots=True)
 class Truth:
-    """One run, in the order in which the chain let go. O(1) an event; memory: one count
-    for each microsecond of hold that occurs."""
+    """The figures of one run, in the order in which the chain emitted its events.
+
+    It takes O(1) per event, and a count in memory for each microsecond of hold that occurs.
+    """
 
     settled_ns: int = BEFORE_ALL
     released: int = 0
@@ -84,7 +85,7 @@ class Truth:
         self.left_settled += true_ns >= self.settled_ns
 
     def _in_order(self, true_ns: int, error_ns: int) -> None:
-        """As the chain claims."""
+        """Count an event that is not marked late."""
         self.worst_ns = max(self.worst_ns, self._newest_ns - true_ns)
         self._newest_ns = max(self._newest_ns, true_ns)
         self.beyond += true_ns + error_ns < self._surely_after_ns
@@ -92,11 +93,11 @@ class Truth:
 
     @property
     def hold_ns(self) -> float:
-        """Mean over all events."""
+        """The mean hold over all events."""
         return self._hold_ns / max(1, self.released)
 
     def hold_quantile_ns(self, share: float) -> int:
-        """To the microsecond."""
+        """Return a quantile of the hold, to the microsecond."""
         wanted = min(self.released - 1, int(share * self.released))
         for hold_us, events in sorted(self._holds_us.items()):
             wanted -= events
@@ -106,12 +107,12 @@ class Truth:
 
     @property
     def off_ns(self) -> float:
-        """How far the reference time is from the true one, mean over all events."""
+        """The mean distance of the corrected timestamp from the event time, over all events."""
         return self._off_ns / max(1, self.released)
 
     @property
     def bound_ns(self) -> float:
-        """Mean error bound."""
+        """The mean error bound."""
         return self._bound_ns / max(1, self.released)
 
 

@@ -1,8 +1,8 @@
-"""How Sphinx makes the site of these pages (`make docs`).
+"""Configure Sphinx, which builds the site from these pages (`make docs`).
 
-The root of the sources is the root of the repository, so a link is written as it is for a reader
-of the files. A link to a module that docs/reference describes leads there, one to a folder to its
-page or its module, one to any other file to a copy of it. Docstrings are Markdown, as all prose.
+The root of the sources is the root of the repository, so links are written for readers of the
+files. A link to a module in docs/reference leads there. One to a folder leads to its page or its
+module, and one to any other file to a copy of it. Docstrings are Markdown, like all prose.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ include_patterns = ["*.md", "docs/**.md", "benchmarks/*.md", "benchmarks/disorde
 exclude_patterns = [".*", "build", "dist"]
 source_suffix = {".md": "markdown"}
 suppress_warnings = [
-    "myst.header",  # a page may begin with what GitHub shows as a small heading
-    "ref.python",  # attributes may be called as what is built in: `type`
+    "myst.header",  # A page may begin with a heading that GitHub shows small.
+    "ref.python",  # Attributes may have the names of built-ins, such as `type`.
 ]
 highlight_language = "none"
 myst_heading_anchors = 4
@@ -51,7 +51,7 @@ html_copy_source = False
 
 
 class Markdown(Directive):
-    """Text in Markdown within reStructuredText, which is all that autodoc can put together."""
+    """Markdown text within reStructuredText, the only format that autodoc can combine."""
 
     has_content = True
 
@@ -63,16 +63,16 @@ class Markdown(Directive):
 
 
 def as_markdown(*event: Any) -> None:
-    """A docstring, whose lines come last, is given to the directive above."""
+    """Pass a docstring, whose lines are the last argument, to the directive above."""
     lines: list[str] = event[-1]
     if any(lines):
         lines[:] = [".. markdown::", "", *(f"   {line}" for line in lines), ""]
 
 
 class LinksIntoTheRepository(SphinxPostTransform):
-    """Links to what is no page: to the module in the reference, or to the folder's page."""
+    """A transform of links to other files: to a module's reference, or to a folder's page."""
 
-    default_priority = 8  # before MyST resolves what is left
+    default_priority = 8  # It runs before MyST resolves the remaining links.
 
     def run(self, **kwargs: Any) -> None:
         for node in list(self.document.findall(nodes.Element)):
@@ -84,7 +84,7 @@ class LinksIntoTheRepository(SphinxPostTransform):
         here = (ROOT / self.env.docname).parent
         path = (here / node["reftarget"].partition("#")[0]).resolve()
         if not path.exists() or not path.is_relative_to(ROOT) or path == here:
-            return  # an anchor, or broken: MyST tells
+            return  # MyST reports anchors and broken links.
         place = path.relative_to(ROOT)
         if path.is_dir():
             of_code = self.module(place) or self.module(place / "operator")
@@ -101,7 +101,7 @@ class LinksIntoTheRepository(SphinxPostTransform):
         return next(((name, "") for name in found if name in self.env.found_docs), None)
 
     def lead(self, node: nodes.Element, target: tuple[str, str] | None) -> None:
-        """Without a target what stands there is its text."""
+        """Replace the node by a link to the target, or by its text if there is no target."""
         inner = [child.deepcopy() for child in node.children]
         if target is None:
             node.replace_self(inner)

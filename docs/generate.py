@@ -1,7 +1,7 @@
 """Write the pages that are made from code; `make docs-reference` runs this file.
 
-docs/reference/topology.md comes from the types of the topology file, cli.md from the commands, and
-metrics.md from what a worker, a sink and a sync server export.
+The types of the topology file give docs/reference/topology.md, and the commands give cli.md. The
+metrics of a worker, a sink and a sync server give metrics.md.
 """
 
 from __future__ import annotations

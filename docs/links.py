@@ -1,7 +1,7 @@
-"""Every link within the site leads somewhere: `python docs/links.py build/site`.
+"""Check that every link within the site has a target: `python docs/links.py build/site`.
 
-Sphinx sees to the links of the pages; this looks at the finished HTML, so at those that extensions
-write too. Links to other sites are not followed.
+Sphinx checks the links of the pages. This checks the finished HTML, including links that extensions
+write. Links to other sites are not followed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page links to, and what may be linked to on it."""
+    """The links of a page, and the anchors that can be linked to."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""A notebook for Jupyter from Python in cells.
+"""Make a Jupyter notebook from Python in cells.
 
     python docs/notebook.py FROM.py TO.ipynb
 
-A cell begins with a line `# %%`, one of text with `# %% [markdown]`; its lines are comments. What
-stands before the first cell is left out. Kept in git is the Python: it can be read, compared and
+A cell begins with a line `# %%`, and a text cell with `# %% [markdown]`, whose lines are comments.
+Lines before the first cell are left out. The Python is kept in git: it can be read, compared and
 checked as code, and has no outputs.
 """
 
@@ -22,7 +22,7 @@ KERNEL: Final = {"name": "python3", "display_name": "Python 3", "language": "pyt
 
 
 def notebook(source: str) -> dict[str, Any]:
-    """The notebook in Jupyter's format 4.5."""
+    """Return the notebook in Jupyter's format 4.5."""
     _, *parts = CELL.split(source)
     cells = [
         _cell(number, content.strip("\n"), is_text=kind is not None)

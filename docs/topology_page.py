@@ -1,4 +1,4 @@
-"""Writes the reference of the topology file in Markdown, from its JSON schema."""
+"""Write the reference of the topology file in Markdown, from its JSON schema."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ data](../guides/connect.md), [what to monitor](../operate/alerts.md).
 
 
 def page() -> str:
-    """The reference in Markdown."""
+    """Return the reference in Markdown."""
     described = schema()
     parts = [INTRO]
     for path, section in SECTIONS.items():

@@ -1,33 +1,33 @@
-"""Counts, rates, sums and quantiles by key over windows of reference time.
+"""Compute counts, rates, sums and quantiles by key over windows of the corrected timestamp.
 
-In: events of `decode` (ordered). Out: one row per window and key: `start_time`, `end_time`, the
-keys, `n`, `rate` (events per second of the window), and the columns asked for.
+The input is the ordered events of `decode`. The output has one row per window and key:
+`start_time`, `end_time`, the keys, `n`, `rate` (events per second of the window), and the requested
+columns.
 
-**Watermark.** `events.ordered` holds each stream in order of reference time in one
-partition, so Spark need not wait: the delay is 0 s. A window closes with the batch after the
-one that brought an event, or a `watermark` control record, at or beyond its end. This is
-right because Spark's watermark is the newest time of a *finished* batch, rounded down to a
-millisecond, and drops a row only if its window ends at or before it; no unmarked event that
-follows in the partition has a smaller time. Two conditions:
+**Watermark.** `events.ordered` has each stream in one partition, in order of the corrected
+timestamp, so Spark need not wait: the delay is 0 s. A window closes with the batch after the one
+that brought an event, or a `watermark` control record, at or beyond its end. No row is lost:
+Spark's watermark is the newest time of a *finished* batch, rounded down to a millisecond. Spark
+drops a row only if its window ends at or before the watermark. Later unmarked events in the
+partition have no smaller time. There are two conditions:
 
-* One stream per query. Spark has one watermark for a query, the newest time in any
-  partition; a stream that lags behind another would lose rows. `of_stream` picks one, and
-  `jobs` starts a query for each.
-* Events marked late are out of order by their mark. They have no part in the windows
-  (`unmarked`) and are counted in a table of their own (`late`), in batch as in a stream, so
-  that both agree; nothing is dropped in silence.
+* One stream per query. A Spark query has one watermark, the newest time in any partition, so a
+  stream that lags would lose rows. `of_stream` selects one, and `jobs` starts a query for each.
+* Events marked late are out of order. `unmarked` leaves them out of the windows, and `late` selects
+  them for a table of their own. Batch and stream do the same, so they agree, and no event is
+  dropped silently.
 
-Control records pass through the aggregation as groups of their own, which `grouped`
-removes: they carry the watermark of a quiet stream and are no events.
+Control records carry the watermark of an idle stream and are not events. They pass through the
+aggregation as separate groups, which `grouped` removes.
 
-Windows are [start, end), aligned to the epoch; bounds and events are compared in
-microseconds. A session ends `gap` after its last event. Quantiles are those of Spark's
-sketch: rank error at most 1/10,000 of the window's rows, exact up to about 10,000. Sums of
-doubles depend on the order of summation in their last digits, sums of integers do not; one
-that a long cannot hold is null.
+Windows are [start, end), aligned to the Unix epoch. Bounds and events are compared in microseconds.
+A session ends `gap` after its last event. Quantiles come from Spark's sketch. The rank error is at
+most 1/10,000 of the window's rows, and they are exact up to about 10,000 rows. The last digits of a
+sum of doubles depend on the order of summation; sums of integers do not. A sum that exceeds a long
+is null.
 
-State: a row for each open window and key, plus a sketch for each quantile; only the newest window
-of each key (of sliding windows, duration / every) is open.
+The state is a row for each open window and key, and a sketch for each quantile. Per key only the
+newest window is open (for sliding windows, duration / every of them).
 """
 
 from __future__ import annotations
@@ -49,8 +49,14 @@ RANKS: Final = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class Windows:
-    """`duration` of tumbling and sliding windows, or a session's gap, in Spark's words
-    (`10 seconds`); `every` of sliding ones; over the column `time`."""
+    """The windows to aggregate over.
+
+    Attributes:
+        kind: Tumbling, sliding or session windows.
+        duration: The length, or the gap that ends a session, as Spark writes it (`10 seconds`).
+        every: The step of sliding windows.
+        time: The timestamp column that the windows cover.
+    """
 
     kind: Kind
     duration: str
@@ -58,7 +64,7 @@ class Windows:
     time: str = "ref_time"
 
     def over(self, time: str) -> Windows:
-        """The same windows over another column."""
+        """Return the same windows over another column."""
         return replace(self, time=time)
 
     def column(self) -> Column:
@@ -70,7 +76,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Measures:
-    """What is computed of which numeric columns (`payload.v`), besides counts."""
+    """The numeric columns (`payload.v`) to sum or take quantiles of, besides the counts."""
 
     sums: Sequence[str] = ()
     quantiles: Sequence[str] = ()
@@ -78,17 +84,17 @@ class Measures:
 
 
 def of_stream(rows: DataFrame, stream: str) -> DataFrame:
-    """The one stream: events and control records alike."""
+    """Return the rows of one stream: events and control records."""
     return rows.where(F.col("stream") == stream)
 
 
 def unmarked(rows: DataFrame) -> DataFrame:
-    """Without the events that stand outside the order."""
+    """Return the rows without the events that are marked late."""
     return rows.where(F.col("late") == "")
 
 
 def late(rows: DataFrame) -> DataFrame:
-    """The events that `unmarked` leaves out, as they are."""
+    """Return the events that `unmarked` leaves out, unchanged."""
     return rows.where((F.col("late") != "") & (F.col("kind") == ""))
 
 
@@ -98,8 +104,16 @@ def aggregate(
     keys: Sequence[str] = KEYS,
     measures: Measures | None = None,
 ) -> DataFrame:
-    """`rows` are sound rows of `decode.ordered`, control records among them; `keys` columns
-    (`type`, `payload.player`). The same answer for a stream as for all its rows at once."""
+    """Return counts, rates and measures per window and key.
+
+    The result is the same for a stream as for all its rows at once.
+
+    Args:
+        rows: Sound rows of `decode.ordered`, including control records.
+        windows: The windows to aggregate over.
+        keys: Columns to group by (`type`, `payload.player`).
+        measures: The columns to sum or take quantiles of.
+    """
     measures = measures or Measures()
     counted = grouped(rows, windows, keys, _measured(measures))
     start, end = F.col("start_time"), F.col("end_time")
@@ -110,7 +124,7 @@ def aggregate(
 def grouped(
     rows: DataFrame, windows: Windows, keys: Sequence[str], figures: Sequence[Column]
 ) -> DataFrame:
-    """Any figures over windows and keys: `start_time`, `end_time`, the keys, `n`, the figures."""
+    """Return `start_time`, `end_time`, the keys, `n` and the given figures per window and key."""
     counted = (
         rows.withWatermark(windows.time, AT_ONCE)
         .withColumn("_is_event", F.col("kind") == "")
@@ -121,13 +135,13 @@ def grouped(
         )
         .agg(F.count_if(F.col("_is_event")).alias("n"), *figures)
     )
-    # By the count, not by the key: Spark would move a filter on the key below the watermark,
-    # which control records are there to carry.
+    # Filter by the count, not by the key. Spark would move a filter on the key below the watermark,
+    # and so drop the control records that advance it.
     return opened(counted.where(F.col("n") > 0).drop("_is_event"))
 
 
 def opened(counted: DataFrame) -> DataFrame:
-    """Rows with `start_time` and `end_time` in place of the column `_window`."""
+    """Return the rows with `start_time` and `end_time` in place of the column `_window`."""
     start, end = F.col("_window.start"), F.col("_window.end")
     rest = [name for name in counted.columns if name != "_window"]
     return counted.select(start.alias("start_time"), end.alias("end_time"), *rest)
@@ -146,5 +160,5 @@ def _measured(measures: Measures) -> list[Column]:
 
 
 def named(path: str) -> str:
-    """`payload.v` as a column's own name."""
+    """Return a column name for a path such as `payload.v`."""
     return path.replace(".", "_")

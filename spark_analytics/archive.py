@@ -1,18 +1,20 @@
-"""Records of topics as Parquet, by stream and hour, or as one table of a lake, and back.
+"""Write records of topics as Parquet by stream and hour, or as one lake table, and read them back.
 
-Layout: `<path>/stream=<name>/hour=<yyyy-MM-dd'T'HH>/batch=<number>/*.parquet`. The columns
-are those of Spark's Kafka source, so whatever reads a topic reads its archive (`read`), raw
-or ordered; nothing is decoded but the stream's name, and no record is left out: one whose
-stream cannot be read lies under `stream=__HIVE_DEFAULT_PARTITION__`. The hour is that of
-the record's timestamp in UTC: append time on the raw topic, reference time on the ordered.
+The layout is `<path>/stream=<name>/hour=<yyyy-MM-dd'T'HH>/batch=<number>/*.parquet`. The columns
+are those of Spark's Kafka source, so code that reads a topic also reads its archive (`read`), raw
+or ordered. Only the stream's name is decoded, and no record is left out. A record with an
+unreadable stream is written under `stream=__HIVE_DEFAULT_PARTITION__`. The hour is that of the
+record's timestamp in UTC: the arrival time on the raw topic, the corrected timestamp on the ordered
+one.
 
-Each batch of a stream replaces the folders of its own number, so a batch that is written
-again after a restart changes nothing. Within a batch each stream and hour is one file, up
-to `MAX_ROWS` rows: how large files grow is settled by how often a batch is due
-(`--every`). A bounded run writes batch 0.
+Each batch of a stream replaces the folders of its own number, so writing a batch again after a
+restart changes nothing. Within a batch each stream and hour is one file of up to `MAX_ROWS` rows.
+The interval between batches (`--every`) therefore determines the size of files. A bounded run
+writes batch 0.
 
-In Iceberg and Delta the records of all topics are one table, `TABLE`, of the same columns
-(`position` for `offset`), by topic and day: batches and bounds of each file are the format's own.
+In Iceberg and Delta the records of all topics are one table, `TABLE`, partitioned by topic and day.
+It has the same columns, with `position` for `offset`. Batches and the bounds of each file are the
+format's own.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from topology.config import HeaderConfig
 
 TABLE: Final = "records"
 MARKS: Final[Mapping[Format, str]] = {"iceberg": "metadata", "delta": "_delta_log"}
-"""The folder by which a table of the format is known."""
+"""The folder that identifies a table of the format."""
 
 HOUR: Final = "yyyy-MM-dd'T'HH"
 MAX_ROWS: Final = 5_000_000
@@ -55,29 +57,29 @@ COLUMNS: Final = (
 
 
 def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
-    """Records with the `stream` and `hour` they are kept under."""
+    """Return records with the `stream` and `hour` that determine their folder."""
     place, text = _header(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
-    # In UTC, whatever the session's time zone is.
+    # The hour is in UTC in every time zone of the session.
     hour = F.date_trunc("hour", F.to_utc_timestamp("timestamp", F.current_timezone()))
     columns = [name for name in COLUMNS if name in records.columns]
     return records.select(*columns, stream.alias("stream"), F.date_format(hour, HOUR).alias("hour"))
 
 
 def source(headers: HeaderConfig) -> Column:
-    """The source that a record names; null where it names none."""
+    """Return the source named by a record; null if it names none."""
     return _header(headers.names().source)[1]
 
 
 def _header(name: str) -> tuple[Column, Column]:
-    """Return the place of the header in a record, and its text."""
+    """Return the position of the header in a record, and its text."""
     place = F.array_position("headers.key", name).cast("int")
     return place, F.get("headers.value", place - 1).cast("string")
 
 
 def write(rows: DataFrame, path: str, batch: int = 0) -> None:
-    """Write `placed` rows as that batch; a batch of the same number is replaced."""
+    """Write `placed` rows as a batch, which replaces a batch of the same number."""
     (
         rows.withColumn("batch", F.lit(batch).cast("long"))
         .repartition("stream", "hour")
@@ -91,7 +93,7 @@ def write(rows: DataFrame, path: str, batch: int = 0) -> None:
 
 
 def format_of(path: str) -> Format | None:
-    """The format of the table at this path; None: no table is there."""
+    """Return the format of the table at this path, or None if no table is there."""
     try:
         files, place = file_system(path, "--archive")
         marks = [f"{place}/{MARKS[kind]}" for kind in FORMATS]
@@ -102,21 +104,24 @@ def format_of(path: str) -> Format | None:
 
 
 def table_of(path: str) -> str | None:
-    """The table of records at this path, or in this folder of the job `archive`."""
+    """Return the path of the table of records: this path, or its subfolder by the job `archive`."""
     places = (path, f"{path}/{TABLE}")
     return next((place for place in places if format_of(place) is not None), None)
 
 
 def formats_of(paths: Iterable[str | None]) -> list[Format]:
-    """The formats of the tables of records at these paths."""
+    """Return the formats of the tables of records at these paths."""
     tables = [table_of(path.rstrip("/")) for path in paths if path is not None]
     found = {format_of(table) for table in tables if table is not None}
     return [kind for kind in FORMATS if kind in found]
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """The records again, with the columns of the Kafka source: of a table those of all topics.
-    FileNotFoundError if a file of another kind lies there."""
+    """Read archived records with the columns of the Kafka source; a table has those of all topics.
+
+    Raises:
+        FileNotFoundError: A file that is not part of an archive is there.
+    """
     kind = format_of(path)
     if kind is not None:
         rows = spark.read.format(kind).load(path)

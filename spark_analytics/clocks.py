@@ -1,17 +1,17 @@
-"""The clock audit: what was measured of each source's clock, and what was made of it.
+"""Audit clocks: the measurements of each source's clock, and the corrections derived from them.
 
-From `clock.offsets` (`samples`): each round bounds the offset D = server - source from both
-sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict
-each other is a bad row, like one that cannot be read. Declared offsets come apart.
+`samples` reads `clock.offsets`. Each round of time sync bounds the offset D = server - source from
+both sides, t3 - t4 <= D <= t2 - t1. A round whose bounds contradict each other is a bad row, like
+an unreadable record. Declared offsets are returned separately.
 
-`offsets` sums rounds up per source, server, segment and window of the server's time: how
-many, the tightest interval, round trips, and the skew: the slope of the middle over time,
-in ppm, by least squares. The tightest interval is that of the best single round; rounds of
-one window are not cut against each other, since the clock moves between them.
+`offsets` summarizes rounds per source, server, segment and window of the server's time. It has
+their number, the tightest interval, the round trips, and the skew. The skew is the slope of the
+interval's middle over time, in ppm, by least squares. The tightest interval is that of the best
+single round. Rounds of one window are not intersected, since the clock drifts between them.
 
-From the ordered topic (`stamps`), per source and window: the error of the reference time,
-the segments, the offset that was applied (if records have a `ts`), and which share
-of events was beyond `max_error` of the topology: those of sources in quarantine.
+`stamps` reads the ordered topic. Per source and window it has the error of the corrected timestamp,
+the segments, and the applied offset (if records have a `ts`). It also has the share of events
+beyond `max_error` of the topology, which come from sources in quarantine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PPM: Final = 1e6
 
 
 class Words(NamedTuple):
-    """What `clock.offsets` says: `rounds` of time sync, `declared` offsets, `bad` records."""
+    """The decoded `clock.offsets`: `rounds` of time sync, `declared` offsets, and `bad` records."""
 
     rounds: DataFrame
     declared: DataFrame
@@ -42,7 +42,7 @@ class Words(NamedTuple):
 
 
 def samples(records: DataFrame) -> Words:
-    """Part and type the records; the key is the source."""
+    """Split the records by kind and type their fields; the key is the source."""
     place = RECORD[:4]
     rows = records.select(
         *place,
@@ -91,7 +91,7 @@ def samples(records: DataFrame) -> Words:
 
 
 def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
-    """Per source, server, segment and window, of bounded rounds."""
+    """Summarize bounded rounds per source, server, segment and window."""
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
     # Seconds since the epoch, as doubles exact to a quarter of a microsecond.
     rows = rounds.withColumn("_s", F.unix_micros("ref_time") / 1e6)
@@ -109,8 +109,11 @@ def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
 
 
 def stamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
-    """Per stream, source and window, of sound rows of `decode.ordered`, control records
-    among them, which only move the watermark."""
+    """Summarize the corrected timestamps per stream, source and window.
+
+    `rows` are sound rows of `decode.ordered`, including control records, which only advance the
+    watermark.
+    """
     applied_ns = F.try_subtract("ref_ns", "ts_ns")
     figures = [
         quantiles(F.col("error_ns")).alias("error_ns"),

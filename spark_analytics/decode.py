@@ -1,9 +1,9 @@
-"""Kafka records as typed rows, by the header contract of the topology file.
+"""Decode Kafka records to typed rows, by the header contract of the topology file.
 
-In: the columns of Spark's Kafka source with `includeHeaders` (`key`, `value`, `topic`,
+The input has the columns of Spark's Kafka source with `includeHeaders` (`key`, `value`, `topic`,
 `partition`, `offset`, `timestamp`, `headers`), or the same from an archive.
 
-Out, for every record one row, none dropped: the coordinates, `key`, `value`, and
+Every record becomes one row; none is dropped. A row has the coordinates, `key`, `value`, and
 
 | column                | raw              | ordered | meaning                             |
 |-----------------------|------------------|---------|-------------------------------------|
@@ -17,17 +17,18 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | `error_ns`, `segment` |                  | yes     | headers `err`, `segment`            |
 | `at_ns`, `at_time`    |                  | yes     | arrival clock of the decision       |
 | `late`                |                  | yes     | the reason, empty where in order    |
-| `complete_ns`         |                  | yes     | C, of a watermark                   |
-| `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
+| `complete_ns`         |                  | yes     | a watermark's completeness frontier |
+| `fault`, `detail`     | null where sound |         | the unreadable field, and why       |
 
-A fault is `<field>_<word>`, the first that applies, in the words of `topology.wire.reasons`;
-`unknown_stream` by `of_streams`. `split` parts the rows into events, control records and bad ones;
-bad rows keep coordinates and reason, never the payload, which lies in the topic.
+A fault is `<field>_<word>`, the first that applies, in the words of `topology.wire.reasons`.
+`of_streams` adds `unknown_stream`. `split` separates the rows into events, control records and bad
+rows. Bad rows keep the coordinates and the reason, but not the payload, which is still in the
+topic.
 
-Readers of topics that stages write set `read_committed` (`jobs`). Cost: two projections, no
-shuffle; in code that Spark generates, since it interprets functions over arrays (`filter`), a
-record at a time. Sessions should have `spark.sql.codegen.hugeMethodLimit` at 8000, as those of
-`session`: the code of all this is longer than Java compiles in one piece.
+Readers of topics that stages write set `read_committed` (`jobs`). The cost is two projections
+without a shuffle, in code that Spark generates. Functions over arrays (`filter`) are avoided, since
+Spark interprets them record by record. Sessions should set `spark.sql.codegen.hugeMethodLimit` to
+8000, as `session` does: the generated code is longer than Java compiles in one piece.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ DIGITS: Final = r"\A[0-9]+\z"
 
 
 class Decoded(NamedTuple):
-    """`events` are data, `control` have a kind, `bad` have a `reason` and a `detail`."""
+    """The decoded rows: `events`, `control` records, and `bad` rows with `reason` and `detail`."""
 
     events: DataFrame
     control: DataFrame
@@ -68,7 +69,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True)
 class _Fault:
-    """`when` holds: the record cannot be used, for this reason."""
+    """A reason why a record cannot be used, which applies where `when` is true."""
 
     reason: str
     when: Column
@@ -78,8 +79,10 @@ class _Fault:
 def raw(
     records: DataFrame, headers: HeaderConfig, also: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Rows of an input topic: what producers wrote. `also` are headers beside the contract's that
-    are wanted as text, by the column's name."""
+    """Decode records of an input topic, as producers write them.
+
+    `also` names further headers to return as text, by the column's name.
+    """
     names = headers.names()
     numbers = {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
     rows = _found(records, names._asdict() | dict(also or {}), numbers, counted=True)
@@ -100,7 +103,7 @@ def raw(
 
 
 def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
-    """Rows of `events.ordered`: what the merge wrote."""
+    """Decode records of `events.ordered`, as the merge writes them."""
     names = headers.names()
     stamps = {"ref": "refTs", **{name: name for name in ("err", "segment", "at", "complete")}}
     wanted = names._asdict() | stamps | {"late": "late"}
@@ -130,12 +133,12 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 
 
 def sound(rows: DataFrame) -> DataFrame:
-    """Events and control records, without the bad rows."""
+    """Return events and control records, without the bad rows."""
     return rows.where(F.col("fault").isNull()).drop("fault", "detail")
 
 
 def of_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
-    """Decoded rows, of either kind, in which an event of no such stream is a bad one."""
+    """Mark decoded events, raw or ordered, as bad if their stream is not one of `streams`."""
     strange = F.col("fault").isNull() & (F.col("kind") == "") & ~F.col("stream").isin(*streams)
     known = ", ".join(sorted(streams))
     detail = F.concat(
@@ -152,7 +155,7 @@ def of_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
 
 
 def split(rows: DataFrame) -> Decoded:
-    """Part decoded rows, of either kind."""
+    """Split decoded rows, raw or ordered, into events, control records and bad rows."""
     usable = sound(rows)
     bad = rows.where(F.col("fault").isNotNull()).withColumnRenamed("fault", "reason")
     return Decoded(
@@ -172,13 +175,16 @@ def _found(
     *,
     counted: bool = False,
 ) -> DataFrame:
-    """The record with three columns for each field: whether its header is there, the bytes, and
-    these as text; a fourth for those that are read as a number. `counted`: 2 tells of a header that
-    is there more than once. The first counts.
+    """Return the record with columns for each field, read from its header.
 
-    All in one projection, in which Spark computes once what is said more than once; a step of its
-    own would write and read each row. Over it another, whose columns it does not fold into this
-    one, as each is spoken of more than once."""
+    Each field has three columns: whether its header is there, the bytes, and these as text. A field
+    in `numbers` has a fourth with the number. With `counted`, the first column is 2 for a repeated
+    header. The value is that of the first header with the name.
+
+    All columns are in one projection, in which Spark computes a common expression once. Another
+    step would write and read each row. The caller adds a second projection. Spark does not merge it
+    into this one, since it mentions each column more than once.
+    """
     columns: list[Column] = []
     for field, name in names.items():
         place = f"array_position(headers.key, {_literal(name)})"
@@ -213,12 +219,12 @@ def _bytes(field: str) -> Column:
 
 
 def _text(field: str) -> Column:
-    """The header as UTF-8; null if it is absent or no UTF-8."""
+    """Return the header as UTF-8 text; null if it is absent or not UTF-8."""
     return F.col(f"t_{field}")
 
 
 def _number(field: str) -> Column:
-    """The header as a long; null if it is absent, or none."""
+    """Return the header as a long; null if it is absent or not a long."""
     return F.col(f"i_{field}")
 
 
@@ -226,8 +232,10 @@ def _number(field: str) -> Column:
 
 
 def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
-    """Columns `fault` and `detail`, of the first that applies; null if none does. Filters on them
-    stay above."""
+    """Return `fault` and `detail` of the first fault that applies, or nulls.
+
+    Spark does not push filters on these columns below the projection.
+    """
     first = F.coalesce(
         *(
             F.when(fault.when, F.struct(F.lit(fault.reason).alias("r"), fault.detail.alias("d")))
@@ -240,14 +248,14 @@ def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
 def _fault(
     field: str, word: str, when: Column, name: str, takes: str = "", shown: str | None = None
 ) -> _Fault:
-    """A fault in the words of all readers; `shown`: the field whose header it tells."""
+    """Return a fault in the words that all readers use; the detail quotes the header of `shown`."""
     words = words_of(field, word, takes)
     place = f"header `{name}` {words.what}"
     detail = F.lit(f"{place}; {words.remedy}")
     if shown is not None:
         text = F.coalesce(_text(shown), F.hex(_bytes(shown)), F.lit(""))
-        told = F.substring(text, 1, SHOWN_CHARS)
-        detail = F.concat(F.lit(f"{place}: `"), told, F.lit(f"`; {words.remedy}"))
+        excerpt = F.substring(text, 1, SHOWN_CHARS)
+        detail = F.concat(F.lit(f"{place}: `"), excerpt, F.lit(f"`; {words.remedy}"))
     return _Fault(f"{field}_{word}", when, detail)
 
 
@@ -269,7 +277,7 @@ def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
 def _header_faults(
     field: str, name: str, *, needed: bool = False, may_be_empty: bool = False
 ) -> Iterator[_Fault]:
-    """Yield what may be wrong with any header."""
+    """Yield the faults that any header may have."""
     yield _fault(field, "repeated", _count(field) > 1, name)
     if needed:
         yield _fault(field, "missing", _count(field) == 0, name)
@@ -281,7 +289,7 @@ def _header_faults(
 def _text_faults(
     field: str, name: str, max_bytes: int | None, *, needed: bool = False
 ) -> Iterator[_Fault]:
-    """Yield what may be wrong with a text; one without a bound may be empty."""
+    """Yield the faults that a text header may have; one without a bound may be empty."""
     yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
         yield _fault(field, "huge", F.length(_bytes(field)) > max_bytes, name, shown=field)

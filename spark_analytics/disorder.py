@@ -1,31 +1,32 @@
-"""The disorder audit: how disordered the raw topic was, and what putting it in order cost.
+"""Audit disorder: how disordered the raw topic was, and the cost of putting it in order.
 
-| function     | input                        | says, per source and window                   |
+| function     | input                        | result per source and window                  |
 |--------------|------------------------------|-----------------------------------------------|
-| `of_ordered` | events, bounded or streaming | share marked late, accuracy, numbers missing, |
-|              |                              | how long after its time an event was let go   |
-| `of_raw`     | raw events, bounded          | copies, overtaken, descents, delay            |
-| `waits`      | both, bounded                | waiting time: append to decision              |
-| `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers came        |
+| `of_ordered` | events, bounded or streaming | share marked late, accuracy, missing numbers, |
+|              |                              | time from an event to its emission            |
+| `of_raw`     | raw events, bounded          | duplicates, out of order, descents, delay     |
+| `waits`      | both, bounded                | waiting time: arrival to decision             |
+| `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers arrived     |
 | `compared`   | both, bounded                | disorder before and after, per source         |
 
-Words. *Copy*: a number of a source and epoch seen before. *Overtaken*: a number below the
-largest seen so far from its source, seen for the first time. *Descent*: a time below the
-largest seen so far in its stream. *Accuracy*: the share of events that came out in order.
-*Delay*: append time minus reference time; it holds the error of the clock too.
+Columns: `copy` is a number of a source and epoch seen before. `overtaken` is a number below the
+largest seen so far from its source, seen for the first time. `descent` is a time below the largest
+seen so far in its stream. `accuracy` is the share of events that were emitted in order. The delay
+is the arrival time minus the corrected timestamp, so it includes the clock's error.
 
-Windows lie over the arrival clock, append time on the raw topic and `at_time` on the ordered one:
-they say how things were then. `at_time` never falls within a stream, marked events included, so
-the watermark's delay is 0 here as in `aggregates`, and a stream counts what batch counts.
+Windows are over the arrival clock: the arrival time on the raw topic, `at_time` on the ordered one.
+They describe the state at that time. `at_time` never decreases within a stream, marked events
+included. The watermark's delay is therefore 0 as in `aggregates`, and a stream counts the same as a
+batch.
 
-"Seen so far" goes by offset within a partition, which holds all of a source. Missing
-numbers are counted inside a window, between the least and the greatest there, so those at
-its edges are not: `gaps` has them all. Quantiles as in `aggregates`.
+"Seen so far" follows the offset within a partition, which contains all events of a source. Missing
+numbers are counted between the least and the greatest of a window. Those at its edges are not
+counted; `gaps` has them all. Quantiles are as in `aggregates`.
 
 A difference that a long cannot hold is null.
 
-Cost: `of_ordered` is one aggregation; `of_raw`, `waits` and `compared` sort and join by
-event, one shuffle each.
+The cost of `of_ordered` is one aggregation. `of_raw`, `waits` and `compared` sort and join by
+event, with one shuffle each.
 """
 
 from __future__ import annotations
@@ -50,8 +51,11 @@ GAP: Final = (
 
 
 def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
-    """Per stream, source, epoch and window. `rows` are sound rows of `decode.ordered`, control
-    records among them, which only move the watermark."""
+    """Summarize ordered events per stream, source, epoch and window.
+
+    `rows` are sound rows of `decode.ordered`, including control records, which only advance the
+    watermark.
+    """
     figures = [
         F.count_if(F.col("late") != "").alias("late"),
         F.min("seq").alias("first_seq"),
@@ -68,7 +72,7 @@ def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
 
 
 def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
-    """Per stream, source and window. `events` are those of `decode.raw`."""
+    """Summarize the events of `decode.raw` per stream, source and window."""
     window = windows.over("timestamp").column()
     by_window = seen_so_far(events).groupBy(window.alias("_window"), *SOURCE)
     return opened(
@@ -83,7 +87,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
 
 
 def seen_so_far(events: DataFrame) -> DataFrame:
-    """Raw events with `copy`, `overtaken` and `descent`, by what came before them."""
+    """Add `copy`, `overtaken` and `descent` to raw events, by the events before each."""
     of_source = earlier("topic", "partition", "source", "epoch")
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
@@ -93,12 +97,12 @@ def seen_so_far(events: DataFrame) -> DataFrame:
 
 
 def first_copies(events: DataFrame) -> DataFrame:
-    """The first copy of each raw event; an absent epoch counts as 0."""
+    """Return the first copy of each raw event; an absent epoch counts as 0."""
     return _counted(events).where("_copy = 1").drop("_copy")
 
 
 def _counted(events: DataFrame) -> DataFrame:
-    """Add `_copy`, which counts the raw events that are one event."""
+    """Add `_copy`, which numbers the copies of a raw event from 1."""
     copies = Window.partitionBy(*EVENT).orderBy("partition", "offset")
     return events.withColumn("epoch", epoch()).withColumn("_copy", F.row_number().over(copies))
 
@@ -109,7 +113,7 @@ def epoch() -> Column:
 
 
 def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
-    """Per stream, source and window: how long events waited for the decision."""
+    """Summarize how long events waited for the decision, per stream, source and window."""
     appended = first_copies(raw).select(*EVENT, "appended_ns")
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
     wait_ns = F.try_subtract("at_ns", "appended_ns")
@@ -125,7 +129,7 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
 
 
 def gap_records(records: DataFrame) -> Decoded:
-    """Records of `events.gaps` as typed rows, and those that are none."""
+    """Decode records of `events.gaps` to typed rows, and return unreadable ones separately."""
     read = F.from_json(F.col("value").cast("string"), GAP)
     rows = records.withColumn("_r", once(read))
     needed = ("stream", "source", "first", "last")
@@ -138,7 +142,7 @@ def gap_records(records: DataFrame) -> Decoded:
 
 
 def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
-    """Each gap with `numbers`, `filled` (how many came after all) and `open`."""
+    """Return each gap with `numbers`, `filled` (how many arrived later) and `open`."""
     known = declared.withColumn("epoch", epoch()).withColumnRenamed("at", "at_ns")
     gap = [*SOURCE, "epoch", "first", "last", "reason", "at_ns"]
     known = known.select(*gap).dropDuplicates([*SOURCE, "epoch", "first", "last"])
@@ -156,7 +160,7 @@ def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
 
 
 def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
-    """Per stream and source: what the raw topic held, and what came out."""
+    """Compare the raw topic with the ordered one, per stream and source."""
     before = (
         seen_so_far(raw)
         .groupBy(*SOURCE)
@@ -181,6 +185,6 @@ def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
 
 
 def earlier(*keys: str) -> WindowSpec:
-    """The rows of lower offset with these keys."""
+    """Return a window over the rows of lower offset with the same keys."""
     window = Window.partitionBy(*keys).orderBy("offset")
     return window.rowsBetween(Window.unboundedPreceding, -1)

@@ -1,6 +1,7 @@
-"""Whether a folder is there, on whatever file system Spark writes to.
+"""Check whether a folder exists, on any file system that Spark writes to.
 
-Hadoop's own interface says it. By Spark Connect a reader is asked, which lists all that lies below.
+The check uses Hadoop's own interface. By Spark Connect it uses a reader, which lists everything in
+the folder.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def _is_readable(spark: SparkSession, path: str) -> bool:
-    # As text, whose schema is known without a file.
+    # The schema of text files is known without reading one.
     reader = spark.read.format("text").option("recursiveFileLookup", "true")
     try:
         _ = reader.load(path).columns

@@ -1,15 +1,16 @@
-"""Recorded events in order, as DataFrames: what `inorder spark backfill` writes, without a folder.
+"""Put recorded events in order, as DataFrames: the tables of `inorder spark backfill`.
 
-`history` takes a DataFrame of events, `InorderSource` is a data source for files and topics:
+Nothing is written. `history` takes a DataFrame of events, and `InorderSource` is a data source for
+files and topics:
 
     spark.dataSource.register(InorderSource)
     windows = spark.read.format("inorder").option("topology", "t.yaml").option("table", "windows")
     windows.load("raw.jsonl")
 
-Both give the tables of `spark_analytics.backfill.kinds`, and the lines are those of
-`inorder replay`. One task orders all, as one process does in a replay, so its cost is that of a
-replay for each table that is read, and one core: keep what is read twice. For years of events there
-is the backfill. A topic that workers have ordered is read as it is, by `readStream` too
+Both return the tables of `spark_analytics.backfill.kinds`, and the lines equal those of `inorder
+replay`. A single task orders all events, like the one process of a replay. Each table that is read
+therefore costs a replay on one core, so cache a table that is read twice. For years of events use
+the backfill. A topic that workers have ordered is read as it is, also by `readStream`
 (`spark_analytics.topic_source`).
 """
 
@@ -55,17 +56,22 @@ from topology.wire.json_lines import step_lines
 from topology.wire.line_reader import Row
 
 ROWS: Final = 16_384
-"""The most rows of a batch."""
+"""The maximum number of rows of a batch."""
 GOES_ON: Final = "processingTime"
 ARRIVAL: Final = "arrival"
 TIE: Final = ("line", "offset", "source", "epoch", "seq")
-"""The columns that decide which of two events of one arrival came first, if they are there."""
+"""The columns that order events with the same arrival, if they are present."""
 
 
 def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
-    """The tables of these events, by the topology file at that path. The columns are the fields of
-    a line of `inorder replay` (docs/guides/connect.md); `arrival`, in ns, is needed. ValueError
-    without it, TopologyError for a topology file with faults."""
+    """Return the tables of these events, by the topology file at that path.
+
+    The columns are the fields of a line of `inorder replay` (docs/guides/connect.md).
+
+    Raises:
+        ValueError: There is no column `arrival` (in ns).
+        TopologyError: The topology file has faults.
+    """
     if ARRIVAL not in events.columns:
         raise ValueError(
             "history: no column `arrival`, by which events are replayed; add it, in ns"
@@ -82,7 +88,7 @@ def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
 
 
 class OrderLines(NamedTuple):
-    """The function of the task: lines of JSON in, in batches of one column, rows of a table out."""
+    """The function of the task, from batches of one column of JSON lines to rows of a table."""
 
     setting: Setting
     table: str
@@ -93,12 +99,17 @@ class OrderLines(NamedTuple):
 
 
 class InorderSource(DataSource):
-    """`format("inorder")`. Options: `topology` (a file), `table` (default: `events`), and the path
-    of `load`: a file as `inorder replay` reads it, or a folder of them in the order of their
-    names. With `brokers` it is a topic: an ordered one, or input topics (by commas, as joins need
-    those of all streams), which are put in order. `kafka`: a file as `--kafka` takes. `readStream`
-    takes an ordered topic; a micro-batch goes up to its end, or takes at most `max_per_batch`
-    offsets, which needs the option `trigger`: `processingTime`."""
+    """The data source `format("inorder")`, for files and topics.
+
+    Its options are `topology` (a file), `table` (default: `events`), and the path of `load`. The
+    path is a file for `inorder replay`, or a folder of them, read in the order of their names. With
+    `brokers` it is a topic: an ordered one, or input topics, which are put in order. Input topics
+    are separated by commas; a join needs those of all its streams. `kafka` is a file, as for
+    `--kafka`.
+
+    `readStream` takes an ordered topic. A micro-batch reads up to its end, or at most
+    `max_per_batch` offsets, which needs the option `trigger`: `processingTime`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -137,7 +148,7 @@ class InorderSource(DataSource):
         if not most.isdecimal() or int(most) < 1:
             raise ValueError(f"option max_per_batch: {most} is no number from 1 on")
         if int(most) < UNBOUNDED and self.options.get("trigger") != GOES_ON:
-            # Spark tells a source in Python nothing of the trigger.
+            # Spark does not pass the trigger to a Python data source.
             raise ValueError(
                 "option max_per_batch: under the triggers availableNow and once Spark asks once"
                 " how far to read, so what is beyond the bound would stay unread; leave"
@@ -174,7 +185,7 @@ class InorderSource(DataSource):
 
 
 class RowsReader(DataSourceReader):
-    """One partition, whose task takes all `rows` of events and puts them in order."""
+    """A reader with one partition, whose task puts all `rows` of events in order."""
 
     def __init__(self, setting: Setting, table: str, rows: Callable[[], Iterator[Row]]) -> None:
         self._setting = setting
@@ -189,7 +200,7 @@ class RowsReader(DataSourceReader):
 
 
 def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
-    """Yield the rows of all pieces, numbered as if these were one file."""
+    """Yield the rows of all pieces, numbered as in one file."""
     before = 0
     for piece in pieces:
         rows = PieceRows(piece, topology_of(setting))
@@ -199,7 +210,7 @@ def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
 
 
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
-    """The rows of a table that follow from rows of events, as batches of Arrow."""
+    """Yield the rows of a table that result from rows of events, as Arrow batches."""
     topology = topology_of(setting)
     steps = replayed(topology, lines_of(rows, topology.reading()), Summary())
     lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
@@ -213,7 +224,7 @@ def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
 
 
 class _Lines:
-    """Texts as a source of lines."""
+    """A source of lines over an iterator of texts."""
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts

@@ -1,7 +1,7 @@
-"""Nanoseconds as Spark's timestamps, and what a header says as nanoseconds.
+"""Convert nanoseconds to Spark's timestamps, and header texts to nanoseconds.
 
-Expressions only; none of them can fail on data, whatever `spark.sql.ansi.enabled` says:
-what cannot be read is null.
+All functions build expressions. None of them can fail on data, with or without
+`spark.sql.ansi.enabled`; an unreadable value is null.
 """
 
 from __future__ import annotations
@@ -24,31 +24,37 @@ _DIGITS: Final = r"\A[0-9]+\z"
 
 
 def to_timestamp(time_ns: Column) -> Column:
-    """Rounded down to microseconds. Every long is a timestamp: 1677 to 2262."""
-    # Not ns - pmod(ns): that overflows at the smallest long.
+    """Return nanoseconds as a timestamp, rounded down to microseconds.
+
+    Every long is a valid timestamp, from 1677 to 2262.
+    """
+    # `ns - pmod(ns)` would overflow at the smallest long.
     rest = F.pmod(time_ns, F.lit(1000))
     below = F.when((time_ns < 0) & (rest != 0), F.lit(1)).otherwise(F.lit(0))
     return F.timestamp_micros(_div(time_ns, F.lit(1000)) - below)
 
 
 def to_ns(time: Column) -> Column:
-    """A timestamp as nanoseconds; null beyond 1677 to 2262."""
+    """Return a timestamp as nanoseconds; null outside 1677 to 2262."""
     return F.try_multiply(F.unix_micros(time), F.lit(1000).cast("long"))
 
 
 def integer(text: Column) -> Column:
-    """A long from plain ASCII digits, with a minus or without; else null."""
+    """Read a long from ASCII digits with an optional minus; null for any other text."""
     return _spelled(text, _INTEGER)
 
 
 def digits(text: Column) -> Column:
-    """A long from plain ASCII digits; else null."""
+    """Read a long from ASCII digits; null for any other text."""
     return _spelled(text, _DIGITS)
 
 
 def header_time_ns(text: Column, unit: str) -> Column:
-    """A stamp of the header contract: an integer in `unit`, or RFC 3339. Null if it is
-    neither, or no long of nanoseconds, or the smallest, whose negative is none."""
+    """Read a timestamp of the header contract: an integer in `unit`, or RFC 3339.
+
+    It is null if it is neither, or if the nanoseconds do not fit in a long. The smallest long is
+    null too, since its negative does not fit.
+    """
     number = integer(text)
     in_ns = F.try_multiply(number, F.lit(UNIT_NS[unit]).cast("long"))
     in_ns = F.when(number > F.lit(-(2**63)), in_ns)
@@ -56,18 +62,21 @@ def header_time_ns(text: Column, unit: str) -> Column:
 
 
 def rfc3339_ns(text: Column) -> Column:
-    """Exact to the nanosecond; leap seconds and times without an offset are null, and so are those
-    of which a long does not hold the nanoseconds and their negative."""
+    """Read an RFC 3339 time, exact to the nanosecond.
+
+    Leap seconds and times without an offset are null. So are times whose nanoseconds, or their
+    negative, do not fit in a long.
+    """
     return F.try_subtract(F.lit(0).cast("long"), (-_instant(text)).try_cast("long"))
 
 
 def is_rfc3339(text: Column) -> Column:
-    """Return whether it is a time, be it one that no long holds."""
+    """Return whether the text is an RFC 3339 time, even one that does not fit in a long."""
     return _instant(text).isNotNull()
 
 
 def _instant(text: Column) -> Column:
-    """Return the nanoseconds as a decimal."""
+    """Return the nanoseconds of an RFC 3339 time as a decimal."""
 
     def part(group: int) -> Column:
         return F.regexp_extract(text, _RFC3339, group)
@@ -82,14 +91,17 @@ def _instant(text: Column) -> Column:
     west = F.when(part(6) == "-", F.lit(1)).otherwise(F.lit(-1))
     minutes = (day * 24 + hour) * 60 + minute + west * (east_hour * 60 + east_minute)
     fraction_ns = F.rpad(part(5), 9, "0").try_cast("long")
-    # As a decimal: no long holds all years.
+    # A long cannot hold the nanoseconds of all years, so this is a decimal.
     time_ns = (minutes * 60 + second).cast("decimal(20,0)") * NS_PER_S + fraction_ns
     return F.when(text.rlike(_RFC3339) & sane, time_ns)
 
 
 def _spelled(text: Column, pattern: str) -> Column:
-    """Spark reads more as a number than the contract allows. What is spelled as Spark itself would
-    spell the number needs no regular expression, which costs more than all the rest."""
+    """Return the text as a long if it matches the pattern.
+
+    Spark accepts more texts as numbers than the contract allows. A text that equals Spark's own
+    spelling of the number skips the regular expression, which costs more than all the rest.
+    """
     number = text.try_cast("long")
     is_usual = number.cast("string") == text
     if pattern == _DIGITS:
@@ -98,5 +110,5 @@ def _spelled(text: Column, pattern: str) -> Column:
 
 
 def _div(dividend: Column, divisor: Column) -> Column:
-    """Whole numbers divided towards zero, without a detour over doubles."""
+    """Divide whole numbers, rounding towards zero, without converting to doubles."""
     return F.call_function("div", dividend, divisor)

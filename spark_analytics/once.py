@@ -1,9 +1,9 @@
-"""Columns that are computed once, where they are made.
+"""Have Spark compute a column once, where it is made.
 
-Spark pushes a filter below the projection that makes its column, and computes in the filter all
-that it is made of, as often as it is spoken of there, and then again above; two projections become
-one where it takes that for cheaper. What it takes for not deterministic it leaves where it is.
-Reading JSON is worth it, and so are the faults of a record.
+Spark pushes a filter below the projection that makes its column. It then computes all inputs of the
+column in the filter, once per mention, and again above the filter. It also merges two projections
+if it considers that cheaper. An expression that Spark considers nondeterministic stays in place.
+This pays off for reading JSON and for the faults of a record.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ from pyspark.sql import functions as F
 
 
 def once(column: Column) -> Column:
-    """The column itself, on every row; Spark does not see that."""
+    """Return the same column, marked so that Spark considers it nondeterministic."""
     return F.when(F.spark_partition_id() >= 0, column)

@@ -1,10 +1,9 @@
-"""The payload by a schema that the user gives: JSON into a struct `payload`.
+"""Parse payloads from JSON into a struct `payload`, by a schema that the user gives.
 
-The schema is DDL (`player INT, v DOUBLE`) or a `StructType`. A key that the schema does not
-name is left out, one that is missing is null. A value that is no JSON object, or whose keys
-have other types than the schema says, is a fault `payload_unreadable`: the row goes to the
-bad ones. A record without a value has a null payload, which is no fault. Without a schema the
-value stays as it is, opaque bytes.
+The schema is DDL (`player INT, v DOUBLE`) or a `StructType`. Keys outside the schema are left out,
+and missing keys are null. A value that is not a JSON object, or that has other types than the
+schema, is a fault `payload_unreadable`. Its row goes to the bad ones. A record without a value has
+a null payload, which is not a fault. Without a schema the value stays opaque bytes.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ SPOILT: Final = "_spoilt"
 
 
 class SchemaRefused(ValueError):
-    """The schema cannot be read, or is no struct; the message says what to write."""
+    """A schema that cannot be read, or is not a struct; the message says what to write."""
 
 
 def schema_of(text: str) -> StructType:
-    """A schema from DDL."""
+    """Parse a schema from DDL."""
     try:
         found = DataType.fromDDL(text)
     except ParseException as error:
@@ -50,7 +49,7 @@ def schema_of(text: str) -> StructType:
 
 
 def _doubled(found: DataType) -> str | None:
-    """A field that a struct has twice, at any depth, by Spark's comparison of names."""
+    """Return a field that a struct has twice, at any depth, by Spark's comparison of names."""
     if isinstance(found, ArrayType):
         return _doubled(found.elementType)
     if isinstance(found, MapType):
@@ -70,7 +69,7 @@ def _doubled(found: DataType) -> str | None:
 
 
 def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Decoded rows with `payload` in place of `value`, and `fault` where it is unreadable."""
+    """Replace `value` by `payload` in decoded rows, and set `fault` where it is unreadable."""
     if SPOILT in schema.fieldNames():
         raise SchemaRefused(f"a field may not be called {SPOILT}")
     wide = StructType([*schema.fields, StructField(SPOILT, StringType())])

@@ -1,20 +1,20 @@
-"""Folds window, match and join records to the current results.
+"""Fold window, match and join records to the current results.
 
-In: records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
-`confidence`, interval, events, values; the key is the id). Control records say nothing of a
-result: those with a header `kind` (`frontier`, `overflow`), those whose value says that it is an
-overflow, and those without a value. But where a header `op` says retract, as in the topic of a
-query with `upsert`, a record without a value takes back the result that is its key. `overflows`
-reads the records of a query beyond its bound. Every row has `line`, the JSON of the record, so
-fields without a column are not lost.
+The input is records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
+`confidence`, interval, events, values; the key is the id). Control records carry no result. They
+have a header `kind` (`frontier`, `overflow`), a value that says overflow, or no value. There is one
+exception: with a header `op` of retract, a record without a value retracts the result that is its
+key. The topic of a query with `upsert` has such records. `overflows` reads the records of a query
+beyond its bound. Every row has `line`, the JSON of the record, so fields without a column are not
+lost.
 
-`latest` keeps, of each id, the record of the highest revision; a retract takes the result
-back, so it has `current` false. Records may be repeated and out of order: copies of a
-revision are equal, an older one never replaces a newer. `current` gives the rest.
+`latest` keeps the record of the highest revision of each id; after a retract `current` is false.
+Records may be repeated and out of order: copies of a revision are equal, and an older revision
+never replaces a newer one. `current` returns the results that are not retracted.
 
-On a stream, fold each batch with `latest` and write by id where a newer revision wins
-(`outputs`): that needs no state in Spark. `latest` on the stream itself keeps every id as
-state and is for bounded topics.
+On a stream, fold each batch with `latest` and write by id where a newer revision wins (`outputs`).
+This needs no state in Spark. `latest` on the stream itself keeps every id as state, so it is for
+bounded topics.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ FIELDS: Final = (
     " ranges STRING, joined STRING"
 )
 SCHEMA: Final = f"{FIELDS}, key STRING, events ARRAY<{EVENT}>"
-"""Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
-join's, `count`, `ranges` and `joined` a set of matches'. `values`, `low`, `high`, `expected`,
-`ranges`, `joined` and a structured `key` stay JSON text: each query has its own."""
+"""The columns of a result; those that a kind does not have are null.
+
+A window has no events. `stream` and `probability` belong to joins, and `count`, `ranges` and
+`joined` to sets of matches. `values`, `low`, `high`, `expected`, `ranges`, `joined` and a
+structured `key` stay JSON text, since they differ per query.
+"""
 
 OVERFLOW_SCHEMA: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
 LINE: Final = "line"
@@ -60,8 +63,11 @@ RANKS: Final = ("revision", "partition", "offset", "position")
 
 
 def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
-    """Records of results topics as typed rows, control records with their `kind` (empty without
-    a header) and value, and bad ones. `schema`: another than SCHEMA, of FIELDS and more."""
+    """Decode records of results topics to typed rows, control records, and bad rows.
+
+    Control records keep their value and their `kind`, empty without a header. `schema` may replace
+    SCHEMA by FIELDS with other columns.
+    """
     records = records.withColumn("value", F.coalesce("value", _retraction()))
     wide = f"{schema}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
@@ -90,14 +96,13 @@ def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
 
 
 def _headers(name: str) -> tuple[Column, Column]:
-    """Those of that name, and the text of the first; null where it is none."""
+    """Return the headers of that name, and the text of the first; null if there is none."""
     headers = F.filter("headers", lambda header: header["key"] == F.lit(name))
     return headers, F.try_validate_utf8(F.get(headers, F.lit(0))["value"].cast("string"))
 
 
 def _retraction() -> Column:
-    """The JSON of a record that takes a result back by its headers (inorder.contract); null for all
-    others."""
+    """Return JSON of a record that retracts a result by headers (inorder.contract), or null."""
     fields = [F.lit(RETRACT).alias("kind"), F.col("key").cast("string").alias("id")]
     fields += [_headers(name)[1].alias(name) for name in RETRACTION_TEXTS]
     fields += [_headers(name)[1].try_cast("long").alias(name) for name in RETRACTION_INTEGERS]
@@ -107,8 +112,10 @@ def _retraction() -> Column:
 
 
 def _kind() -> Column:
-    """What a control record is; null for all others. The header goes first, as for readers who
-    know nothing of values."""
+    """Return the kind of a control record; null for all others.
+
+    The header takes precedence, as for readers that do not parse values.
+    """
     headers, text = _headers(KIND_HEADER)
     there = F.coalesce(F.size(headers), F.lit(-1)) > 0
     return F.when(there, F.coalesce(text, F.lit(""))).when(
@@ -117,16 +124,20 @@ def _kind() -> Column:
 
 
 def overflows(control: DataFrame) -> DataFrame:
-    """The control records of queries that had more results for an event than their bound; only
-    `shown` of them were emitted."""
+    """Return the control records of queries that had more results for an event than their bound.
+
+    Only `shown` of the results were emitted.
+    """
     said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
     rows = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
     return rows.select(*RECORD[:4], "_o.*", _line())
 
 
 def latest(results: DataFrame) -> DataFrame:
-    """The record of the highest revision of each id, with `current`: whether it is current. Works
-    on results topics and on a backfill's tables."""
+    """Return the record of the highest revision of each id, with a flag `current`.
+
+    It works on results topics and on a backfill's tables.
+    """
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]
     newest = F.max_by(F.struct(*fields), F.struct(*ranks))
@@ -135,7 +146,7 @@ def latest(results: DataFrame) -> DataFrame:
 
 
 def current(results: DataFrame) -> DataFrame:
-    """The results that have not been taken back."""
+    """Return the results that are not retracted."""
     return latest(results).where(F.col("current")).drop("current")
 
 

@@ -1,15 +1,15 @@
-"""The Spark session of a job, and how its wishes are spelled.
+"""Start the Spark session of a job, with the settings that it needs.
 
-Under `spark-submit` the cluster's settings win: the master is LOCAL only where nobody names one.
+Under `spark-submit` the cluster's settings win: the master is LOCAL only if no one sets another.
 The time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
-(`local[…]`) state and shuffles have as many parts as there are cores, unless somebody says
-otherwise: Spark's 200 are for clusters. There Python functions run in the very interpreter that
-the driver runs in; elsewhere in what `spark.pyspark.python` or PYSPARK_PYTHON says.
+(`local[…]`) state and shuffles have one partition per core unless the setting is given. Spark's 200
+are for clusters. Python functions then run in the driver's own interpreter. On a cluster they run
+in that of `spark.pyspark.python` or PYSPARK_PYTHON.
 
-A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a server of Spark Connect: jars
-and what else a session has from its start are the server's to know, the other settings are made.
-All functions on DataFrames work there, and so do jobs with an end; what reaches into Java, or has
-Spark call back into this process, says so (`require_java`).
+A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a Spark Connect server. The server
+determines its jars and other settings fixed at its start; the rest is set here. All functions on
+DataFrames work there, and so do jobs with an end. Code that calls Java, or that Spark calls back in
+this process, refuses to run there (`require_java`).
 """
 
 from __future__ import annotations
@@ -32,30 +32,34 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Inferring constraints from the rows of `decode` takes the planner ten seconds a batch.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Java leaves a method beyond 8,000 bytes to its interpreter. Without this the rows of `decode`
-    # go through one that is; Spark splits it where it may not join all steps in one.
+    # Java interprets a method beyond 8,000 bytes instead of compiling it. Without this setting the
+    # rows of `decode` pass through such a method. With it, Spark splits the code into smaller
+    # steps.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Sending Java the Python line of each expression triples the cost of writing one; Spark
-    # would show the line only in errors that data do not cause.
+    # Sending Java the Python line of each expression triples the cost of writing one. Spark shows
+    # the line only in errors that data do not cause.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Options of sources hold certificates and passwords.
+    # Options of sources contain certificates and passwords.
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|keystore|ssl[.]key",
-    # Spark's own 96 bits are known to few other readers.
+    # Few other readers support Spark's own 96-bit timestamps.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Outside of the heap, and a batch writes what it changed, not all there is.
+    # RocksDB keeps state outside of the heap, and a batch writes only its changes, not the whole
+    # state.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A batch that brings nothing new still closes windows.
+    # A batch without new data still closes windows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 PARTS: Final = "spark.sql.shuffle.partitions"
 PYTHON: Final = "spark.pyspark.python"
 MASTER: Final = "spark.master"
 LOCAL: Final = "local[*,4]"
-"""All cores of this machine; a task is tried four times. Spark's own `local[*]` ends hours of work
-when one Python process dies."""
+"""All cores of this machine, with four attempts per task.
+
+Spark's own `local[*]` ends hours of work when one Python process dies.
+"""
 
 CONNECT: Final = "sc://"
 REMOTE: Final = "SPARK_REMOTE"
@@ -69,13 +73,16 @@ NAMES: Final[Mapping[str, Sequence[str]]] = {
     "org.apache.spark.util.Utils": (),
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession", "setActiveSession"),
 }
-"""Java's classes and their methods by which expressions are written."""
+"""The Java classes and methods that build expressions."""
 
 
 def new_session(
     name: str, jars: Sequence[str] = (), settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """`jars` are paths of the Kafka connector's; `settings` go on top of `SETTINGS`."""
+    """Start a session, or return the running one.
+
+    `jars` are the paths of the Kafka connector's jars; `settings` override `SETTINGS`.
+    """
     wanted = {**SETTINGS, **(settings or {})}
     remote = wanted.get(MASTER, os.environ.get(REMOTE, ""))
     if remote.startswith(CONNECT):
@@ -95,7 +102,8 @@ def new_session(
     is_said = PARTS in wanted or context.getConf().contains(PARTS)
     if is_local and not is_said:
         session.conf.set(PARTS, str(context.defaultParallelism))
-    # Spark reads the setting only under spark-submit, and else takes the first python3 it finds.
+    # Spark reads the setting only under spark-submit. Otherwise it takes the first python3 it
+    # finds.
     own = sys.executable if is_local else context.pythonExec
     said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     context.pythonExec = said or context.getConf().get(PYTHON, own) or own
@@ -103,7 +111,10 @@ def new_session(
 
 
 def _defaults() -> dict[str, str]:
-    """What `spark-defaults.conf` sets: Spark tells nobody whether a master comes from there."""
+    """Return the settings of `spark-defaults.conf`.
+
+    Spark does not report whether a master comes from there.
+    """
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     try:
@@ -115,8 +126,11 @@ def _defaults() -> dict[str, str]:
 
 
 def _resolve(context: SparkContext) -> None:
-    """Resolves `NAMES` once. Python asks Java for each name of each expression, thousands for a
-    job, and for a class without its package Java looks through all jars in vain first."""
+    """Resolve `NAMES` once.
+
+    Python asks Java for each name of each expression, thousands of times in a job. For a class
+    without its package, Java first searches all jars in vain.
+    """
     for name, methods in NAMES.items():
         for method in methods or ("",):
             at: Any = context._jvm
@@ -127,12 +141,12 @@ def _resolve(context: SparkContext) -> None:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """It is a session of Spark Connect."""
+    """Return whether the session is one of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def require_java(spark: SparkSession, what: str) -> None:
-    """JobRefused by Spark Connect: `what` needs Spark's own process."""
+    """Raise JobRefused under Spark Connect, since `what` needs Spark's own process."""
     if is_connected(spark):
         raise JobRefused(
             f"{what} needs Spark in this process, which Spark Connect is not; leave --master sc://"

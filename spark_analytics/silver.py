@@ -1,4 +1,4 @@
-"""The job `events`: all topics in one query, their records as typed rows in tables.
+"""Build the job `events`, which writes the records of all topics as typed rows in tables.
 
 | group            | of                        | writes                                         |
 |------------------|---------------------------|------------------------------------------------|
@@ -8,25 +8,28 @@
 | `dead`           | the dead topic            | `dead`                                         |
 | `windows` …      | a results topic           | `windows`, `windows-current`, `bad-windows`   |
 
-A batch takes what is new in all topics, and writes the tables of those that have something new.
+One query reads all topics. A batch takes the new records of each, and writes the tables that have
+new rows.
 
-(`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
-of an event than its bound. `matches` holds single matches, sets of them and results of detectors,
-marked by `kind`.) `events` holds every event of the ordered topic, those that are
-marked late among them (`late` is true then, and `reason` says why); `late` those that were put
-aside. `windows` has every revision, so that `as_of` finds the results that were current at a time
-of the arrival clock; `windows-current` has, for each id, the record of the highest revision, taken
-back or not (`current`).
+`matches` and `joins` are like `windows`. They have tables `overflows-matches` and `overflows-joins`
+too, with the events for which a query had more results than its bound. `matches` has single
+matches, sets of them and results of detectors, marked by `kind`.
 
-`frontiers` has, for each stream, the newest watermark W and complete frontier C that the merge
-announced. It is written after the events of its batch, so a reader that reads it first and `events`
-then finds every event before C.
+`events` has every event of the ordered topic, including those marked late (`late` is true then, and
+`reason` says why). `late` has the events of the late topic. `windows` has every revision, so that
+`as_of` finds the results that were current at a time of the arrival clock. `windows-current` has
+the record of the highest revision of each id, retracted or not (`current`).
 
-What a backfill's tables say too (`spark_analytics.backfill.kinds`) has the names and types it has
-there: nanoseconds as longs named `_ns`, timestamps without, JSON text for what is nested.
+`frontiers` has, for each stream, the newest watermark and completeness frontier that the merge
+announced. It is written after the events of its batch. A reader that reads it first and `events`
+then finds every event before the completeness frontier.
 
-`payload` is a struct where a schema is given, else the value as text: JSON for whoever wants to
-look into it. A value that is no UTF-8 stays in `value`, null otherwise.
+Columns that a backfill's tables have too (`spark_analytics.backfill.kinds`) have the same names and
+types. Nanoseconds are longs named `_ns`, timestamps have no such suffix, and nested values are JSON
+text.
+
+`payload` is a struct where a schema is given, else the value as text: JSON for readers that want to
+look into it. A value that is not UTF-8 stays in `value`, which is null otherwise.
 """
 
 from __future__ import annotations
@@ -56,8 +59,11 @@ from topology.config import Topology
 from topology.model.event import WATERMARK
 
 COLUMNS: Final = 6
-"""Raised when these tables get other columns, or other queries write them: batches of both would
-not be one table, so the checkpoint of an earlier one is refused."""
+"""The version of these tables' columns and queries; raise it when either changes.
+
+Batches of two versions would not form one table, so the checkpoint of an earlier version is
+refused.
+"""
 EVENTS: Final = (
     *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
     *("reason", "segment", "ts_ns", "at_time", "at_ns", "key", "payload", "value"),
@@ -79,12 +85,12 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
     "matches": ("events", "values", "count", "ranges", "joined"),
     "joins": ("events", "values", "probability"),
 }
-"""What results of the one table have and others have not."""
+"""The columns that results of one table have and others do not."""
 TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """A variant distinguishes a text from a number; read as STRING both look the same."""
 TIMES: Final = [each for each in (*RESULT, *TABLES["gaps"]) if each.name != each.key]
-"""Columns of instants: as longs named `_ns`, and as timestamps."""
+"""The columns of instants, which tables have as longs named `_ns` and as timestamps."""
 RESULT_TABLES: Final = {
     "window": "windows",
     "pattern": "matches",
@@ -92,14 +98,14 @@ RESULT_TABLES: Final = {
     "join": "joins",
 }
 SETTLED_WINDOWS: Final = ("tumbling", "sliding")
-"""Known by their start; a session's and a count window's may move."""
+"""The windows that keep their start; those of a session or a count may move."""
 
 BOUNDED: Final = frozenset({"matches", "joins"})
-"""Tables of results whose queries may have more to say of an event than their bound."""
+"""The tables whose queries may have more results for an event than their bound."""
 
 
 def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    """One query for all topics of a stream; what is bounded is read topic by topic."""
+    """Return one table of all topics for a stream, and a table per group for bounded topics."""
     groups = chosen(groups_of(topology, wanted), wanted.tables)
     if topics.streaming:
         asked = sorted({topic for group in groups for topic in group.topics})
@@ -123,7 +129,7 @@ def groups_of(topology: Topology, wanted: Wanted) -> list[Group]:
 
 
 def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
-    """By table: the topic of its operators, and those of queries with one of their own."""
+    """Return each table's topics: that of its operators, and those of queries with their own."""
     found = {RESULT_TABLES[name]: [topic] for name, topic in topology.result_topics.items()}
     for query, topic in topology.result_tables.items():
         found[RESULT_TABLES[topology.queries[query].kind]].append(topic)
@@ -131,9 +137,12 @@ def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
 
 
 def settled_by_id(topology: Topology) -> Settled:
-    """What the id of a result says of it (`topology.model.result`): its query, and its start where
-    the query's windows are known by theirs, or its rows by their events. A match is known by one of
-    its events, and others may come before that. `start`: what it is called."""
+    """Return the columns that the id of a result determines (`topology.model.result`).
+
+    An id determines its query. It determines the start too where the query's windows are identified
+    by their start, or its rows by their events. The id of a match names one of its events, and
+    others may be earlier. The column `start_time` contains the start.
+    """
     timed = [
         name
         for name, query in topology.queries.items()
@@ -143,13 +152,15 @@ def settled_by_id(topology: Topology) -> Settled:
 
 
 def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
-    """The results that were current at that time of the arrival clock, from a table of all
-    revisions: `windows` and the like."""
+    """Return the results that were current at a time of the arrival clock.
+
+    `rows` is a table of all revisions, such as `windows`.
+    """
     return results.current(rows.where(F.col("at_ns") <= at_ns).drop("current"))
 
 
 def _events(topology: Topology, wanted: Wanted) -> Group:
-    """Without a watermark streams need not be separated."""
+    """Build the group of ordered events; it has no watermark, so streams need not be separated."""
     outputs = outputs_of(topology)
 
     def rows(records: DataFrame) -> DataFrame:
@@ -197,7 +208,7 @@ def _bad(rows: DataFrame) -> DataFrame:
 
 
 def _late(topology: Topology, wanted: Wanted) -> Group:
-    """Raw records, with the reason in a header of its own."""
+    """Build the group of late events: raw records with the reason in a further header."""
     streams = list(topology.streams)
     headers = headers_of(topology, streams)
 
@@ -222,7 +233,7 @@ def _gaps(topic: str) -> Group:
 
 
 def _dead(records: DataFrame) -> DataFrame:
-    """The letters: what they are about, and where they lie themselves."""
+    """Decode dead letters: the record that each describes, and its own position."""
     read = F.from_json(F.col("value").cast("string"), DEAD)
     rows = records.where(F.col("value").isNotNull()).select(
         read.alias("_d"),
@@ -233,7 +244,10 @@ def _dead(records: DataFrame) -> DataFrame:
 
 
 def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
-    """Results topics as the table `name` of all revisions, and as one of the current results."""
+    """Build the group of results topics with its tables `name` and `name-current`.
+
+    `name` has all revisions. `settled` are the columns that an id determines.
+    """
 
     def revisions(rows: DataFrame) -> DataFrame:
         found = _timed(results.decoded(rows, AS_TEXT).events)
@@ -258,7 +272,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Times as longs named `_ns`, and those by which people query as timestamps too."""
+    """Name times as longs `_ns`, and add timestamps for those that people query by."""
     there = [column for column in TIMES if column.key in rows.columns]
     stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}
     renamed = {each.key: each.name for each in there if each.type == LONG}
@@ -266,7 +280,7 @@ def _timed(rows: DataFrame) -> DataFrame:
 
 
 def _text(name: str) -> Column:
-    """A variant as JSON; null where the record says null."""
+    """Return a variant as JSON text; null where the record has a JSON null."""
     return F.nullif(F.to_json(F.col(name)), F.lit("null"))
 
 

@@ -1,4 +1,4 @@
-"""Whether spark-submit has started this program; its settings then win over ours."""
+"""Tell whether spark-submit has started this program; its settings then override ours."""
 
 from __future__ import annotations
 

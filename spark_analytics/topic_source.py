@@ -1,14 +1,15 @@
-"""Kafka topics for the data source `inorder`: input topics as lines, ordered topics as rows.
+"""Read Kafka topics for the data source `inorder`: input topics as lines, ordered topics as rows.
 
-`topic_rows` gives what `inorder dump` prints. `OrderedReader` and `OrderedStream` read what workers
-have put in order, each partition in a task; the columns are those of the table `events`, and
-`position` is the record's offset. All read what is committed, join no group and commit nothing.
+`topic_rows` yields the lines that `inorder dump` prints. `OrderedReader` and `OrderedStream` read
+topics that workers have put in order, with a task for each partition. Their columns are those of
+the table `events`, and `position` is the record's offset. All of them read committed records only,
+join no group and commit no offsets.
 
-A stream's place is an offset of each partition, kept in Spark's checkpoint with the topic's id. A
-micro-batch goes up to the end, or takes at most `max_per_batch` offsets, shared over the
-partitions: the former alone is whole under the trigger `availableNow`, under which Spark asks a
-source in Python once, and before the batch, how far to read. It fails, and skips nothing, where a
-partition has lost offsets that were not read, or the topic was made anew.
+The position of a stream is an offset of each partition, kept in Spark's checkpoint with the topic's
+id. A micro-batch reads up to the end, or at most `max_per_batch` offsets, shared among the
+partitions. Under the trigger `availableNow` only the former reads the whole topic: Spark then asks
+a Python source once, before the batch, how far to read. A stream fails instead of skipping records
+if a partition has lost unread offsets, or if the topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -32,31 +33,37 @@ from spark_analytics.executors.setting import Setting, topology_of
 from topology.wire.line_reader import Row
 
 UNBOUNDED: Final = 1 << 63
-"""Offsets of a micro-batch that goes up to the end: more than a topic has."""
+"""The maximum of offsets for a micro-batch that reads up to the end; no topic has more."""
 LINES_AT_ONCE: Final = 1_000
 Offsets = dict[str, int]
-"""By partition: Spark keeps them as JSON, whose keys are texts."""
+"""The offset of each partition; Spark keeps them as JSON, whose keys are strings."""
 T = TypeVar("T")
 
 
 class TopicLost(Exception):
-    """A stream cannot go on where it was; the message says why, and what to do."""
+    """A topic whose stream cannot continue at its position; the message says what to do."""
 
 
 class Cluster(NamedTuple):
-    """`properties`: TLS and SASL settings, as in the file of `--kafka`. Secrets of the environment
-    are those of the machine that reads."""
+    """A Kafka cluster to read from.
+
+    Secrets come from the environment of the machine that reads.
+
+    Attributes:
+        servers: Its bootstrap servers.
+        properties: TLS and SASL settings, as in the file of `--kafka`.
+    """
 
     servers: str
     properties: str = ""
 
     def reached(self) -> Brokers:
-        """BrokersUnavailable, SecurityRefused."""
+        """Connect to the cluster; raise BrokersUnavailable or SecurityRefused if that fails."""
         return brokers_at(self.servers, read_security(self.properties, os.environ))
 
 
 def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterator[Row]:
-    """The rows of these input topics, in the order of `inorder dump`, up to their current ends."""
+    """Yield the rows of input topics up to their current ends, in the order of `inorder dump`."""
     lines = dumped(cluster.reached(), topology_of(setting), topics, masters_in(os.environ))
     number = 0
     for part in _driven(_in_lists(lines)):
@@ -66,7 +73,7 @@ def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterato
 
 
 class Stretch(InputPartition):
-    """The offsets of a partition from `begin` until `end`."""
+    """The offsets of a partition from `begin` until before `end`."""
 
     def __init__(self, partition: int, begin: int, end: int) -> None:
         self.partition = partition
@@ -75,7 +82,7 @@ class Stretch(InputPartition):
 
 
 class _OrderedTopic:
-    """What both readers share; it is pickled for the tasks."""
+    """The base of both readers, which is pickled for the tasks."""
 
     def __init__(self, setting: Setting, cluster: Cluster, topic: str) -> None:
         self._setting = setting
@@ -83,7 +90,7 @@ class _OrderedTopic:
         self._topic = topic
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Batches of Arrow."""
+        """Yield Arrow batches of a partition's rows."""
         assert isinstance(partition, Stretch)
         return _driven(self._rows(partition))
 
@@ -108,7 +115,7 @@ class _OrderedTopic:
                     yield rows_of("events", lines, offsets)
 
     async def _bounds(self, brokers: Brokers) -> tuple[Offsets, Offsets]:
-        """The first offsets of the partitions, and those behind all that is decided."""
+        """Return the first offset of each partition, and the end of its decided transactions."""
         places = await self._places(brokers)
         async with brokers.reader() as reader:
             begins = await reader.beginning_offsets(places)
@@ -125,14 +132,14 @@ class _OrderedTopic:
 
 
 class OrderedReader(_OrderedTopic, DataSourceReader):
-    """An ordered topic up to its current end."""
+    """A reader of an ordered topic up to its current end."""
 
     def partitions(self) -> list[Stretch]:
         return _stretches(*asyncio.run(self._bounds(self._cluster.reached())))
 
 
 class OrderedStream(_OrderedTopic, DataSourceStreamReader):
-    """An ordered topic as it grows. `max_per_batch`: the most offsets of a micro-batch."""
+    """A stream of an ordered topic; a micro-batch has at most `max_per_batch` offsets."""
 
     def __init__(self, setting: Setting, cluster: Cluster, topic: str, max_per_batch: int) -> None:
         super().__init__(setting, cluster, topic)
@@ -144,8 +151,11 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
         return {"topic": self._id(brokers), "offsets": begins}
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Spark does not pass where the last batch ended, but has it planned before: by itself, or
-        after a restart as an empty batch."""
+        """Return the end of the next micro-batch.
+
+        Spark does not pass the end of the last batch. It always has that batch planned first, after
+        a restart as an empty batch, so `partitions` has seen the end.
+        """
         brokers = self._cluster.reached()
         begins, ends = asyncio.run(self._bounds(brokers))
         topic_id = self._id(brokers)
@@ -167,8 +177,11 @@ class OrderedStream(_OrderedTopic, DataSourceStreamReader):
 
 
 def shared(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> Offsets:
-    """Ends of a batch of at most so many offsets: what one partition does not need goes to those
-    that have more. A partition that `begins` lacks begins at 0."""
+    """Return the ends of a batch of at most `most` offsets, shared among the partitions.
+
+    The unused share of a partition goes to those that have more. A partition that is not in
+    `begins` starts at 0.
+    """
     found: Offsets = {}
     waiting = {number: end - begins.get(number, 0) for number, end in ends.items()}
     for at, number in enumerate(sorted(waiting, key=waiting.__getitem__)):
@@ -199,7 +212,7 @@ async def _in_lists(found: AsyncGenerator[T, None]) -> AsyncGenerator[list[T], N
 
 
 def _driven(found: AsyncGenerator[T, None]) -> Iterator[T]:
-    """The same without `async`."""
+    """Yield the items of an async generator, running its loop here."""
 
     async def upcoming() -> T | None:
         return await anext(found, None)

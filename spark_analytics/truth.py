@@ -1,11 +1,11 @@
-"""The truth re-check: the raw topic put in order by a plain sort, against the ordered one.
+"""Put the raw topic in order by a plain sort, and compare it with the ordered topic.
 
-A batch job, slow and obviously right, for streams whose clocks are trusted (`unsynced:
-trust`): the reference time is `ts`. The first copy of each event counts; the order is
-(reference time, source, epoch, seq) over all of a stream. Headers must hold the epoch, or
-sources not restart: an absent epoch counts as 0.
+This is a batch job, slow and obviously correct, for streams with trusted clocks (`unsynced:
+trust`): the corrected timestamp is `ts`. The first copy of each event counts. The order is
+(corrected timestamp, source, epoch, seq) over all of a stream. Headers must contain the epoch, or
+sources must not restart: an absent epoch counts as 0.
 
-`differences` has a row for each disagreement, none if all is well:
+`differences` has a row for each disagreement, so none if all is well:
 
 | `difference`      | the event                                                        |
 |-------------------|------------------------------------------------------------------|
@@ -13,18 +13,17 @@ sources not restart: an absent epoch counts as 0.
 | `invented`        | is ordered, and not in the raw topic                             |
 | `twice`           | is ordered more than once                                        |
 | `changed`         | is ordered with another key, value, type or time, or with an     |
-|                   | error, which a trusted clock has not                             |
-| `misplaced`       | is unmarked, and not where the sort puts it; that is, it is below|
-|                   | an unmarked one before it in its partition                       |
+|                   | error, which a trusted clock does not have                       |
+| `misplaced`       | is unmarked, and sorts below an unmarked one before it in its    |
+|                   | partition, so it is not where the sort puts it                   |
 | `out_of_sequence` | is unmarked, and follows a later number of its source            |
 | `strayed`         | is in another partition than most of its stream                  |
 | `unreadable`      | is a record of the ordered topic that cannot be read             |
 
-Marked events stand where their mark says they may: anywhere. `balance` counts both sides.
-The raw topic must hold all that the ordered one was made from: a record that retention has
-removed shows up as `invented`.
+Marked events may be anywhere. `balance` counts both sides. The raw topic must have all records that
+the ordered one was made from: a record removed by retention shows up as `invented`.
 
-Cost: each topic is read once, sorted by place and joined by event.
+Each topic is read once, sorted by position and joined by event.
 """
 
 from __future__ import annotations
@@ -49,9 +48,15 @@ def differences(
     aside: DataFrame,
     dead: DataFrame,
 ) -> DataFrame:
-    """`raw` and `aside` are events of `decode.raw` (the late topic is raw records again),
-    `ordered` is what `decode.split` gave, `dead` has the coordinates of dead letters
-    (`dead_letters`)."""
+    """Return a row for each difference between the raw topic and the ordered one.
+
+    Args:
+        raw: Events of `decode.raw`.
+        ordered: The result of `decode.split`.
+        streams: The streams to compare.
+        aside: Events of the late topic, also of `decode.raw`.
+        dead: The coordinates of dead letters (`dead_letters`).
+    """
     accepted = _excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
     pairs = _examined(ordered.events).join(_renamed(accepted), list(EVENT), "full")
     found = F.filter(F.array(*_faults()), lambda disagreements: disagreements.isNotNull())
@@ -63,14 +68,14 @@ def differences(
 
 
 def dead_letters(records: DataFrame) -> DataFrame:
-    """The coordinates in records of `events.dead`: `topic`, `partition`, `offset`, `reason`."""
+    """Return the coordinates in dead letters: `topic`, `partition`, `offset`, `reason`."""
     schema = "topic STRING, partition INT, offset BIGINT, reason STRING"
     read = F.from_json(F.col("value").cast("string"), schema)
     return records.select(read.alias("_d")).select("_d.*")
 
 
 def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFrame:
-    """Per stream: raw records, different events among them, ordered, of these marked late."""
+    """Count the raw records, their different events, ordered and late events, per stream."""
     names = raw.where(F.col("stream").isin(*streams)).groupBy("stream")
     left = names.agg(
         F.count(F.lit(1)).alias("raw"),
@@ -83,7 +88,7 @@ def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFra
 
 
 def _excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> DataFrame:
-    """Accepted events with `excused`: these need not be in the ordered topic."""
+    """Add `excused` to accepted events: whether they may be absent from the ordered topic."""
     place = ["topic", "partition", "offset"]
     late = first_copies(aside).select(*EVENT, F.lit(True).alias("_side"))
     letters = dead.select(*place, F.lit(True).alias("_dead")).dropDuplicates(place)
@@ -97,8 +102,11 @@ def _renamed(accepted: DataFrame) -> DataFrame:
 
 
 def _examined(events: DataFrame) -> DataFrame:
-    """Ordered events with values of earlier ones: `_copy`, the greatest unmarked key of the stream
-    and number of the source; and the partition of most of the stream."""
+    """Add values of earlier events to ordered events.
+
+    These are the number of the copy, the greatest unmarked key of the stream and the greatest
+    unmarked number of the source. `_home` is the partition with most events of the stream.
+    """
     copies = Window.partitionBy(*EVENT).orderBy("topic", "partition", "offset")
     key = F.when(F.col("late") == "", F.struct(*ORDER))
     number = F.when(F.col("late") == "", F.struct("epoch", "seq"))
@@ -106,7 +114,7 @@ def _examined(events: DataFrame) -> DataFrame:
     counted = events.withColumns(
         {
             "_copy": F.row_number().over(copies),
-            "_stands": key,
+            "_place": key,
             "_above": F.max(key).over(earlier("topic", "partition", "stream")),
             "_number": number,
             "_later": F.max(number).over(earlier("topic", "partition", "stream", "source")),
@@ -118,7 +126,7 @@ def _examined(events: DataFrame) -> DataFrame:
 
 
 def _faults() -> list[Column]:
-    """One column for each difference: a struct where it applies, else null."""
+    """Return a column for each difference: a struct where it applies, else null."""
     is_ordered, is_raw = F.col("_copy").isNotNull(), F.col("_excused").isNotNull()
     both = is_ordered & is_raw
     changes = [F.when(~F.col(name).eqNullSafe(F.col(f"_{name}")), F.lit(name)) for name in _CARRIED]
@@ -133,7 +141,7 @@ def _faults() -> list[Column]:
         _fault("changed", both & (changed != ""), changed),
         _fault(
             "misplaced",
-            F.col("_stands") < F.col("_above"),
+            F.col("_place") < F.col("_above"),
             F.concat(F.lit("below "), F.to_json("_above")),
         ),
         _fault(

@@ -1,11 +1,11 @@
-"""How far ahead of the frontier is read: a share ALPHA of the way from the clock X back to it.
+"""Decide how far beyond the frontier to read, by a share ALPHA of the way from clock X back to it.
 
-`wait = ceil(alpha * (X - F))`: an event is read when the clock is so far beyond it. ALPHA is in
-parts per million: 10^6 is plain buffering, 0 reads all that is there. The load is an argument:
-nothing here has a clock.
+An event is read when the clock is `wait = ceil(alpha * (X - F))` beyond it. ALPHA is in parts per
+million: 10^6 is plain buffering, and 0 reads all existing events. The load is an argument, so no
+code here uses a clock.
 
-`Fixed` keeps it. `Tcp` is the published control (algorithm 3), as printed: it halves while the
-processor is idle, and goes back to 1 at once when it is busy. Ours is `topology.answer.budget`.
+`Fixed` keeps ALPHA. `Tcp` is the published control (algorithm 3), as printed. It halves ALPHA while
+the processor is idle, and sets it to 1 at once when it is busy. Ours is `topology.answer.budget`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from topology.answer.spending import WHOLE
 
 
 class Load(NamedTuple):
-    """What a span cost: `first_ns` for what was read for the first time (and all else that has to
-    be done), `again_ns` for what was read again."""
+    """The cost of a span.
+
+    Attributes:
+        first_ns: The time for items read for the first time, and all other work.
+        again_ns: The time for items that were read again.
+        span_ns: The length of the span.
+    """
 
     first_ns: int
     again_ns: int
@@ -25,7 +30,7 @@ class Load(NamedTuple):
 
     @property
     def busy_ppm(self) -> int:
-        """It is not known of an empty span, and counts as all."""
+        """The share of the span that was busy; an empty span counts as busy."""
         if self.span_ns <= 0:
             return WHOLE
         return (self.first_ns + self.again_ns) * WHOLE // self.span_ns
@@ -33,11 +38,11 @@ class Load(NamedTuple):
 
 class Policy(Protocol):
     def wait_ns(self, ahead_ns: int) -> int:
-        """`ahead_ns`: from the frontier to the clock."""
+        """Return the wait if the clock is `ahead_ns` beyond the frontier."""
         ...
 
     def observe(self, load: Load, ahead_ns: int) -> None:
-        """A span is over."""
+        """Observe the load of a span that is over."""
         ...
 
 
@@ -49,12 +54,15 @@ class Fixed:
         return -(-ahead_ns * self.alpha_ppm // WHOLE)
 
     def observe(self, load: Load, ahead_ns: int) -> None:
-        """It stays as it is."""
+        """Do nothing: ALPHA is fixed."""
 
 
 class Tcp(Fixed):
-    """Decided where the paper is silent: what it starts with, that alpha stays above 0, and that it
-    is 0 when it is small."""
+    """The published control.
+
+    The paper does not state three decisions, which are ours. They are the start value, that alpha
+    does not become negative, and that a small alpha becomes 0.
+    """
 
     LOW: Final = 800_000
     HIGH: Final = 900_000

@@ -1,9 +1,9 @@
-"""Buffer, then an NFA in order: every event waits until K later ones' time has come.
+"""Buffer events for K, then run an NFA in order.
 
-Each event is offered to every run that waits for its type; under skip-till-any a run that takes
-it is cloned and the one without it goes on.
+Every event waits until the clock has passed its time by K. It is offered to every run that waits
+for its type. Under skip-till-any a run that takes it is cloned, and the one without it continues.
 
-Cost: of an event O(runs in the window); of the buffer O(log K). A match comes K after its end.
+An event costs O(runs in the window), and the buffer O(log K). A match comes K after its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence,
 
 
 class BufferedNFA:
-    """`accept` says which matches are sure now; they are never corrected."""
+    """An engine whose `accept` returns the matches that are now certain; none is corrected."""
 
     def __init__(self, sequence: Sequence, slack: int) -> None:
         self._sequence = sequence

@@ -1,11 +1,11 @@
-"""Eager enumeration: all partial matches as the events come, repaired when one is late.
+"""Enumerate all partial matches eagerly as events come, and repair them after a late event.
 
-Under skip-till-any a late event is put behind every partial match that ends before it, and what
-is new goes on through the events that were there already. For MATCHES ONE every run that a late
-event falls into is cut back to it and walks on anew.
+Under skip-till-any a late event extends every partial match that ends before it, and the new ones
+are continued through the existing events. For MATCHES ONE every run that a late event falls into is
+cut back to it and continued again.
 
-Cost: of an event O(partial matches held), of a late one in addition O(events behind it) for each
-that it makes. Held: all of the window and the slack.
+An event costs O(partial matches held). A late one costs in addition O(events after it) for each
+match that it makes. The engine holds all of the window and the slack.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bisect import bisect_right, insort
 from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
 
 Ops = tuple[int, int]
-"""How many matches were told, and how many told before were taken back or replaced."""
+"""The number of matches emitted, and of earlier ones that were retracted or replaced."""
 
 PURGE_EVERY = 64
 
 
 class Eager:
-    """`current`: matches by their anchor: the start (ONE), or the end (any)."""
+    """An engine whose `current` has matches by their anchor: the start (ONE), or the end (any)."""
 
     def __init__(self, sequence: Sequence, slack: int) -> None:
         self._sequence = sequence
@@ -72,20 +72,20 @@ class Eager:
                     break
                 if then > run[-1][-1]:
                     new += sequence.extended(run, type_then, then)
-        emitted = taken_back = 0
+        emitted = retracted = 0
         for end in ends:
             before = self.current.get(end, set())
             now = self.current[end] = maximal(self._complete[end])
             emitted += len(now - before)
-            taken_back += len(before - now)
-        return emitted, taken_back
+            retracted += len(before - now)
+        return emitted, retracted
 
     # -- MATCHES ONE --------------------------------------------------------------------------
 
     def _one(self, time: int, type_: str) -> Ops:
         sequence = self._sequence
         is_late = self._events[-1][0] > time
-        emitted = taken_back = 0
+        emitted = retracted = 0
         for at, run in enumerate(self._runs):
             if not run[0][0] < time <= run[0][0] + sequence.within:
                 continue
@@ -96,22 +96,22 @@ class Eager:
                 continue
             self._runs[at] = walked
             before = self.current.pop(run[0][0], None)
-            taken_back += before is not None
-            emitted += self._stand(walked)
+            retracted += before is not None
+            emitted += self._emit(walked)
         for run in sequence.extended((), type_, time):
             walked = self._walked(run, time + 1) if is_late else run
             self._runs.append(walked)
-            emitted += self._stand(walked)
-        return emitted, taken_back
+            emitted += self._emit(walked)
+        return emitted, retracted
 
-    def _stand(self, run: Members) -> int:
+    def _emit(self, run: Members) -> int:
         if not self._sequence.is_complete(run):
             return 0
         self.current[run[0][0]] = {run}
         return 1
 
     def _walked(self, run: Members, since: int) -> Members:
-        """From the run on, through all events that are there."""
+        """Continue the run through all existing events."""
         sequence = self._sequence
         until = run[0][0] + sequence.within
         for at in range(bisect_right(self._events, (since, "")), len(self._events)):

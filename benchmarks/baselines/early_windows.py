@@ -1,7 +1,7 @@
-"""Windows that may close before their end, where a strategy dares to: as ProbSlack's paper does it.
+"""Close windows before their end if a strategy decides to, as in ProbSlack's paper.
 
-An answer about a time that is not over is seldom wanted, so no query can ask for it. A window
-closes at the earliest at the end of the one before and one tick.
+A result about a time that is not over is seldom useful, so no query can ask for it. A window closes
+at the earliest one tick after the end of the one before.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from topology.waiting.policy import SlackPolicy
 
 
 class EarlyWindows(WindowDriver):
-    """`first`: the number of the first window; None: the one that the first event falls into.
-    The rest is `WindowDriver`'s."""
+    """A `WindowDriver` that may close windows before their end.
+
+    `first` is the number of the first window; with None it is the window of the first event.
+    """
 
     def __init__(
         self,

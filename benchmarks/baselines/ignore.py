@@ -1,4 +1,4 @@
-"""Waiting for nothing: BL-IG of ProbSlack's paper (slack.md 5.8)."""
+"""Provide the strategy without waiting: BL-IG of ProbSlack's paper (slack.md 5.8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from topology.published.mean_delay import AverageDelay
 
 
 class Ignore(AverageDelay):
-    """A bound passes as soon as the arrival clock has reached it."""
+    """The strategy by which a bound passes as soon as the arrival clock has reached it."""
 
     __slots__ = ()
 

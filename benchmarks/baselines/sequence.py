@@ -1,4 +1,4 @@
-"""The patterns that the baselines know, and what they have in common."""
+"""Define the patterns that the baselines support, and their common code."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_RUNS: Final = 300_000
-"""Partial matches, or matches, that a baseline holds; beyond it gives up (`Exploded`)."""
+"""The maximum of partial or complete matches; a baseline beyond it gives up (`Exploded`)."""
 
 Members = tuple[tuple[int, ...], ...]
-"""The times of a match's events, by component: a time names an event."""
+"""The times of a match's events, by component; a time identifies an event."""
 
 
 class Exploded(Exception):
-    """More partial matches than MAX_RUNS."""
+    """More matches than MAX_RUNS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """`types[j]` of component j; `groups[j]`: it takes one or more."""
+    """A pattern: component j has `types[j]`, and takes one or more events if `groups[j]`."""
 
     types: tuple[str, ...]
     groups: tuple[bool, ...]
@@ -28,13 +28,16 @@ class Sequence:
 
     @classmethod
     def of(cls, text: str, within: int, *, any_: bool) -> Sequence:
-        """From the usual short form: `ab+c`."""
+        """Parse the usual short form: `ab+c`."""
         types = tuple(letter.upper() for letter in text if letter != "+")
         groups = tuple(f"{type_.lower()}+" in text for type_ in types)
         return cls(types, groups, within, any_)
 
     def steps(self, bound: Members, type_: str) -> list[Members]:
-        """The run with one more event (whose time is to be put in), a successor before a loop."""
+        """Return the run with one more event, a successor before a loop.
+
+        The event's time is still to be put in.
+        """
         j = len(bound)
         found = []
         if j < len(self.types) and self.types[j] == type_:
@@ -51,7 +54,7 @@ class Sequence:
 
 
 def maximal(matches: Iterable[Members]) -> set[Members]:
-    """Those that no other of the same end contains."""
+    """Return the matches that no other match with the same end contains."""
     found = set(matches)
     if all(len(part) == 1 for match in found for part in match):
         return found

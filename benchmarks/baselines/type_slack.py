@@ -1,17 +1,17 @@
-"""K-SLACK: how long to wait for late events where nothing but their times is known.
+"""Decide by K-SLACK how long to wait for late events if only their times are known.
 
-The published way (section 3.2), to be compared with; the engine's own frontier is MERGE's, which
-waits for no more than what may still come, and tells what is late by numbers and not by a guess.
+This is the published method (section 3.2), for comparison. The engine's own frontier is MERGE's. It
+waits only for events that may still come, and recognizes late events by numbers, not by a guess.
 
-`clk` is the newest time of an event of a clock type. When it rises, K becomes the largest delay, up
-to it, of all that came since it last rose. All up to `clk - K` is final. K does not shrink.
+`clk` is the newest time of an event of a clock type. When it advances, K becomes the largest delay,
+up to it, of all events since it last advanced. All up to `clk - K` is final. K does not shrink.
 
-Two decisions where the paper's text, figures and listings differ: the delay is measured at the next
-rise of the clock (its figures 4 and 8), not on arrival (algorithm 1), else it is too small; and
-`ts + K <= clk` is final (its text), not `<` (algorithm 2). An event that comes below raises K and
-is late. K begins at `initial_ns`: with 0 the first late events are lost to order.
+The paper's text, figures and listings differ in two points. The delay is measured at the next
+advance of the clock (its figures 4 and 8). On arrival (algorithm 1) it would be too small. And `ts
++ K <= clk` is final (its text), not `<` (algorithm 2). An event below that raises K and is late. K
+begins at `initial_ns`: with 0 the first late events cannot be ordered.
 
-Cost: O(1).
+The cost is O(1) per event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ BEFORE_ALL: Final = -NEVER
 
 
 class KSlack:
-    """`clock_types`: none for all. `max_ns` bounds K."""
+    """The clock and the K of a stream.
+
+    `clock_types` are the types that advance the clock; if empty, all do. `max_ns` bounds K.
+    """
 
     def __init__(
         self, clock_types: Collection[str] = (), initial_ns: int = 0, max_ns: int = NEVER
@@ -35,7 +38,7 @@ class KSlack:
         self._oldest_ns: int = NEVER
         self.k_ns = initial_ns
         self.clock_ns: int = BEFORE_ALL
-        """X: the newest time that is vouched for as now."""
+        """X, the newest time that counts as now."""
 
     def observe(self, type_: str, time_ns: int) -> None:
         self._oldest_ns = min(self._oldest_ns, time_ns)
@@ -49,5 +52,5 @@ class KSlack:
 
     @property
     def final_ns(self) -> int:
-        """F: nothing at or before it comes any more, if K holds."""
+        """F, the time at or before which nothing comes any more, if K holds."""
         return self.clock_ns - self.k_ns if self.clock_ns > BEFORE_ALL else BEFORE_ALL

@@ -1,1 +1,1 @@
-"""Correctness against waiting under disorder, for any engine; README.md has the rules."""
+"""Score correctness against waiting under disorder, for any engine; README.md has the rules."""

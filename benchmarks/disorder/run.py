@@ -1,14 +1,14 @@
-"""Runs entries on the workloads and scores them: `python -m disorder.run FOLDER`.
+"""Run entries on the workloads and score them: `python -m disorder.run FOLDER`.
 
     python worlds.py FOLDER                 makes the workloads
     python -m disorder.run FOLDER --entry inorder --world rough --query q11
 
-Each entry runs twice as a process of its own: on half of the records and on all. The difference is
-its CPU for the other half, so that the start of an interpreter and the warming up of a JVM do not
-count; what both runs answer up to the half has to be the same (`score.differing`), so that nobody
-answers what he cannot know yet. Memory is the largest resident set of the whole run. A line of JSON
-is printed for each. The exit code is 1 where `inorder` is wrong in the end with clocks that are
-right, or an entry is not honest. Linux, standard library alone.
+Each entry runs twice in a separate process: on half of the records and on all. The difference is
+its CPU for the other half, so the start of an interpreter and the warm-up of a JVM do not count.
+Both runs must give the same answers up to the half (`score.differing`), so that no entry answers
+what it cannot know yet. Memory is the largest resident set of the whole run. The program prints a
+line of JSON for each. The exit code is 1 if a final answer of `inorder` is wrong though all clocks
+are right, or an entry is not honest. It needs Linux and the standard library only.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ OURS: Final = "inorder"
 
 
 class Entry(NamedTuple):
-    """`command` gets the file of the records and the query behind it; `{python}` and the like in it
-    are the programs of this machine. `code` is what its user has written, relative to here."""
+    """A program with its settings.
+
+    `command` is followed by the file of the records and the query. `{python}` and the like in it
+    are the programs of this machine. `code` is what its user has written, relative to this folder.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -54,10 +57,10 @@ _WINDOWS: Final = ("q5", "q7", "q8")
 _NO_SESSIONS: Final = (*_WINDOWS, "leap")
 _NO_PATTERNS: Final = (*_WINDOWS, "q11")
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
-"""What Flink reads of Java by reflection."""
+"""The packages of Java that Flink reads by reflection."""
 
 ENGINES: Final = ("kafka_streams", "flink", "siddhi", "esper")
-"""Those on Java, each a folder of `entries` with its jars in a `pom.xml`."""
+"""The engines on Java, each a folder of `entries` with its jars in a `pom.xml`."""
 
 _JAVA: Final = ("java", *(part for each in _OPENED for part in ("--add-opens", each)), "-cp")
 _INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
@@ -104,7 +107,7 @@ _SETTINGS: Final = (
     ("Esper, 500 ms", "esper", "500"),
     ("Esper, 2 s", "esper", "2000"),
 )
-"""Name, program of `entries`, and its settings."""
+"""The name of each entry, its program in `entries`, and its settings."""
 
 
 def _entry(name: str, program: str, *settings: str) -> Entry:
@@ -121,18 +124,18 @@ ENTRIES: Final = tuple(_entry(*each) for each in _SETTINGS)
 
 
 class EntryFailed(RuntimeError):
-    """An entry ended with an error, took too long, or answered what it could not know."""
+    """An entry that ended with an error, took too long, or answered what it could not know."""
 
 
 class Measured(NamedTuple):
-    """What one entry made of one query in one world."""
+    """The result of one entry for one query in one world."""
 
     entry: str
     world: str
     query: str
     score: Score
     events_per_cpu_s: float | None
-    """None where the second half took less than `LEAST_CPU_S`: too short to measure."""
+    """The rate, or None if the second half took less than `LEAST_CPU_S`, too short to measure."""
     memory_mib: float
     lines: int
 
@@ -141,14 +144,14 @@ class Measured(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """By one process."""
+    """The resources that one process used."""
 
     cpu_s: float
     memory_mib: float
 
 
 def absent(entry: Entry, world: str, query: str, programs: Mapping[str, str]) -> str:
-    """Why it does not run here; empty if it does."""
+    """Return why the entry does not run here, or an empty text if it does."""
     if query not in entry.queries or world not in entry.worlds:
         return f"{entry.name} has no {query} in {world}"
     named = [name for part in entry.command for _, name, _, _ in Formatter().parse(part) if name]
@@ -159,7 +162,11 @@ def absent(entry: Entry, world: str, query: str, programs: Mapping[str, str]) ->
 def measure(
     entry: Entry, folder: Path, world: str, query: str, programs: Mapping[str, str]
 ) -> Measured:
-    """`programs`: what the names in braces of commands are. EntryFailed: see there."""
+    """Measure an entry; `programs` replace the names in braces in its command.
+
+    Raises:
+        EntryFailed: It fails, or its answers depend on later records.
+    """
     command = [HERE / part if part.startswith("entries/") else part for part in entry.command]
     argv = [str(part).format(**programs) for part in command]
     place = folder / world
@@ -191,7 +198,11 @@ def measure(
 
 
 def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spent:
-    """EntryFailed with the end of what it said where it fails; else nobody reads that."""
+    """Run a process and return its resources; its error output is used only if it fails.
+
+    Raises:
+        EntryFailed: It fails; the message has the end of its error output.
+    """
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = subprocess.Popen(argv, stdout=into, stderr=said, cwd=folder)
         usage = _ended(process)
@@ -203,7 +214,7 @@ def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spe
 
 
 def _ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-    """What it has used when it ends, which it is made to after `TIMEOUT_S`."""
+    """Wait for the end of a process, killing it after `TIMEOUT_S`, and return its resources."""
     began_s = time.monotonic()
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -217,13 +228,13 @@ def _ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
 
 
 def _extent(records: Path) -> tuple[int, int]:
-    """How many there are, and when the last arrives."""
+    """Return the number of records, and the arrival of the last."""
     lines = records.read_text().splitlines()
     return len(lines) - 1, int(lines[-1].partition(",")[0])
 
 
 def lines_of(code: Path) -> int:
-    """Without blank lines, comments and docstrings."""
+    """Count the lines without blank lines, comments and docstrings."""
     text = code.read_text()
     skipped: set[int] = set()
     if code.suffix == ".py":
@@ -240,7 +251,7 @@ def lines_of(code: Path) -> int:
 def results(
     folder: Path, asked: argparse.Namespace, programs: Mapping[str, str], failures: list[str]
 ) -> Iterator[Measured]:
-    """Measure what was asked for, of the worlds that are there; what fails is told and noted."""
+    """Measure the requested worlds that exist; failures are printed and collected."""
     for world in asked.world or (*WORLDS, RECORDED):
         if not (folder / world).is_dir():
             continue
@@ -258,7 +269,7 @@ def results(
 
 
 def is_wrong(found: Measured) -> bool:
-    """An answer of ours is wrong in the end though all clocks are right."""
+    """Return whether a final answer of ours is wrong though all clocks are right."""
     return found.entry.startswith(OURS) and found.world != "clock" and found.score.wrong_end > 0
 
 

@@ -1,12 +1,12 @@
-"""The scorer: how many answers are wrong, and how long they were waited for.
+"""Score answers: how many are wrong, and how long they took.
 
     python score.py TRUTH ANSWERS
 
-TRUTH is a CSV of `start_us,key,value,ready_us`: at `ready_us` of the arrival clock the window was
-over and the last record that counts had arrived, so that is when an oracle answers. ANSWERS is a
-CSV without a header, of `at_us,start_us,key,value`: at `at_us` of the arrival clock the program
-gives this value for this window and key. A later line for the same two corrects it, an empty value
-withdraws it. What is printed is `Score` as JSON. Standard library alone.
+TRUTH is a CSV of `start_us,key,value,ready_us`. At `ready_us` of the arrival clock the window was
+over and the last record that counts had arrived, so an oracle answers then. ANSWERS is a CSV
+without a header, of `at_us,start_us,key,value`: at `at_us` of the arrival clock the program gives
+this value for this window and key. A later line for the same window and key corrects it, and an
+empty value retracts it. The program prints `Score` as JSON. It needs the standard library only.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class BadAnswers(ValueError):
 
 
 class Right(NamedTuple):
-    """The right value, and when it could be known."""
+    """The right value, and the time when it could be known."""
 
     value: str
     ready_us: int
 
 
 class Answer(NamedTuple):
-    """A line of the answers. An empty value withdraws what was answered."""
+    """A line of the answers; an empty value retracts an earlier answer."""
 
     at_us: int
     place: Place
@@ -45,23 +45,25 @@ class Answer(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Counts, and waits in ms behind the moment at which the truth could be known; None: nothing
-    was answered. A wait is negative where an answer came before its last record."""
+    """Counts, and waits in ms after the moment at which the truth could be known.
+
+    A wait is None if nothing was answered. It is negative if an answer came before its last record.
+    """
 
     expected: int
-    """Right answers that there are."""
+    """The number of right answers that exist."""
     wrong_first: int
-    """Absent, other than the truth when first given, or answers to what has none."""
+    """Answers that are absent, differ from the truth when first given, or have no truth."""
     wrong_end: int
-    """The same of what is left after all corrections, and each repetition (`repeated`)."""
+    """The same after all corrections, and each repetition (`repeated`)."""
     repeated: int
-    """Lines that change nothing: who adds answers up counts them twice."""
+    """Lines that change nothing; a reader that sums answers up counts them twice."""
     corrected: int
-    """Lines that change or withdraw an earlier answer."""
+    """Lines that change or retract an earlier answer."""
     first_mean_ms: float | None
     first_p99_ms: float | None
     settled_mean_ms: float | None
-    """Until the last change of an answer that is right in the end."""
+    """The wait until the last change of an answer that is right in the end."""
     settled_p99_ms: float | None
 
 
@@ -75,7 +77,7 @@ def read_truth(path: Path) -> dict[Place, Right]:
 
 
 def read_answers(path: Path) -> list[Answer]:
-    """BadAnswers where a line is none, or time goes back."""
+    """Read the answers; raise BadAnswers for a malformed line, or if time goes back."""
     answers: list[Answer] = []
     with path.open(newline="") as file:
         for number, row in enumerate(csv.reader(file), start=1):
@@ -94,7 +96,7 @@ def read_answers(path: Path) -> list[Answer]:
 
 
 def scored(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Score:
-    """One pass over the answers, in the order in which they were given."""
+    """Score the answers in one pass, in the order in which they were given."""
     first: dict[Place, Answer] = {}
     current: dict[Place, Answer] = {}
     repeated = corrected = 0
@@ -126,9 +128,11 @@ def scored(truth: Mapping[Place, Right], answers: Iterable[Answer]) -> Score:
 
 
 def differing(whole: Iterable[Answer], part: Iterable[Answer], until_us: int) -> list[Answer]:
-    """Answers before `until_us` that a run on all records gives and one on the records up to then
-    does not, or the other way round. An honest program has none: what it answers at a time depends
-    on nothing that arrives later."""
+    """Return the answers before `until_us` in which two runs differ.
+
+    One run has all records, the other those up to that time. An honest program has no such answers:
+    its answers at a time do not depend on later records.
+    """
     ours = {answer for answer in whole if answer.at_us < until_us}
     theirs = {answer for answer in part if answer.at_us < until_us}
     return sorted(ours ^ theirs)

@@ -1,10 +1,10 @@
-"""The workloads: records with their disorder, and the truth of each query.
+"""Make the workloads: records with their disorder, and the truth of each query.
 
     python worlds.py FOLDER [--seconds 120] [--seed 1] [--rate 500] [--recorded arrivals.csv]
 
-An auction house in the manner of NEXMark, by a generator of our own: of 50 records one is a person
-who registers, three are auctions that open, 46 are bids. Eight sources send them, each numbers its
-own. Worlds differ by how records arrive:
+The records are those of an auction house in the manner of NEXMark, by a generator of our own. In 50
+records one is a person who registers, three are auctions that open, and 46 are bids. Eight sources
+send them, each with its own numbers. Worlds differ by how records arrive:
 
 | world   | delays                                                           | besides          |
 |---------|------------------------------------------------------------------|------------------|
@@ -12,20 +12,21 @@ own. Worlds differ by how records arrive:
 | `clock` | as `calm`                                                        | the clock of one |
 |         |                                                                  | source is 5 s    |
 |         |                                                                  | ahead            |
-| `rough` | the same; each 10 s one source is silent for 1.5 s, then brings   | 1 % copies, each |
-|         | all that it kept                                                 | 0.3 s later on   |
-|         |                                                                  | average; 0.1 %   |
-|         |                                                                  | never arrive     |
+| `rough` | the same; each 10 s one source sends nothing for 1.5 s, then     | 1 % duplicates,  |
+|         | all that it kept                                                 | each 0.3 s later |
+|         |                                                                  | on average;      |
+|         |                                                                  | 0.1 % are lost   |
 
-Another world, `recorded`, is made of a recording of `arrival_us,source,seq,time_us`, by arrival:
-the auction house as those sources would have sent it, each record at the time, and as late, as
-there.
+A further world, `recorded`, is made from a recording of `arrival_us,source,seq,time_us`, by
+arrival. It is the auction house as those sources would have sent it, each record at the recorded
+time and with the recorded delay.
 
 FOLDER gets, for each world, `<world>/records.csv`, `half.csv` (its first half by arrival) and
 `truth-<query>.csv`. The truth counts each record that arrives once, by its own time, whenever it
-arrives, and by the right time where a clock is wrong; there only the windows are asked, as answers
-of the other queries name times of single records. It is computed from the records before their
-disorder, slowly. Standard library alone; the same seed gives the same bytes.
+arrives. With a wrong clock it uses the right time. There only the window queries are asked, as
+answers of the others name times of single records. The truth is computed from the records before
+their disorder, slowly. The program needs the standard library only, and the same seed gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ STALL_US: Final = 1_500 * MS
 
 
 class Made(NamedTuple):
-    """A record at its source. `key` is the person, or the auction; `by` the seller or bidder."""
+    """A record at its source; `key` is the person or the auction, and `by` the seller or bidder."""
 
     source: str
     seq: int
@@ -83,7 +84,7 @@ class Record(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """One of a recording."""
+    """An arrival of a recording."""
 
     arrival_us: int
     source: str
@@ -92,7 +93,7 @@ class Arrival(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A right answer: see `score`."""
+    """A right answer, as in `score`."""
 
     start_us: int
     key: str
@@ -101,7 +102,7 @@ class Row(NamedTuple):
 
 
 def made(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
-    """In the order of their times, of which no two are the same."""
+    """Make records in the order of their times, all of which differ."""
     dice = random.Random(seed * 1_000 + 1)
     numbers: Counter[int] = Counter()
     house = House(dice)
@@ -115,14 +116,14 @@ def made(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
 
 
 class House:
-    """What happens in the auction house, one record after the other."""
+    """The events of the auction house, one record after the other."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._persons, self._auctions = [0], [0]
 
     def record(self, at: int) -> tuple[str, int, int, int]:
-        """Type, key, by and price of the record of that number."""
+        """Return the type, key, by and price of the record of that number."""
         dice, persons, auctions = self._dice, self._persons, self._auctions
         kind = at % 50
         if kind == 0:
@@ -138,8 +139,11 @@ class House:
 
 
 def laid_over(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
-    """The auction house as a recording arrived. A record that arrived twice is the same twice;
-    times that are the same are parted by less than 1 ms."""
+    """Return the auction house with the arrivals of a recording.
+
+    A record that arrived twice is a duplicate. Equal times of different sources are separated by
+    less than 1 ms.
+    """
     arrivals = list(arrivals)
     names = {source: number for number, source in enumerate(sorted({a.source for a in arrivals}))}
     times_us = {(a.source, a.seq): a.time_us + names[a.source] for a in arrivals}
@@ -156,7 +160,7 @@ def _one_of(some: Sequence[int], dice: random.Random) -> int:
 
 
 def arriving(records: Iterable[Made], world: str, seed: int) -> list[Record]:
-    """The same as they arrive in this world: late, twice, or never."""
+    """Return the records as they arrive in this world: late, twice, or never."""
     dice = random.Random(seed * 1_000 + 3)
     found = []
     for record in records:
@@ -183,7 +187,7 @@ def _delay_us(dice: random.Random) -> int:
 
 
 def _behind_stall_us(arrival_us: int, record: Made) -> int:
-    """One source after the other is silent, from the third second of ten on."""
+    """Delay an arrival by a stall, of one source after another from the third second of ten on."""
     turn, within_us = divmod(arrival_us - START_US, STALL_EACH_US)
     over_us = 3 * S + STALL_US
     if record.source == f"s{turn % SOURCES}" and 3 * S <= within_us < over_us:
@@ -195,7 +199,7 @@ def _behind_stall_us(arrival_us: int, record: Made) -> int:
 
 
 def first_arrivals(records: Iterable[Record]) -> list[Record]:
-    """Each record once, by its own time."""
+    """Return each record once, by its own time."""
     found: dict[tuple[str, int], Record] = {}
     for record in records:
         found.setdefault((record.made.source, record.made.seq), record)
@@ -203,7 +207,10 @@ def first_arrivals(records: Iterable[Record]) -> list[Record]:
 
 
 def hot_items(records: Sequence[Record]) -> Iterator[Row]:
-    """q5: the auction with most bids in each two seconds, every half second, and their number."""
+    """Answer q5: the auction with most bids in each two seconds, every half second.
+
+    The value has the number of the bids too.
+    """
     for start_us, bids in _windows(records, *HOP_US, types=("bid",)):
         counts = Counter(bid.made.key for bid in bids)
         auction = min(counts, key=lambda key: (-counts[key], key))
@@ -212,14 +219,17 @@ def hot_items(records: Sequence[Record]) -> Iterator[Row]:
 
 
 def highest_bid(records: Sequence[Record]) -> Iterator[Row]:
-    """q7: the highest price of each second."""
+    """Answer q7: the highest price of each second."""
     for start_us, bids in _windows(records, TUMBLE_US, TUMBLE_US, types=("bid",)):
         ready_us = _ready_us(bids, start_us + TUMBLE_US)
         yield Row(start_us, "", str(max(bid.made.price for bid in bids)), ready_us)
 
 
 def new_sellers(records: Sequence[Record]) -> Iterator[Row]:
-    """q8: who registered and opened an auction in the same two seconds, and how many."""
+    """Answer q8: sellers who registered and opened an auction in the same two seconds.
+
+    The value is the number of their auctions.
+    """
     types = ("person", "auction")
     for start_us, both in _windows(records, JOIN_US, JOIN_US, types=types):
         persons = {one.made.key: one for one in both if one.made.type == "person"}
@@ -233,7 +243,7 @@ def new_sellers(records: Sequence[Record]) -> Iterator[Row]:
 
 
 def bidder_sessions(records: Sequence[Record]) -> Iterator[Row]:
-    """q11: the bids of each bidder, cut where he pauses for half a second."""
+    """Answer q11: the bids of each bidder, split by pauses of half a second."""
     open_bids: dict[int, list[Record]] = {}
     for record in records:
         if record.made.type != "bid":
@@ -253,8 +263,10 @@ def _session(bids: Sequence[Record]) -> Row:
 
 
 def leaps(records: Sequence[Record]) -> Iterator[Row]:
-    """leap: a bid of ten times the auction's bid right before it, by another bidder, within 100 ms;
-    it begins with the lower one."""
+    """Answer leap: a bid of ten times the auction's bid right before it.
+
+    It is by another bidder, within 100 ms. The answer begins with the lower bid.
+    """
     last: dict[int, Record] = {}
     for record in records:
         bid = record.made
@@ -280,7 +292,10 @@ QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
 
 
 def asked_in(world: str) -> tuple[str, ...]:
-    """The queries of a world: where times are wrong or in ms, none that names single records."""
+    """Return the queries of a world.
+
+    Queries that name single records are left out if times are wrong or in ms.
+    """
     if world == "clock":
         return ("q5", "q7", "q8")
     return tuple(query for query in QUERIES if world != RECORDED or query != "leap")
@@ -299,7 +314,7 @@ def _windows(
 
 
 def _ready_us(records: Iterable[Record], end_us: int) -> int:
-    """When the window is over and all that counts has arrived."""
+    """Return the time when the window is over and all records that count have arrived."""
     return max(end_us, *(record.arrival_us for record in records))
 
 
@@ -307,14 +322,14 @@ def _ready_us(records: Iterable[Record], end_us: int) -> int:
 
 
 def write(folder: Path, seconds: float, seed: int, rate: int = RATE) -> None:
-    """All worlds into `folder`, which is made where it is not there."""
+    """Write all worlds into `folder`, which is created if absent."""
     base = made(seconds, seed, rate)
     for world in WORLDS:
         write_world(folder, world, arriving(base, world, seed))
 
 
 def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
-    """`records` by arrival."""
+    """Write a world; `records` are by arrival."""
     place = folder / world
     place.mkdir(parents=True, exist_ok=True)
     for name, some in (("records", records), ("half", records[: len(records) // 2])):
@@ -333,7 +348,7 @@ def read_arrivals(path: Path) -> list[Arrival]:
 
 
 def stamped(record: Made, world: str) -> Made:
-    """With the time that its source's clock shows."""
+    """Return the record with the time that its source's clock shows."""
     is_ahead = world == "clock" and record.source == AHEAD
     return record._replace(time_us=record.time_us + AHEAD_US) if is_ahead else record
 

@@ -1,13 +1,13 @@
-"""What others would run for the same job, as processes of their own.
+"""Run the programs that others would use for the same job, in separate processes.
 
 | program         | what it does with each record                                               |
 |-----------------|-----------------------------------------------------------------------------|
 | `plain_faust`   | a Faust agent as the manual shows it: event by event, the same operators    |
 | `kafka_streams` | a processor on Kafka Streams: each source in order by number, exactly once  |
 | `quix`          | the same rule on Quix Streams, exactly once                                 |
-| `bare_loop`     | nothing but consume and produce on confluent-kafka, headers copied          |
+| `bare_loop`     | only consume and produce on confluent-kafka, headers copied                 |
 
-All are less than ours. The agent and the loop are neither exactly once nor restore their state;
-`kafka_streams` and `quix` are and do, but merge no sources, know no clock and have no tick.
-`bring` sees to what some of them need.
+All do less than ours. The agent and the loop are not exactly once and do not restore their state.
+`kafka_streams` and `quix` are and do, but merge no sources, know no clock and have no tick. `bring`
+provides the programs that some of them need.
 """

@@ -1,6 +1,6 @@
-"""Consume and forward on confluent-kafka, headers copied, and nothing else.
+"""Consume and forward on confluent-kafka with headers copied, and do nothing else.
 
-A bound for anything in Python between two topics: no order, no state, no transaction,
+It is a bound for any Python program between two topics: no order, no state, no transaction, and
 offsets committed in the background.
 
     python -m benchmarks.peers.bare_loop BROKERS GROUP INPUT OUTPUT

@@ -1,10 +1,10 @@
-"""What the peers need that inorder does not: an environment of Python, and jars; and our core as
-users install it, compiled.
+"""Fetch the programs that only the peers need, and our core as users install it, compiled.
 
-Neither is in the project's locks. The environment is made of `requirements.txt` with the Python
-at hand, the jars of Kafka Streams come by Maven and its processor is compiled by `javac`; both lie
-in the project's cache, are made once, and anew where what they are made of has changed. Where one
-cannot be had, PeerUnavailable says why, and the benchmark leaves that peer out with this line.
+They are a Python environment and jars, which are not in the project's locks. The environment is
+made from `requirements.txt` with the present Python. The jars of Kafka Streams come by Maven, and
+`javac` compiles its processor. Both are in the project's cache. They are made once, and again if
+their sources have changed. If one is unavailable, PeerUnavailable says why, and the benchmark
+prints this line and leaves that peer out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ROOT: Final = HERE.parents[1]
 
 
 class PeerUnavailable(RuntimeError):
-    """A peer cannot be had here; the text says why."""
+    """A peer that is unavailable here; the text says why."""
 
 
 def python() -> Path:
-    """The interpreter of the environment that has the peers in Python."""
+    """Return the interpreter of the environment that has the peers in Python."""
     folder = cache() / f"peers-{sys.version_info.major}.{sys.version_info.minor}"
     if not _is_made_of(folder, REQUIREMENTS):
         with exclusive(cache() / f"{folder.name}.lock", INSTALL_TIMEOUT_S):
@@ -47,22 +47,23 @@ def _install(folder: Path) -> None:
     _called([sys.executable, "-m", "venv", str(folder)], INSTALL_TIMEOUT_S)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _called([*pip, "install", "--requirement", str(REQUIREMENTS)], INSTALL_TIMEOUT_S)
-    shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)  # last: it says that all is there
+    # This file comes last, since it marks the environment as complete.
+    shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)
 
 
 def compiled_core() -> Path:
-    """The tree in which the core is compiled, as it is in a wheel; minutes, the first time."""
+    """Return the tree with the compiled core, as in a wheel; the first call takes minutes."""
     _called([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
     return ROOT / "build" / "compiled"
 
 
 def hold_back() -> str:
-    """The class path of the processor on Kafka Streams, whose class is `HoldBack`."""
+    """Return the class path of the processor on Kafka Streams, whose class is `HoldBack`."""
     return compiled(JARS, SOURCE)
 
 
 def compiled(jars: Jars, source: Path) -> str:
-    """The class path of a program of one source, with the jars that it needs."""
+    """Return the class path of a program of one source, with the jars that it needs."""
     if absent := jars.missing():
         raise PeerUnavailable(absent)
     if shutil.which("javac") is None:

@@ -1,9 +1,9 @@
-"""Each source in order by its numbers, over a state of keys and values.
+"""Put each source in order by its numbers, over a state of keys and values.
 
 A record that is not the next of its source is kept in the state until the numbers before it have
-come, or until a record of the source arrives `PATIENCE_MS` after the first was kept, or after some
-could go; then the numbers that are missing are given up. What comes below the next number is
-dropped: it is a copy, or late. `kafka_streams/HoldBack.java` says the same in Java, with a timer.
+arrived. The missing numbers are given up when a record of the source arrives `PATIENCE_MS` after
+the wait began or last advanced. A record below the next number is dropped as a duplicate or as
+late. `kafka_streams/HoldBack.java` does the same in Java, with a timer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Held = tuple[bytes, Headers]
 
 
 class State(Protocol):
-    """As Quix Streams has it: values are JSON, or bytes."""
+    """The state as Quix Streams has it: values are JSON, or bytes."""
 
     def get(self, key: str) -> Any: ...
 
@@ -34,8 +34,11 @@ class State(Protocol):
 def hold_back(
     value: bytes, _: Any, timestamp_ms: int, headers: Headers, state: State
 ) -> list[Held]:
-    """What may go now; a source's place is its next number, since when it waits, and for which
-    numbers there is something in the state."""
+    """Return the records that may be emitted now.
+
+    The state of a source is its next number, the time since when it waits, and the numbers with a
+    record in the state.
+    """
     named = dict(headers)
     source, number = named["sourceId"].decode(), int(named["seqNum"])
     expected, since_ms, waiting = state.get(source) or [0, 0, []]

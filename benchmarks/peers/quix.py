@@ -1,10 +1,11 @@
-"""Each source in order by its numbers on Quix Streams, exactly once.
+"""Put each source in order by its numbers with Quix Streams, exactly once.
 
-The rule is that of `benchmarks.peers.hold_back`; the state lies in RocksDB, with a changelog. No
-merge, no clock, no tick: a source that falls silent behind a hole stays where it is.
+The rule is that of `benchmarks.peers.hold_back`. The state is in RocksDB, with a changelog. There
+is no merge, no clock and no tick: a source that becomes idle after a gap stays where it is.
 
-Quix keeps state by the record's key, and here all of a stream bear one, so the sources are told
-apart inside of it; a `group_by` would write and read every record once more.
+Quix keeps state by the record's key, and all records of a stream have the same one. The sources are
+therefore distinguished inside of the state; a `group_by` would write and read every record once
+more.
 
     python -m benchmarks.peers.quix BROKERS GROUP INPUT OUTPUT STATE_FOLDER
 """
@@ -19,7 +20,7 @@ from quixstreams import Application  # type: ignore[import-not-found, unused-ign
 from benchmarks.peers.hold_back import hold_back
 
 COMMIT_S: Final = 1.0
-"""Its own default is five seconds."""
+"""The commit interval in seconds; Quix's default is five."""
 
 
 def main() -> None:

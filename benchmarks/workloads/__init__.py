@@ -1,15 +1,15 @@
-"""Seeded workloads: who sent what, when it arrived, and the figures that prove it.
+"""Make seeded workloads: which source sent what, when it arrived, and figures to verify it.
 
-Every recipe is a function of its seed alone and returns a `Workload`: rows in
-arrival order plus what was lost and doubled on the way. One generator object per
-purpose, `random.Random(seed * 1000 + purpose)`, of which only `random()` and
-`shuffle()` are used, so that a change of one law leaves the others as they were.
+Every recipe is a function of its seed alone. It returns a `Workload`: rows in arrival order, and
+the events lost and doubled on the way. There is one generator object per purpose,
+`random.Random(seed * 1000 + purpose)`, so that changing one law leaves the others unchanged. Only
+its `random()` and `shuffle()` are used.
 
 | module     | recipes                                                            |
 |------------|--------------------------------------------------------------------|
 | `soccer`   | D1, D2, D3 of the thesis                                           |
 | `mishap`   | the same rows with events lost                                     |
-| `crowd`    | twenty sources with every kind of trouble: work for the whole core |
+| `crowd`    | twenty sources with every kind of disorder: work for the whole core |
 | `changing` | delay laws, rates and loss that change in mid-stream               |
 """
 

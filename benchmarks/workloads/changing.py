@@ -1,10 +1,9 @@
-"""Streams whose delays, rate or loss change while they run: where adaptation must
-earn its place.
+"""Make streams whose delays, rate or loss change while they run, to test adaptation.
 
-A stream is a list of phases. In each an event is sent every 1/rate seconds, is lost
-with probability `lost`, and takes `delay` on its way. `stall_ns` of every
-`stall_every_ns` of arrival time nothing comes through: what would have arrived then
-arrives together at the end, in the order in which it was sent.
+A stream is a list of phases. In each an event is sent every 1/rate seconds, is lost with
+probability `lost`, and takes `delay` on its way. Nothing arrives during `stall_ns` of every
+`stall_every_ns` of arrival time. Events that would have arrived then arrive together at the end, in
+the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Phase:
 
 
 def tail(mean_ns: int, share: float = 0.1) -> Law:
-    """1 ms, and for `share` of the events an exponential delay on top."""
+    """Return a law of 1 ms, with an exponential delay on top for `share` of the events."""
     slow = exponential(mean_ns)
     return sometimes(share, lambda rng: 1 * MS + slow(rng), constant(1 * MS))
 
@@ -69,27 +68,27 @@ _LOSS_STORM: Final = [
 
 
 def regimes(seed: int = 1, source: str = "s0") -> Workload:
-    """The delay law changes three times: short, long, of another shape, short."""
+    """Change the delay law three times: short, long, of another shape, short."""
     return phased("regimes", _REGIMES, seed, source)
 
 
 def bursts(seed: int = 1, source: str = "s0") -> Workload:
-    """In mid-stream the network stalls for 300 ms out of every 5 s."""
+    """Stall the network in mid-stream, for 300 ms out of every 5 s."""
     return phased("bursts", _BURSTS, seed, source)
 
 
 def rate_steps(seed: int = 1, source: str = "s0") -> Workload:
-    """200, 5, 2000 and 200 Hz under one delay law."""
+    """Send at 200, 5, 2000 and 200 Hz under one delay law."""
     return phased("rate_steps", _RATE_STEPS, seed, source)
 
 
 def loss_storm(seed: int = 1, source: str = "s0") -> Workload:
-    """No loss, then 5 %, then 0.1 %."""
+    """Lose no events, then 5 %, then 0.1 %."""
     return phased("loss_storm", _LOSS_STORM, seed, source)
 
 
 def phased(name: str, phases: list[Phase], seed: int, source: str) -> Workload:
-    """The first and the last event are never lost."""
+    """Make a stream of phases; its first and last event are never lost."""
     delays, losses = generator(seed, DELAYS), generator(seed, LOSSES)
     sent = [
         (START_NS + ts_ns, phase)

@@ -1,16 +1,15 @@
-"""Clocks of sources that are wrong, and the rounds of time sync that measure them.
+"""Simulate wrong clocks of sources, and the rounds of time sync that measure them.
 
-The workloads' own times are true time, which is the sync server's too. A `Dial` is what a
-source reads instead: an offset from the start, a skew, and whole steps of its resolution.
-Rounds are those of the thesis's evaluation as data/SYNTHETIC.md 1.5 sets them: each way
-takes 0.1 ms and an exponential delay (mean 0.2 ms) on top, the server 0.02 ms; ten rounds
-20 ms apart before the first event, then bursts of four after the given pauses. The sample
-is appended to its topic one more such way after the server's answer.
+The workloads' own times are event times, which are the sync server's too. A `Dial` is what a source
+reads instead: an offset from the start, a skew, and whole steps of its resolution. Rounds are those
+of the thesis's evaluation as in data/SYNTHETIC.md 1.5. Each way takes 0.1 ms and an exponential
+delay (mean 0.2 ms) on top, and the server 0.02 ms. There are ten rounds 20 ms apart before the
+first event, then bursts of four after the given pauses. The sample is appended to its topic one
+more such way after the server's answer.
 
-The same seed gives the same delays whatever the dials show, so two runs differ by their
-clocks alone. `steady` is a stream for hours: sources at one rate, each event at a
-random place in its own period, so that every distance between two sources occurs; the
-delays are those of `crowd`.
+The same seed gives the same delays for all dials, so two runs differ by their clocks alone.
+`steady` is a stream for hours. Its sources have one rate, and each event is at a random place in
+its own period, so that every distance between two sources occurs. The delays are those of `crowd`.
 """
 
 from __future__ import annotations
@@ -37,9 +36,12 @@ from topology.model.sample import Sample
 
 WAYS: Final = 7
 CLOCKS: Final = 8
-"""Purposes of generator objects, as in `laws`."""
+"""The purposes of generator objects, as in `laws`."""
 MOST_SOURCES: Final = 1_000
-"""Each has a generator of its own: its first rounds do not depend on what follows."""
+"""The maximum number of sources.
+
+Each has its own generator, so its first rounds are independent of later ones.
+"""
 
 BILLION: Final = 1_000_000_000
 FLOOR_NS: Final = 100 * US
@@ -48,19 +50,21 @@ FIRST_ROUNDS: Final = 10
 ROUNDS: Final = 4
 ROUND_EVERY_NS: Final = 20 * MS
 EVERY_MINUTE: Final = (60,)
-"""Seconds from one burst to the next, the last for ever: the specification's."""
+"""The specification's seconds from one burst to the next; the last is repeated."""
 AS_CLIENT: Final = (5, 10, 20, 40, 60)
-"""Those of `inorder.sync`, which asks sooner while it does not know the clock's rate."""
+"""The pauses of `inorder.sync`, which asks sooner while it does not know the clock's rate."""
 HEAD_START_NS: Final = 2 * S
-"""The first round is so long before the first event: ten rounds, the way, `activation`."""
+"""The time of the first round before the first event: ten rounds, the way, `activation`."""
 
 _QUEUE: Final = exponential(200 * US)
 _CROWDED: Final = sometimes(0.12, exponential(50 * MS), constant(0))
 
 
 class Dial(NamedTuple):
-    """A source's clock: right at `start_ns` but for the offset, which it is ahead by, then
-    `skew_ppb` too fast. It shows whole steps of `step_ns`."""
+    """A source's clock, which shows whole steps of `step_ns`.
+
+    It is ahead by the offset at `start_ns`, and `skew_ppb` too fast from then on.
+    """
 
     offset_ns: int = 0
     skew_ppb: int = 0
@@ -80,9 +84,11 @@ def rounds(
     seed: int = 1,
     ways_ns: tuple[int, int] = (0, 0),
 ) -> list[Sample]:
-    """Samples of all sources, for events from `first_ns` to `last_ns`; each source's in the order
-    of arrival. The clocks are read in ns here, whatever the events' resolution. `ways_ns` come
-    on top of every way there and back."""
+    """Return samples of all sources, for events from `first_ns` to `last_ns`.
+
+    Each source's samples are in the order of arrival. The clocks are read in ns here, at any
+    resolution of the events. `ways_ns` are added to every way there and back.
+    """
     heard: list[Sample] = []
     for number, (source, dial) in enumerate(dials.items()):
         rng = generator(seed * MOST_SOURCES + number, WAYS)
@@ -122,7 +128,7 @@ def _arrival(sample: Sample) -> int:
 
 
 def unlike_dials(sources: Iterable[str], start_ns: int, seed: int = 1) -> dict[str, Dial]:
-    """Each within an hour of the truth, and within 100 ppm of its pace."""
+    """Return dials within an hour of the truth, and within 100 ppm of its pace."""
     rng = generator(seed, CLOCKS)
     return {
         source: Dial(_either_way(rng, 3_600 * S), _either_way(rng, 100_000), start_ns)
@@ -135,7 +141,7 @@ def _either_way(rng: Random, most: int) -> int:
 
 
 def steady(sources: int, rate_hz: int, seconds: int, seed: int = 1) -> Workload:
-    """Every source sends once in each of its periods, at any moment of it."""
+    """Make a stream in which every source sends once at a random moment of each of its periods."""
     moments, delays = generator(seed, BASE), generator(seed, DELAYS)
     period_ns = S // rate_hz
     rows: list[Row] = []

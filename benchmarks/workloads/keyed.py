@@ -1,8 +1,8 @@
-"""Events of many keys and types, some of them delayed: a keyed pattern over a plant or a market.
+"""Make events of many keys and types, some delayed, for keyed patterns over a plant or a market.
 
-`RATE` events a second, drawn alike from `TYPES` types and `KEYS` keys, of `SOURCES` sources that
-number theirs. A share is delayed, exponentially with a mean of `MEAN_DELAY_NS`, at most `SLACK_NS`;
-the order is that of arrival. Payloads are decoded already: `{"k": key}`.
+There are `RATE` events a second, drawn uniformly from `TYPES` types and `KEYS` keys. Each of
+`SOURCES` sources numbers its own. A share is delayed, exponentially with a mean of `MEAN_DELAY_NS`,
+at most `SLACK_NS`. The order is that of arrival. Payloads are decoded already: `{"k": key}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEYS: Final = 100
 SOURCES: Final = 20
 MEAN_DELAY_NS: Final = 50 * MS
 SLACK_NS: Final = 600 * MS
-"""No event is later than this."""
+"""The maximum lateness of an event."""
 
 BEGIN_NS: Final = 1_700_000_000_000 * MS
 

@@ -1,9 +1,9 @@
-"""Events of a few types at every tick, some of them late: what pattern queries are run on.
+"""Make events of a few types at every tick, some of them late, for pattern queries.
 
-Types are drawn alike from A, B, C and on, the last of them more seldom if asked. A share of the
-events is delayed by 1 to SLACK - 1 ticks, drawn alike; order of arrival is by the tick of arrival,
-the delayed ones behind. Some of those delayed are overtaken by none, so a few per cent fewer are
-late.
+Types are drawn uniformly from A, B, C and on, the last of them more rarely on request. A share of
+the events is delayed by 1 to SLACK - 1 ticks, drawn uniformly. The order is by the tick of arrival,
+with delayed events last. A few per cent fewer are late, as no later event arrives before some of
+the delayed ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 SLACK: Final = 60
-"""No event is later than this many ticks."""
+"""The maximum lateness of an event, in ticks."""
 
 ALPHABET: Final = "ABCDEFGHIJ"
 
@@ -20,7 +20,7 @@ ALPHABET: Final = "ABCDEFGHIJ"
 def letters(
     n: int, *, types: int = 3, disorder: float = 0.0, seed: int = 1, rare: float | None = None
 ) -> list[tuple[int, str]]:
-    """(time, type) in order of arrival. `rare`: the share of the last type."""
+    """Return (time, type) in order of arrival; `rare` is the share of the last type."""
     rng = Random(seed)
     last = 1 / types if rare is None else rare
     weights = [(1 - last) / (types - 1)] * (types - 1) + [last]

@@ -1,4 +1,4 @@
-"""A seeded plant of machines for audits: copies, holes, overtaking, a restart, a fast clock."""
+"""Make a seeded plant for audits: duplicates, gaps, disorder, a restart, and a fast clock."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ def plant(
     late: float = 0.1,
     fast_after: float = 0.0,
 ) -> list[AuditRow]:
-    """Rows in order of arrival. Each machine sends about once a period; so large a share is `lost`,
-    comes twice (`copied`), is up to 20 s `late`; `FAST` has a clock 41 s ahead, after that share
-    of the time, and `RESTARTS` counts from 0 again halfway."""
+    """Return rows in order of arrival.
+
+    Each machine sends about once a period. Shares of the rows are `lost`, come twice (`copied`), or
+    are up to 20 s `late`. `FAST` has a clock 41 s ahead, after the share `fast_after` of the time,
+    and `RESTARTS` counts from 0 again halfway.
+    """
     dice = Random(seed)
     names = [FAST, RESTARTS, *(f"robot-{number}" for number in range(machines - 2))][:machines]
     sent: list[tuple[int, AuditRow]] = []

@@ -1,4 +1,4 @@
-"""Rows that lose events."""
+"""Lose rows of a workload."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from benchmarks.workloads.rows import Row, Workload
 
 
 def lose(workload: Workload, share: float) -> Workload:
-    """Every row is lost with probability `share`, but a source's smallest and largest
-    number: what is missing outside of them can be known to nobody."""
+    """Lose every row with probability `share`, except a source's smallest and largest number.
+
+    Nobody could know of numbers missing outside of them.
+    """
     rng = generator(workload.seed, LOSSES)
     edges = _edges(workload.rows)
     kept: list[Row] = []

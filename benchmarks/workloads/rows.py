@@ -1,10 +1,9 @@
-"""Rows of a workload, the figures that describe them, and events made from them.
+"""Describe rows of a workload by figures, and make events from them.
 
-Words. *Descent*: a time below that of the row just before it. *Late*: a time below
-the largest seen so far; lateness is that difference. *Overtaken*: a sequence number
-below the largest seen so far from its source, seen for the first time. *Missing*: a
-number never seen between a source's smallest and largest. *Copy*: a number of a
-source seen before.
+The figures use these words. *Descent*: a time below that of the row just before it. *Late*: a time
+below the largest seen so far; lateness is that difference. `overtaken`: a sequence number below the
+largest seen so far from its source, seen for the first time. *Missing*: a number never seen between
+a source's smallest and largest. *Copy*: a number of a source seen before.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from topology.model.event import Event
 
 
 class Row(NamedTuple):
-    """One arrival; times in ns."""
+    """One arrival; times are in ns."""
 
     arrival_ns: int
     source: str
@@ -27,8 +26,11 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Workload:
-    """`rows` in arrival order; `lost` the (source, seq) that never arrived and
-    `doubled` those that arrived twice, as the recipe knows it."""
+    """The rows of a workload, in arrival order.
+
+    The recipe knows the (source, seq) that never arrived (`lost`) and those that arrived twice
+    (`doubled`).
+    """
 
     name: str
     seed: int
@@ -39,8 +41,11 @@ class Workload:
 
 @dataclass(slots=True)
 class Figures:
-    """What can be counted in a list of rows. `source_descents` are counted within
-    each source and summed; the other times are taken over the whole list."""
+    """The counts of a list of rows.
+
+    `source_descents` are counted within each source and summed; the other times are compared over
+    the whole list.
+    """
 
     n: int = 0
     sources: int = 0
@@ -57,7 +62,7 @@ class Figures:
 
 @dataclass(slots=True)
 class _Seen:
-    """What has been seen of one source."""
+    """The values seen so far of one source."""
 
     last_ts_ns: int
     highest: int
@@ -65,7 +70,7 @@ class _Seen:
 
 
 def figures(rows: Sequence[Row]) -> Figures:
-    """Count `rows`. O(n) in time and memory."""
+    """Count `rows`, in O(n) time and memory."""
     found = Figures(n=len(rows))
     if not rows:
         return found
@@ -102,13 +107,15 @@ def _count_in_source(found: Figures, seen: dict[str, _Seen], row: Row) -> None:
 
 
 def in_arrival_order(rows: Iterable[Row]) -> list[Row]:
-    """Sorted by arrival; rows of one instant stay as they are."""
+    """Sort rows by arrival; rows of one instant keep their order."""
     return sorted(rows, key=lambda row: row.arrival_ns)
 
 
 def to_events(rows: Iterable[Row], stream: str = "default", epoch: int = 0) -> list[Event]:
-    """The events of `rows`, `offset` being the place in the list. With `epoch` =
-    `topology.model.event.NO_EPOCH` the events name no epoch."""
+    """Return the events of `rows`, whose `offset` is the position in the list.
+
+    With `epoch` = `topology.model.event.NO_EPOCH` the events name no epoch.
+    """
     return [
         Event(stream, row.source, epoch, row.seq, row.ts_ns, row.arrival_ns, offset)
         for offset, row in enumerate(rows)

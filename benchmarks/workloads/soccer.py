@@ -1,23 +1,22 @@
-"""The disordered soccer streams of S. Rajendran's thesis (2019, ch. 5), rebuilt.
+"""Rebuild the disordered soccer streams of S. Rajendran's thesis (2019, ch. 5).
 
-The thesis took pieces of the DEBS 2013 recording (four balls at 2 kHz, shoe and
-hand sensors at 200 Hz) and injected 62 473, 62 409 and 83 212 descents. The
-recording is replaced by a generated one of the same rates; the laws of the delays
-are chosen so that the gap statistics come out as the thesis gives them.
+The thesis took pieces of the DEBS 2013 recording: four balls at 2 kHz, shoe and hand sensors at 200
+Hz. It injected 62 473, 62 409 and 83 212 descents. Here a generated stream of the same rates
+replaces the recording. The laws of the delays are chosen to give the thesis's gap statistics.
 
 * Base: each sensor has a phase u * period, drawn with the jitter of its first
-  sample; sample k falls on T0 + int(phase + k * period + (u - 0.5) * 0.2 * period).
+  sample. Sample k is at T0 + int(phase + k * period + (u - 0.5) * 0.2 * period).
   The jitter of the next sample is drawn when the one before it is taken. Merged by
   (time, sensor); equal times are pushed apart by 1 ns. `seq` counts in time order.
 * Victims: positions 1 .. n-2, shuffled, taken while neither neighbour is a victim,
   until there are M. A victim is put back directly after the last non-victim whose
-  time is <= its own + delay, and at least after the next one; victims of one place
-  stand in decreasing time order. So descents = late = M, by construction.
+  time is <= its own + delay, and at least after the next one. Victims of one place
+  are in decreasing time order, so descents = late = M, by construction.
 * A burst (share, count, delay) takes `count` victims from position int(share * n)
   on; all land at (time of the first + delay).
 * Arrival is the largest time seen so far.
 
-Cost: O(n log n); about four seconds for the million rows of D3.
+The cost is O(n log n); the million rows of D3 take about four seconds.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Recipe:
     bursts: tuple[Burst, ...]
 
     def shortened(self, divisor: int) -> Recipe:
-        """The same laws over a stream `divisor` times shorter."""
+        """Return the same laws over a stream `divisor` times shorter."""
         return replace(self, n=self.n // divisor, descents=self.descents // divisor)
 
 
@@ -89,7 +88,7 @@ D3: Final = Recipe("D3", 999_499, 83_212, _d3_delay, ((0.20, 17, 30_000 * MS),))
 
 
 def soccer(recipe: Recipe, seed: int = 1) -> Workload:
-    """One source "0" that sends the whole stream."""
+    """Make one source "0" that sends the whole stream."""
     times = base_times(recipe.n, generator(seed, BASE))
     victims = _choose(recipe, generator(seed, VICTIMS))
     delays = _delays(recipe, times, victims, generator(seed, DELAYS))
@@ -103,7 +102,7 @@ def soccer(recipe: Recipe, seed: int = 1) -> Workload:
 
 
 def base_times(n: int, rng: Random) -> list[int]:
-    """`n` strictly increasing times of the forty sensors."""
+    """Return `n` strictly increasing times of the forty sensors."""
     draw = rng.random
     upcoming: list[tuple[int, int, int, float, int]] = []
     periods = [(ball, BALL_PERIOD_NS) for ball in BALLS] + [(body, BODY_PERIOD_NS) for body in BODY]
@@ -125,7 +124,7 @@ def base_times(n: int, rng: Random) -> list[int]:
 
 
 def _choose(recipe: Recipe, rng: Random) -> list[int]:
-    """The victims' positions, increasing."""
+    """Return the victims' positions, ascending."""
     positions = list(range(1, recipe.n - 1))
     rng.shuffle(positions)
     taken = bytearray(recipe.n)
@@ -150,7 +149,7 @@ def _delays(recipe: Recipe, times: list[int], victims: list[int], rng: Random) -
 
 
 def _arrival_order(times: list[int], victims: list[int], delays: list[int]) -> list[int]:
-    """Positions in the order in which they arrive."""
+    """Return positions in the order in which they arrive."""
     is_victim = bytearray(len(times))
     for position in victims:
         is_victim[position] = 1
@@ -158,7 +157,8 @@ def _arrival_order(times: list[int], victims: list[int], delays: list[int]) -> l
     calm_times = [times[position] for position in calm]
     behind: dict[int, list[int]] = {}
     for rank, (position, delay_ns) in enumerate(zip(victims, delays, strict=True)):
-        next_calm = position - rank  # index in `calm` of position + 1: `rank` victims before it
+        # This is the index in `calm` of position + 1, with `rank` victims before it.
+        next_calm = position - rank
         place = bisect_right(calm_times, times[position] + delay_ns) - 1
         behind.setdefault(max(place, next_calm), []).append(position)
     order: list[int] = []

@@ -1,7 +1,7 @@
-"""The streams of ProbSlack (Rivetti et al., DEBS 2018, 4.2), and three that change.
+"""Make the streams of ProbSlack (Rivetti et al., DEBS 2018, 4.2), and three that change.
 
-One source, whole ms, nothing overtakes: time_i = time_(i-1) + g_i, arrival = time + d_i, at
-least the arrival before. `kinds`:
+There is one source with whole ms and no disorder: time_i = time_(i-1) + g_i, arrival = time + d_i,
+at least the arrival before. The `kinds` are:
 
 | kind    | time between events g                  | delay d                         |
 |---------|----------------------------------------|---------------------------------|
@@ -13,8 +13,8 @@ least the arrival before. `kinds`:
 | drift   | a third each: 20; 20 + Bin(20, 0.25); as BB | as CB; 6 + Bin(9, 0.5); as BZ |
 | bursts  | as BB                                  | as CB; 150 ms stall every 5 s   |
 
-The Zipf means are those of the printed exponents, not the paper's nominal 6 and 20.
-A stream is a list of (time, arrival) in ns.
+The Zipf means are those of the printed exponents, not the paper's nominal 6 and 20. A stream is a
+list of (time, arrival) in ns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STALL_EVERY_MS: Final = 5_000
 
 
 def discrete(masses: dict[int, float]) -> Draw:
-    """Walks the cumulative sum in increasing order of the values."""
+    """Return a function that draws a value by the cumulative sum of ascending values."""
     sums: list[tuple[float, int]] = []
     so_far = 0.0
     for value in sorted(masses):
@@ -102,7 +102,7 @@ def drift(seed: int, events: int = EVENTS) -> Stream:
 
 
 def bursts(seed: int, events: int = EVENTS) -> Stream:
-    """What would arrive during a stall arrives together at its end."""
+    """Make a stream with stalls; events of a stall arrive together at its end."""
     stalled: Stream = []
     for ts_ns, arrival_ns in stream("BB", seed, events):
         into_ms = arrival_ns // MS % STALL_EVERY_MS

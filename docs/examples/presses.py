@@ -2,10 +2,10 @@
 
     python docs/examples/presses.py FILE
 
-Each press tells of every stroke (`force`) and of each `jam`. It wears out within two to four
-minutes: its force rises a little, and it shakes its radio, so that more is lost and more comes
-late. Then it jams, stands still for ten seconds, and begins anew. Its clock is up to 300 ms wrong
-and runs up to 40 ppm too fast; every 20 s it asks the server for the time. All follows from a seed.
+Each press reports every stroke (`force`) and each `jam`. It wears out within two to four minutes.
+Its force rises a little, and it shakes its radio, so that more events are lost or late. Then it
+jams, stops for ten seconds, and begins anew. Its clock is up to 300 ms wrong and up to 40 ppm too
+fast. Every 20 s it asks the server for the time. All depends on a seed only.
 """
 
 import json
@@ -24,7 +24,7 @@ STANDSTILL = 10 * S
 
 
 def lines(seed=1):
-    """What arrives, in the order of arrival: events and rounds of time sync."""
+    """Return events and rounds of time sync, in the order of arrival."""
     found = []
     for number in range(PRESSES):
         found += press(f"press-{number}", Random(seed * 1_000 + number))

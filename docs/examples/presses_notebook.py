@@ -34,9 +34,10 @@ tables = {
 # %% [markdown]
 # ## Disorder, before and after
 #
-# How far each event lies behind the newest before it: as the lines arrived, by the presses' own
-# stamps, and as the table `events` has them, by reference time. What is left behind zero there is
-# marked `late`: it came after its place had passed.
+# The plot shows how far each event is behind the newest before it. One series is in the order of
+# arrival, by the presses' own timestamps. The other is the table `events`, by the corrected
+# timestamp. Events that are still behind there are marked `late`: they came after their place had
+# passed.
 
 # %%
 arrived = raw.orderBy("arrival").select("ts", "arrival").toPandas()
@@ -76,9 +77,9 @@ of_matches.groupBy("id").agg(
 # %% [markdown]
 # ## Features of each press, every five seconds
 #
-# What the chain knows beside the values: numbers that are missing (`gaps`), how long events were on
-# their way (`at_ns` is when their place was settled), how sure their time is. The windows are those
-# that stand: of each `id` the highest revision.
+# The chain knows more than the values. It has missing numbers (`gaps`), the delay of events
+# (`at_ns` is when their place was settled), and the certainty of their time. The windows are the
+# current ones: of each `id` the highest revision.
 
 # %%
 FIVE = F.window("time", "5 seconds")["start"].alias("start")
@@ -134,8 +135,8 @@ vectors.groupBy("label").count().show()
 # %% [markdown]
 # ## A small model
 #
-# Trained on the first ten minutes, asked about the last five: a random split would let it see the
-# neighbours of what it is asked about.
+# The model is trained on the first ten minutes and asked about the last five. A random split would
+# let it see the neighbours of the windows in question.
 
 # %%
 split = F.lit("2023-11-14 22:23:20").cast("timestamp")

@@ -1,16 +1,17 @@
-"""The archive of the job `archive`, as the lines that `inorder dump` would print of the topics.
+"""Read an archive of the job `archive` as the lines that `inorder dump` would print of the topics.
 
 The folder of a whole archive means those of its topics that the topology reads: the input topics,
 and `clock.offsets` if a stream syncs. A topic's own folder means that topic alone. Records are in
-the order of `inorder dump`: by arrival, which is the running maximum of a partition's append times,
-then clocks before events, then by topic, partition and offset. Spark sorts them by range, so each
-task reads a stretch of that order; from there on an archive is processed as files are.
+the order of `inorder dump`. They are sorted by arrival, which is the running maximum of a
+partition's record timestamps, then clocks before events, then by topic, partition and offset. Spark
+sorts them by range, so each task reads a stretch of that order. From there on an archive is
+processed like files.
 
 Missing offsets, within a partition or between two runs, are refused with the first of them, because
-a hole would look like lost events. Repeated offsets are refused too. So is an archive that lacks
-what an earlier run has seen of it: a topic, or the records that were left. If producers write in
-transactions, whose marks take offsets, or the topic was compacted, holes are no loss: then write
-`--holes pass`. A whole archive that lacks one of several input topics is refused. If it lacks
+they would look like lost events. Repeated offsets are refused too. An archive is also refused if it
+lacks something that an earlier run has seen: a topic, or the records left to the next run. With
+transactions, whose markers take offsets, or a compacted topic, missing offsets are no loss: then
+write `--holes pass`. A whole archive that lacks one of several input topics is refused. If it lacks
 `clock.offsets`, which has no folder before its first record, a warning says so.
 """
 
@@ -51,7 +52,7 @@ from topology.wire.line_reader import Row
 STREAM: Final = "stream="
 REMOTE: Final = "://"
 BY_STAMPS: Final = "timestamp"
-"""The `arrival` by which the records' own stamps count."""
+"""The value of `arrival` by which the records' own timestamps count."""
 
 
 class Record(NamedTuple):
@@ -68,8 +69,10 @@ class Record(NamedTuple):
 
 
 def is_archive(path: str) -> bool:
-    """Whether it is the folder of a topic, or of several, or a table; any address on another file
-    system counts as one."""
+    """Return whether the path is the folder of one or several topics, or a table.
+
+    Any address on another file system counts as an archive.
+    """
     if REMOTE in path:
         return True
     place = Path(path)
@@ -85,7 +88,7 @@ def _is_topic(folder: Path) -> bool:
 
 
 def topics_read(topology: Topology) -> list[str]:
-    """The topics that a stage which reorders reads."""
+    """Return the topics that a reordering stage reads."""
     streams = topology.streams.values()
     synced = any(stream.clock.sync != "none" for stream in streams)
     return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
@@ -99,9 +102,14 @@ def records(
     *,
     holes: bool,
 ) -> tuple[DataFrame, str | None]:
-    """All records of these archives, and a warning about topics that they lack. `seen`: topics that
-    earlier runs have read. InputError if an archive has nothing that the topology reads, or
-    (unless `holes` are allowed) a whole archive lacks an input topic, or a `seen` one is absent."""
+    """Return all records of these archives, and a warning about topics that they lack.
+
+    `seen` are topics that earlier runs have read.
+
+    Raises:
+        InputError: An archive has nothing that the topology reads. Unless `holes` are allowed, also
+            if a whole archive lacks an input topic, or a `seen` topic is absent.
+    """
     wanted = topics_read(topology)
     refuse_patterns(paths)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
@@ -150,8 +158,10 @@ def refuse_patterns(paths: Iterable[str]) -> None:
 
 
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """The topics' own folders, or the table; `path` itself if it is one, or if only Spark can list
-    it."""
+    """Return the topics' own folders, or the table.
+
+    It returns `path` itself if that is a topic's folder, or if only Spark can list it.
+    """
     table = archive.table_of(path)
     if table is not None:
         return [table]
@@ -178,8 +188,10 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
 
 
 def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
-    """A warning about topics whose records do not have the time of their append, where a worker
-    takes another arrival than this."""
+    """Return a warning about topics whose records do not have the broker's timestamp.
+
+    A worker uses another arrival for them.
+    """
     found = {log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped}
     topics = sorted(topic for topic in found if topology.arrival_of(topic)[0] != BY_STAMPS)
     if not topics:
@@ -192,8 +204,10 @@ def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
 
 
 def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) -> None:
-    """Raise InputError if a stamp that counts as arrival lies ahead of now by more than
-    `max_ahead`: a worker passes it over, and here all that follows would arrive as late."""
+    """Raise InputError if a timestamp that counts as arrival is more than `max_ahead` after now.
+
+    A worker ignores such a timestamp; here all later records would arrive late.
+    """
     for log, end in sorted(ends.items()):
         arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])
         if arrival == BY_STAMPS and end.arrival_ms * NS_PER_MS > now_ns + max_ahead_ns:
@@ -205,7 +219,7 @@ def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) ->
 
 
 def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
-    """Raise InputError if offsets are missing within a log, or come twice."""
+    """Raise InputError if offsets are missing within a log, or repeated."""
     for log, end in sorted(ends.items()):
         if end.jump is None:
             continue
@@ -226,8 +240,11 @@ def _holed(log: str, first: int, last: int) -> InputError:
 
 
 def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
-    """The partitions of the records of each stream, as `topic/partition`, by source; one pass over
-    the headers. If one stage orders whole streams, sources do not matter: "" means all."""
+    """Return the partitions of each stream's records, as `topic/partition`, by source.
+
+    It takes one pass over the headers. If one stage orders whole streams, sources do not matter: ""
+    means all.
+    """
     found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
         headers = topology.headers_of(topic)
@@ -239,17 +256,23 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
         for row in named.select(*columns).distinct().collect():
             stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
             source = "" if topology.fused else row["source"] or ""
-            lies = found.setdefault(stream, {}).setdefault(source, set())
-            lies.add(f"{topic}/{row['partition']}")
+            logs = found.setdefault(stream, {}).setdefault(source, set())
+            logs.add(f"{topic}/{row['partition']}")
     return {
-        stream: {source: sorted(lies) for source, lies in of.items()}
+        stream: {source: sorted(logs) for source, logs in of.items()}
         for stream, of in found.items()
     }
 
 
 class Taken(NamedTuple):
-    """The `lines` of an archive for one run (`is_empty`: there are none), the cut after them, and a
-    warning."""
+    """The lines that one run takes from an archive.
+
+    Attributes:
+        lines: The lines.
+        is_empty: Whether there are none.
+        cut: The cut after them.
+        warning: A warning for the user.
+    """
 
     lines: DataFrame
     is_empty: bool
@@ -258,8 +281,13 @@ class Taken(NamedTuple):
 
 
 def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
-    """The records after `before`: to the end of each log, or only those that no other record can
-    precede any more (`cut`). InputError if a single run would have given another answer."""
+    """Return the records after `before`: up to the end of each log, or up to the next `cut`.
+
+    The latter are only those that no other record can precede any more.
+
+    Raises:
+        InputError: A single run would have given another result.
+    """
     rows = log_order.beyond(rows, before.offsets)
     ends = log_order.ends(rows, before, holes=holes)
     refuse_jumps(ends)
@@ -277,7 +305,7 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        # Seen records may all have been taken, and only then lie behind the cut.
+        # All seen records may have been taken, and only then are they before the cut.
         is_empty = not ends if before.until_ns is None else lines.isEmpty()
         return Taken(
             lines,
@@ -295,8 +323,7 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
 
 
 class ReadArchive(NamedTuple):
-    """The function of a reading task: rows in are records in order, rows out are parcels. Each task
-    is a piece."""
+    """The function of a reading task, from records in order to parcels; each task is a piece."""
 
     setting: Setting
 
@@ -317,17 +344,20 @@ class ReadArchive(NamedTuple):
 
 
 class RecordLines:
-    """Makes records the lines that `inorder dump` prints."""
+    """A converter from records to the lines that `inorder dump` prints."""
 
     def __init__(self, topology: Topology) -> None:
         self._clock_topic = topology.topics.clock
         inputs = {stream.input for stream in topology.streams.values()}
-        # Each executor has its own keys: none is sent to it.
+        # Each executor has its own keys; none is sent to it.
         self._lines = TopicLines(topology, inputs, masters_in(os.environ))
 
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
-        """The line of a record. `values` are `log_order.COLUMNS` and `stamp_ms`; the clock is that
-        of the partition. None for a record of the clock topic that is no clock line."""
+        """Return the line of a record.
+
+        It is None for a record of the clock topic that is not a clock line. `values` are
+        `log_order.COLUMNS` and `stamp_ms`. The clock is that of the partition.
+        """
         record = _record(values)
         line = self._lines.line(record, clock)
         if line is None or record.topic != self._clock_topic:
@@ -335,7 +365,7 @@ class RecordLines:
         return {**line, OF_TOPIC: record.offset}
 
     def know(self, batch: Iterable[Mapping[str, Any]]) -> None:
-        """Wait for the schemas by which these are read, where a registry has them."""
+        """Wait for the schemas of these records, if a registry has them."""
         asyncio.run(self._lines.known(map(_record, batch)))
 
 
@@ -348,7 +378,7 @@ _PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 
 
 class DumpedRows:
-    """Records as rows; `lines` counts them. `clock_of` gives the arrival clock of a record."""
+    """Records as rows; `lines` counts them, and `clock_of` returns a record's arrival clock."""
 
     def __init__(
         self,

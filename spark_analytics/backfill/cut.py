@@ -1,20 +1,20 @@
-"""The time up to which an archive is known; a run leaves later records to the next run.
+"""Compute the time up to which an archive is known; a run leaves later records to the next run.
 
 The topics of an archive are written in parallel, so at any time some of its logs (partitions) reach
-further than others. One run over the whole archive would take the records by arrival. So an earlier
-run may take a record only if no record can arrive before it any more: if it arrives before the
-earliest of the times that the logs promise.
+further than others. A single run over the whole archive would take the records by arrival. An
+earlier run may therefore take a record only if no record can arrive before it any more. The record
+must arrive before the earliest of the times that the logs promise.
 
 * A log promises the arrival of its last record, because its clock never goes back.
-* A log that has been silent for `REST_NS` before the newest record of all counts as at rest, and
-  promises that time. Otherwise a partition to which nobody writes would hold back all the others.
+* A log whose last record is `REST_NS` older than the newest record of all counts as at rest, and
+  promises that time. Otherwise a partition without new records would delay all the others.
 
-The next run reads the rest. If a log that counted as at rest brings an earlier record after all,
-`overtaking` finds it: a single run would have given another answer.
+The next run reads the rest. A log that counted as at rest may have an earlier record after all.
+`overtaking` finds it, since a single run would have given another result.
 
-A declared offset of a clock arrives later than it was appended (`log_order`), so in a log about
-clocks a taken record may lie behind one that is left. So a `Cut` holds two offsets for each log: up
-to where everything was taken (`offsets`), and up to where records were seen (`seen`).
+A declared offset of a clock arrives later than it was appended (`log_order`). In a log about clocks
+a taken record may therefore follow one that is left. So a `Cut` has two offsets for each log: up to
+where everything was taken (`offsets`), and up to where records were seen (`seen`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ REST_NS: Final = 3_600_000_000_000
 
 
 class Cut(NamedTuple):
-    """Where a run ended, by `topic/partition`. `until_ns`: records that arrive before were taken;
-    None: unknown. `floors_ms`: no record beyond `offsets` arrives before this time."""
+    """The end of a run, by `topic/partition`.
+
+    Attributes:
+        offsets: The offset up to which all records were taken.
+        seen: The offset up to which records were seen.
+        floors_ms: A time before which no record beyond `offsets` arrives.
+        until_ns: The time before which all arriving records were taken; None if unknown.
+    """
 
     offsets: Mapping[str, int]
     seen: Mapping[str, int]
@@ -42,7 +48,7 @@ class Cut(NamedTuple):
         return {log.rpartition("/")[0] for log in self.offsets}
 
     def noted(self) -> dict[str, Any]:
-        """Plain values for `read`, which takes `offsets` apart."""
+        """Return plain values for `read`, which receives `offsets` separately."""
         return {
             "seen": dict(self.seen),
             "floors_ms": dict(self.floors_ms),
@@ -51,7 +57,7 @@ class Cut(NamedTuple):
 
 
 def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
-    """`noted` is None for a run that read no archive."""
+    """Return the cut of a run's notes; `noted` is None for a run that read no archive."""
     if noted is None:
         return Cut(offsets, offsets, {}, None)
     return Cut(offsets, noted["seen"], noted["floors_ms"], noted["until_ns"])
@@ -65,9 +71,16 @@ class Jump(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """The records of a log beyond a cut. `arrival_ms`: the arrival of the last record. `new_ms`:
-    the arrival of the first record that no run has seen; None: there is none. `is_stamped`: every
-    record has the time of its append. `jump`: the first one."""
+    """The records of a log beyond a cut.
+
+    Attributes:
+        first: The first offset.
+        last: The last offset.
+        arrival_ms: The arrival of the last record.
+        new_ms: The arrival of the first record that no run has seen; None if there is none.
+        is_stamped: Whether every record has the broker's timestamp.
+        jump: The first jump of its offsets.
+    """
 
     first: int
     last: int
@@ -85,7 +98,10 @@ class Left(NamedTuple):
 
 
 def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
-    """The earliest promise of all logs ever seen; it never goes back. None: there is no log."""
+    """Return the earliest promise of all logs ever seen, or None if there is no log.
+
+    It never goes back.
+    """
     promised = dict(cut.floors_ms)
     promised.update({log: end.arrival_ms for log, end in ends.items()})
     if not promised:
@@ -96,7 +112,7 @@ def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
 
 
 def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
-    """A log with a new record that arrives before taken ones. None: there is no such log."""
+    """Return a log with a new record that arrives before taken ones, or None."""
     until_ns = cut.until_ns
     if until_ns is None:
         return None
@@ -107,8 +123,10 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
 
 
 def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
-    """A log whose next record does not have the next offset, or that has lost records that were
-    seen and left: its name, and the first and last missing offset. None: there is no such log."""
+    """Return a log with missing offsets, and the first and last of them, or None.
+
+    Its next record does not have the next offset, or it has lost records that were seen and left.
+    """
     for log, last in sorted(cut.offsets.items()):
         end = ends.get(log)
         if end is not None and end.first > last + 1:
@@ -123,7 +141,7 @@ def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
 def behind(
     cut: Cut, ends: Mapping[str, LogEnd], left: Mapping[str, Left], until_ns: int | None
 ) -> Cut:
-    """The cut after a run that has taken all records that arrive before `until_ns`."""
+    """Return the cut after a run that has taken all records that arrive before `until_ns`."""
     offsets, seen, floors_ms = dict(cut.offsets), dict(cut.seen), dict(cut.floors_ms)
     for log, end in ends.items():
         seen[log] = max(end.last, seen.get(log, NOTHING_READ))

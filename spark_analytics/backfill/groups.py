@@ -1,8 +1,8 @@
-"""Which streams are ordered together, and which task takes them.
+"""Assign streams to groups that are ordered together, and groups to tasks.
 
-Streams that a join brings together are a group, and every other stream is one of its own. A group
-more, the last, has what is of no stream that the topology names: it runs no operator, and its lines
-are dead. A task takes the groups whose number it has, modulo the number of tasks.
+Streams that a join connects are a group, and every other stream is its own group. The last group is
+for records without a stream of the topology. It runs no operator, and its lines are dead letters. A
+task takes the groups whose number equals its own, modulo the number of tasks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from topology.flow.replay import groups
 
 
 class Groups:
-    """`streams`: those of each group, in the order of the topology file; none of the last."""
+    """The groups of a topology.
+
+    `streams` are those of each group, in the order of the topology file; the last group has none.
+    """
 
     def __init__(self, topology: Topology) -> None:
         self.streams: Sequence[Sequence[str]] = [*groups(topology), []]
@@ -25,7 +28,7 @@ class Groups:
 
     @property
     def strange(self) -> int:
-        """The group of what is of no stream."""
+        """The group of records without a stream of the topology."""
         return len(self.streams) - 1
 
     def of(self, stream: str | None) -> int:

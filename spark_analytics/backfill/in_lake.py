@@ -1,26 +1,28 @@
-"""The tables of a backfill, and of a live job, in Iceberg or Delta, under the names that the job
-`events` has.
+"""Write the tables of a backfill, or of a live job, to Iceberg or Delta.
+
+They have the names that the job `events` uses.
 
 | table                                   | rows                                                 |
 |-----------------------------------------|------------------------------------------------------|
 | `events`, `gaps`, `late`, `duplicates`, | each line of the kind once                           |
 | `dead`, `windows`, `matches`, `joins`   |                                                      |
-| `windows_current` and so on            | of these three the newest revision of each id;       |
-|                                         | `current` is false where it was taken back          |
-| `overflows_matches`, `overflows_joins`  | a query had more to say than its bound               |
-| `bad`, with a schema                    | events whose payload is not of it                    |
+| `windows_current` and so on             | of these three the newest revision of each id;       |
+|                                         | `current` is false where it was retracted            |
+| `overflows_matches`, `overflows_joins`  | events for which a query had more results than its   |
+|                                         | bound                                                |
+| `bad`, with a schema                    | events whose payload does not fit the schema         |
 
-`matches` has single matches, sets of matches and results of detectors; `kind` distinguishes them,
-and `position` counts each kind of line separately, so `stream`, `kind` and `position` identify a
-row. With a schema the `payload` of `events` is a struct; an event whose payload does not fit it is
-in `bad`.
+`matches` has single matches, sets of matches and results of detectors, which `kind` distinguishes.
+`position` counts each kind of line separately, so `stream`, `kind` and `position` identify a row.
+With a schema the `payload` of `events` is a struct. An event whose payload does not fit it is in
+`bad`.
 
-A run's rows come from its staged files, which do not change: an append carries the number of the
-run, by which a table recognises it, and MERGE may be repeated. So a run that is killed while its
-rows are added can add them again (`resuming`).
+A run's rows come from its staged files, which do not change. An append carries the number of the
+run, by which a table recognizes it, and MERGE may be repeated. A run that is killed while its rows
+are added can therefore add them again (`resuming`).
 
-Cost: a run's rows are written twice, once by the tasks and once into the table, sorted; rows of
-results a third time, when they are merged.
+A run's rows are written twice, once by the tasks and once into the table, sorted. Rows of results
+are written a third time, when they are merged.
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ from spark_analytics.tables.shapes import SHAPES, Shape
 from topology.config import Topology
 
 QUERY: Final = "backfill"
-"""The query whose batches the runs count as, for tables that recognise batches by number."""
+"""The query to which runs count as batches, for tables that recognize batches by number."""
 
 PATTERN: Final = "*?[]{}\\"
 PLACED: Final = ("stream", POSITION)
 EVERY_WORD: Final = Shape(
     (*PLACED, "kind"), ("query",), "start_time", ("query", "start_time", POSITION)
 )
-"""A table of results, with every revision."""
+"""The shape of a table of results with every revision."""
 
 CURRENT: Final = "_current"
 BAD: Final = "bad"
@@ -61,7 +63,7 @@ RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "matches": {"matches": "match", "match_sets": "match_set"},
     "joins": {"joins": "join"},
 }
-"""For each table: the tables of the tasks that it is made from, and the kinds of their lines."""
+"""The tables of the tasks from which each table is made, with the kinds of their lines."""
 
 OVERFLOWS: Final = ("matches", "joins")
 
@@ -71,7 +73,10 @@ Read = Callable[[str], DataFrame]
 
 
 class LakeTable(NamedTuple):
-    """A table, `made` from the rows of `kinds`; `merged`: a row replaces the row with its id."""
+    """A table that is `made` from the rows of `kinds`.
+
+    If it is `merged`, a row replaces the row with its id.
+    """
 
     name: str
     kinds: Sequence[str]
@@ -81,7 +86,7 @@ class LakeTable(NamedTuple):
 
 
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
-    """All tables; `schema` of payloads, None: they are text."""
+    """Return all tables; without a `schema` payloads are text."""
     found = _of_events(schema)
     by_time = Shape(PLACED, ("stream",), "at_time", ("stream", "at_time", POSITION))
     found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
@@ -101,15 +106,20 @@ def lake_tables(topology: Topology, schema: StructType | None = None) -> list[La
 
 
 class LakeTables:
-    """The tables of a lake; `schema`: of payloads; None: they are text."""
+    """The tables of a lake; without a `schema` payloads are text."""
 
     def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
         self.tables = lake_tables(topology, schema)
 
     def require(self, *, made: bool | None) -> None:
-        """Raise TablesRefused if a table has another owner or other columns. `made`: whether the
-        tables must exist; None: some may."""
+        """Check the existing tables.
+
+        With `made` all tables must exist, with False none may, and with None some may.
+
+        Raises:
+            TablesRefused: A table has another owner or other columns, or its existence is wrong.
+        """
         self._refuse_pattern()
         for each in self.tables:
             name = f"{self._lake.place}/{each.name}"
@@ -157,7 +167,7 @@ class LakeTables:
             self._lake.drop(each.name)
 
     def rows(self, table: LakeTable, files: Mapping[str, list[str]]) -> DataFrame:
-        """Return the rows to add to the table. `files`: addresses of the tasks' files, by kind."""
+        """Return the rows to add to the table; `files` are the tasks' files, by kind."""
 
         def read(kind: str) -> DataFrame:
             schema = from_arrow_schema(schema_of(kind))
@@ -201,8 +211,10 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 
 
 def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
-    """A function that makes one table's rows of lines. `kinds`: the kind of lines, by the table
-    that is read."""
+    """Return a function that makes one table's rows of lines.
+
+    `kinds` has the kind of lines for each table that is read.
+    """
 
     def made(read: Read) -> DataFrame:
         rows = [read(name).withColumn("kind", F.lit(kind)) for name, kind in kinds.items()]

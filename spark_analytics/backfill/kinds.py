@@ -1,16 +1,16 @@
-"""The tables of a backfill: one for each kind of line, and the columns of each.
+"""Define the tables of a backfill, one for each kind of line, and their columns.
 
-Every row has `line`, the JSON line that `inorder replay` writes, and `position`, its place, from 0,
-among the lines of its stream and kind. The other columns are what the line says, typed: nanoseconds
-as longs named `_ns`, beside them a timestamp in microseconds, rounded down, where people query by
-time; what is nested (a payload, values of a window, events of a match) as JSON text. What a line
-does not say is null; so is a time beyond what a timestamp of microseconds holds nowhere: every long
-of nanoseconds is one.
+Every row has `line`, the JSON line that `inorder replay` writes. `position` is its place, from 0,
+among the lines of its stream and kind. The other columns are the typed fields of the line.
+Nanoseconds are longs named `_ns`. If people query by a time, it also has a timestamp in
+microseconds, rounded down. Nested values (a payload, values of a window, events of a match) are
+JSON text. Absent fields are null. Every long of nanoseconds fits into a timestamp of microseconds,
+so no time becomes null.
 
 | table         | a row is                                                             |
 |---------------|----------------------------------------------------------------------|
 | `events`      | an ordered event; `late` if it is out of order                       |
-| `gaps`        | numbers that are missing                                             |
+| `gaps`        | a range of missing sequence numbers                                  |
 | `late`        | an event that came too late to be passed on                          |
 | `duplicates`  | an event that had been seen                                          |
 | `dead`        | a line that cannot be used, and why                                  |
@@ -18,8 +18,7 @@ of nanoseconds is one.
 | `matches`     | a match, likewise                                                    |
 | `match_sets`  | all matches that end with one event, as ranges, likewise             |
 | `joins`       | a joined row, likewise                                               |
-| `overflows`   | a query had more to say of an event than it may                      |
-
+| `overflows`   | an event for which a query had more results than its bound           |
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ FLAG: Final = pa.bool_()
 REAL: Final = pa.float64()
 INSTANT: Final = pa.timestamp("us", "UTC")
 VERSION: Final = 2
-"""Raised when the columns of the tables change: `--resume` refuses tables of another one."""
+"""The version of the tables' columns; `--resume` refuses tables of another version."""
 POSITION: Final = "position"
 LINE: Final = "line"
 NS_PER_US: Final = 1_000
@@ -50,7 +49,14 @@ BETWEEN: Final = b"," + orjson.dumps(MARK) + b","
 
 
 class Column(NamedTuple):
-    """`key`: what it is called in the line. `read` makes a column of the values of all lines."""
+    """A column of a table.
+
+    Attributes:
+        name: The name in the table.
+        type: The Arrow type.
+        key: The key in the line.
+        read: A function that makes the column from the values of all lines.
+    """
 
     name: str
     type: Any
@@ -63,16 +69,18 @@ class Column(NamedTuple):
 
 
 def _json(values: Sequence[Any]) -> list[Any]:
-    """The text of each; None where there is nothing."""
+    """Return the JSON text of each value; None for None."""
     texts = iter(json_texts([value for value in values if value is not None]))
     return [None if value is None else next(texts) for value in values]
 
 
 def json_texts(values: Sequence[Any]) -> list[bytes]:
-    """What `line_json` makes of each. All are written at once and cut apart at marks: kept one by
-    one, each would take a large piece of memory first and most of the time with it. Where the cut
-    does not give as many, as a value holds such a mark, or one of them is no JSON, it is one by
-    one all the same."""
+    """Return the text that `line_json` makes of each value.
+
+    All values are written at once and split at marks. Writing each separately would allocate a
+    large piece of memory first, which takes most of the time. They are written separately if the
+    split gives another number of texts, because a value contains a mark, or if a value is not JSON.
+    """
     if not values:
         return []
     marked: list[Any] = [MARK] * (2 * len(values) - 1)
@@ -177,7 +185,7 @@ TABLE_OF: Final = {
     "join": "joins",
     "overflow": "overflows",
 }
-"""By the kind of line."""
+"""The table of each kind of line."""
 
 
 def schema_of(table: str) -> Any:
@@ -186,7 +194,7 @@ def schema_of(table: str) -> Any:
 
 
 def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
-    """The lines of one kind as a batch of Arrow's."""
+    """Return lines of one kind as an Arrow batch."""
     values_of = _by_key(lines)
     columns = []
     for column in TABLES[table]:
@@ -200,8 +208,11 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
 
 
 def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
-    """All values of a key. What every line says, as those of a kind do but for a key or two, is
-    turned on its side at once."""
+    """Return a function from a key to the values of all lines.
+
+    The keys that every line has, as lines of a kind do except for a key or two, are transposed at
+    once.
+    """
     if not lines:
         return lambda _: []
     sizes = [len(line) for line in lines]

@@ -1,11 +1,11 @@
-"""Puts records of several partitions in one order, that of `inorder dump`: by arrival.
+"""Put records of several partitions in one order, that of `inorder dump`: by arrival.
 
-The arrival clock of a partition is the running maximum of its append times, because a new leader's
-clock may step back. Within one arrival clock records come first, then records are sorted by topic,
-partition and offset. A declared offset of a clock holds from `activation` after its append, and it
-counts as arriving then.
+The arrival clock of a partition is the running maximum of its record timestamps, because a new
+leader's clock may step back. At one arrival, clock records come first; then records are sorted by
+topic, partition and offset. A declared offset of a clock takes effect `activation` after its
+timestamp, and it counts as arriving then.
 
-Cost: a shuffle by partition, and one by range, whose sampling reads the records once more.
+The cost is a shuffle by partition, and one by range, whose sampling reads the records once more.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Parted(NamedTuple):
 
 
 def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
-    """The records of each log beyond the cut, by `topic/partition`; one pass. `holes`: missing
-    offsets are no jump."""
+    """Return the end of each log beyond the cut, by `topic/partition`, in one pass.
+
+    With `holes` missing offsets are no jump.
+    """
     stamp_ms = F.unix_millis("timestamp")
     is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
     floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
@@ -78,14 +80,16 @@ def _end(row: Row) -> LogEnd:
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
-    """The rows beyond the offsets that have been read."""
+    """Return the rows beyond the offsets that have been read."""
     return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
 def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
-    """The records beyond the cut that were not taken yet: `COLUMNS` and `timestamp`, the record's
-    own `stamp_ms`, `arrival_ms`, and `due_ns` (the arrival; of a declared offset, when it takes
-    effect)."""
+    """Return the records beyond the cut that were not taken yet.
+
+    They have `COLUMNS` and `timestamp`, the record's own `stamp_ms`, `arrival_ms`, and `due_ns`.
+    The last is the arrival, or the time when a declared offset takes effect.
+    """
     log = Window.partitionBy(*LOG).orderBy("offset")
     stamp_ms = F.unix_millis("timestamp")
     floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
@@ -104,7 +108,7 @@ def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> 
 
 
 def parted(lines: DataFrame, until_ns: int) -> Parted:
-    """The split at `until_ns`: lines that are due before it are taken; one pass."""
+    """Split the lines at `until_ns`, in one pass: lines that are due before it are taken."""
     is_due = F.col("due_ns") < until_ns
     found = (
         lines.groupBy(*LOG)
@@ -121,7 +125,7 @@ def parted(lines: DataFrame, until_ns: int) -> Parted:
 
 
 def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:
-    """The lines of `arrived` in order, with `COLUMNS`, `stamp_ms` and `arrival_ms`."""
+    """Return the lines of `arrived` in order, with `COLUMNS`, `stamp_ms` and `arrival_ms`."""
     rank = F.when(F.col("topic") == clock_topic, 0).otherwise(1)
     return lines.orderBy("due_ns", rank, *LOG, "offset").drop("due_ns", "timestamp")
 
@@ -131,7 +135,7 @@ def _log() -> Column:
 
 
 def _of_log(known: Mapping[str, int], otherwise: Column) -> Column:
-    """The value of `known` for a record's log."""
+    """Return the value of `known` for a record's log."""
     if not known:
         return otherwise
     pairs = [F.lit(each) for pair in known.items() for each in pair]

@@ -1,9 +1,9 @@
-"""The content of a state's files, and the check that they hold nothing else.
+"""Define the content of a state's files, and check that they contain nothing else.
 
-Anybody who may write into a folder of tables may write these files, and the files that they name
-are read, moved and deleted with the rights of the user who resumes. So they may name only single
-files below known folders, and one folder, beside the tables and with a name that runs give
-(`place.own_folder`).
+Anybody with write access to a folder of tables may write these files. The files that they name are
+read, moved and deleted with the rights of the user who resumes. They may therefore name only single
+files below known folders. They may also name one folder, beside the tables and with a name that
+runs give (`place.own_folder`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ CURRENT: Final = "current.json"
 ENDED: Final = "ended"
 
 Known = dict[str, Any]
-"""The notes of a run: `run`, `topology` (its digests), `begin` (a Beginning), `files` (by path, its
-size in bytes and its last write), `offsets` (the last by `topic/partition`), `places` (the
-partitions of each stream), `sources` (the same by stream and source), `cut` (up to when archives
-were known, see `spark_analytics.backfill.cut`; None if no archive was read), `states` (name by
-group), `tables` (see `resuming.Kept`). With `ended` all was flushed; OPEN keys are absent."""
+"""The notes of a run; with `ended` all was flushed, and the OPEN keys are absent.
+
+- `run` is the number of the run, and `topology` has its digests.
+- `begin` is a Beginning.
+- `files` has, by path, the size in bytes and the time of the last write.
+- `offsets` has the last offset by `topic/partition`.
+- `places` has the partitions of each stream, and `sources` the same by stream and source.
+- `cut` is the time up to which archives were known (`spark_analytics.backfill.cut`); None if no
+  archive was read.
+- `states` has the file name by group, and `tables` see `resuming.Kept`.
+"""
 
 WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": dict, "tables": list}
 OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
@@ -35,7 +41,7 @@ COMES: Final[Mapping[str, type]] = {
 
 
 def fault_of(found: Any, *, is_current: bool) -> str:
-    """What is wrong with the content of a file; an empty text if nothing is."""
+    """Return the fault in the content of a file; an empty text if there is none."""
     if not isinstance(found, dict):
         return str(found)
     absent = _absent(found, is_current=is_current)
@@ -46,20 +52,20 @@ def fault_of(found: Any, *, is_current: bool) -> str:
 
 
 def _absent(found: Known, *, is_current: bool) -> list[str]:
-    """The required keys that are absent."""
+    """Return the required keys that are absent."""
 
     def lacks(said: Known, needed: Mapping[str, type]) -> list[str]:
         return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
 
     if is_current and found.get(ENDED):
-        return []  # it is refused anyway
+        return []  # It is refused anyway.
     absent = [] if is_current else lacks(found, COMES)
     now = found if is_current or absent else found["now"]
     return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})
 
 
 def _names(found: Known) -> Iterator[Any]:
-    """The names of files, each relative to a known folder."""
+    """Yield the names of files, each relative to a known folder."""
     states = found.get("now", found).get("states")
     yield from states.values() if isinstance(states, dict) else ()
     files = found["files"] if isinstance(found.get("files"), list) else ()

@@ -1,18 +1,17 @@
-"""Lines on their way from the task that read them to the task that orders their group.
+"""Pack lines on their way from the task that reads them to the task that orders their group.
 
-A parcel is one row for Spark and holds up to `LINES` lines of one piece and one group, so that
-Spark moves and sorts some hundred bytes of its own for every thousand lines. Its content is packed
-by `marshal`: exact for whatever a JSON reader or a Parquet file returns, and as fast as JSON; the
-reader is the same Python, in the same run. The first parcel of each piece holds the piece's
-`PieceStretch` instead, for every group: from the stretches of all pieces a group knows where each
-piece begins, without looking at all lines before it.
+A parcel is one row for Spark and has up to `LINES` lines of one piece and one group. Spark then
+moves and sorts some hundred bytes of its own for every thousand lines. The content is packed by
+`marshal`. That is exact for all values that a JSON reader or a Parquet file returns, and as fast
+as JSON. The reader is the same Python, in the same run. The first parcel of each piece has the
+piece's `PieceStretch` instead, for every group. From the stretches of all pieces a group knows the
+values at the start of each piece, without looking at all lines before it.
 
     (group, piece, number 0)      the PieceStretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order
 
 `Unpacker` takes the stretches of all pieces and then parcels in that order, and returns the content
 of the lines.
-
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from topology.wire.packed import (
 
 LINES: Final = 512
 OF_TOPIC: Final = "of_topic"
-"""The key of a clock line of an archive that holds its offset in the clock topic."""
+"""The key of an archive's clock line with its offset in the clock topic."""
 
 
 class Parcel(NamedTuple):
@@ -50,13 +49,15 @@ class Parcel(NamedTuple):
 
 
 class PieceUnreadable(Exception):
-    """A piece cannot be read at all; the message is for people."""
+    """A piece that cannot be read at all; the message is for people."""
 
 
 class Packer:
-    """Reads the rows of one piece and packs them. The parcel with the stretch comes last.
-    `archived`: clock lines have their offset in the clock topic, by which a live worker that goes
-    on from here recognises them."""
+    """A reader that packs the rows of one piece; the parcel with the stretch comes last.
+
+    If `archived`, clock lines have their offset in the clock topic. A live worker that continues
+    from here recognizes them by it.
+    """
 
     def __init__(
         self, piece: int, groups: Groups, reading: Reading, *, archived: bool = False
@@ -94,14 +95,14 @@ class Packer:
                 yield self._parcel(group)
 
     def rest(self, lines: int) -> Iterator[Parcel]:
-        """The last parcels, after the last row. `lines`: how many line numbers the piece uses."""
+        """Yield the last parcels, after the last row; the piece has this number of `lines`."""
         yield from self.left()
         content = marshal.dumps(tuple(self._reader.ended(lines)))
         for group in range(len(self._groups)):
             yield Parcel(group, self._piece, 0, content)
 
     def left(self) -> Iterator[Parcel]:
-        """Parcels of the lines that are packed and not yet returned."""
+        """Yield parcels of the lines that are packed and not yet yielded."""
         for group, left in enumerate(self._lines):
             if left:
                 yield self._parcel(group)
@@ -126,8 +127,13 @@ def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int |
 
 
 class Unpacker:
-    """Unpacks the parcels of one group across pieces. `stretches`: those of all pieces, in order;
-    `beginning`: the values before the first. PieceUnreadable if a piece could not be read."""
+    """A reader of the parcels of one group across pieces.
+
+    `stretches` are those of all pieces, in order; `beginning` has the values before the first.
+
+    Raises:
+        PieceUnreadable: A piece could not be read.
+    """
 
     def __init__(self, stretches: Sequence[bytes], beginning: Beginning) -> None:
         self._stretches = []
@@ -144,7 +150,7 @@ class Unpacker:
         return self._begins[-1]
 
     def contents(self, piece: int, content: bytes) -> Iterator[Content]:
-        """The content of one parcel, in the order of lines."""
+        """Yield the content of one parcel, in the order of lines."""
         stretch, begin = self._stretches[piece], self._begins[piece]
         lines, arrival_of = begin.lines, begin.arrival_of
         for packed in marshal.loads(content):

@@ -1,12 +1,11 @@
-"""The Parquet files that one task writes: one for each table that gets rows, for all its groups,
-because a file for each group is expensive where groups are many and small.
+"""Write the Parquet files of a task, one for each table that gets rows, for all its groups.
 
-They lie in a folder of their own, and their names are unique to the task's attempt. The files of a
-failed attempt are never reported, and are deleted with the folder. So a task may be repeated, or
-run twice at once, and each row counts once.
+A file for each group would be expensive if groups are many and small. The files are in a separate
+folder, and their names are unique to the task's attempt. The files of a failed attempt are never
+reported, and are deleted with the folder. A task may therefore be repeated, or run twice at once,
+and each row counts once.
 
-The task holds a batch of `ROWS` lines of a table, then writes it as one row group.
-
+The task keeps a batch of `ROWS` lines of a table, then writes it as one row group.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ROWS: Final = 16_384
 COMPRESSION: Final = "zstd"
 
 Positions = dict[tuple[str | None, str], int]
-"""The place of the next line, by stream and table."""
+"""The position of the next line, by stream and table."""
 
 
 class File(NamedTuple):
@@ -35,8 +34,10 @@ class File(NamedTuple):
 
 
 class Part:
-    """Writes lines in the order in which they are emitted. `folder` holds the tables' folders, on
-    `files`; each file's name begins with `name`."""
+    """A writer of lines in the order in which they are emitted.
+
+    `folder` has the tables' folders, on `files`. Each file's name begins with `name`.
+    """
 
     def __init__(self, files: fs.FileSystem, folder: str, name: str) -> None:
         self._files = files
@@ -48,8 +49,10 @@ class Part:
         self._rows: Counter[str] = Counter()
 
     def take(self, lines: Lines, positions: Positions) -> None:
-        """Write the lines. `positions` has the position of the next line of each stream and table,
-        and is updated."""
+        """Write the lines.
+
+        `positions` has the position of the next line of each stream and table, and is updated.
+        """
         for line in lines:
             table = TABLE_OF[line["kind"]]
             at = (line["stream"], table)
@@ -62,7 +65,7 @@ class Part:
                 self._write(table)
 
     def close(self) -> list[File]:
-        """Finish the files; returns those that were written."""
+        """Finish the files, and return those that were written."""
         for table, held in self._lines.items():
             if held:
                 self._write(table)

@@ -1,12 +1,12 @@
-"""The input files of a backfill, cut into pieces that tasks read in parallel.
+"""Cut the input files of a backfill into pieces that tasks read in parallel.
 
 Uncompressed JSON lines are cut at line ends, about every `PIECE_BYTES`. Compressed files, CSV
-(where a line end may lie within quotes) and Parquet are one piece each. A folder means the files in
-it, in the order of their names; names that begin with `_` or `.` are skipped, as Spark does. Files
-are read in the order in which they were named, and line numbers continue from one to the next, as
-if the files were one.
+(where a line end may be within quotes) and Parquet are one piece each. A folder means the files in
+it, in the order of their names. Names that begin with `_` or `.` are skipped, as Spark does. Files
+are read in the order in which they were named. Line numbers continue from one to the next, as if
+the files were one.
 
-All readers must reach the files: on the machine, or on a volume that executors share.
+All readers must be able to read the files: on one machine, or on a volume that executors share.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ HIDDEN: Final = ("_", ".")
 
 
 class Piece(NamedTuple):
-    """The bytes from `begin` to `end` of a file, whole lines of JSON; `end` WHOLE: the whole file,
-    in any format."""
+    """A part of a file: complete lines of JSON in the bytes from `begin` until `end`.
+
+    An `end` of WHOLE means the whole file, in any format.
+    """
 
     path: str
     begin: int = 0
@@ -43,12 +45,20 @@ class Piece(NamedTuple):
 
 
 def pieces_of(paths: Sequence[str], piece_bytes: int | None = None) -> list[Piece]:
-    """The pieces in the order of lines. InputError if a file is absent, or cannot be read."""
+    """Return the pieces in the order of lines.
+
+    Raises:
+        InputError: A file is absent, or cannot be read.
+    """
     return [piece for path in files_of(paths) for piece in _cut(path, piece_bytes or PIECE_BYTES)]
 
 
 def files_of(paths: Sequence[str]) -> list[str]:
-    """The paths, with folders replaced by their files. InputError for an empty folder."""
+    """Return the paths, with folders replaced by their files.
+
+    Raises:
+        InputError: A folder is empty.
+    """
     found: list[str] = []
     for path in paths:
         if path == STDIN:
@@ -70,7 +80,7 @@ def _is_shown(file: Path, folder: Path) -> bool:
 
 
 def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
-    path = str(Path(path).absolute())  # the reader may run in another folder
+    path = str(Path(path).absolute())  # The reader may run in another folder.
     with opened(path) as (raw, form):
         if form is not Form.JSON_LINES or _is_packed(path):
             yield Piece(path)
@@ -79,7 +89,7 @@ def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
         begin = 0
         while begin < size:
             raw.seek(min(begin + piece_bytes, size) - 1)
-            # Up to the end of the line at the cut; the line may be as long as the file.
+            # Read up to the end of the line at the cut; the line may be as long as the file.
             while (line := raw.readline(PART_BYTES)) and not line.endswith(b"\n"):
                 pass
             end = raw.tell()
@@ -99,7 +109,7 @@ NOTHING: Final = Piece("", 0, 0)
 
 
 class PieceRows:
-    """The rows of a piece. `lines`, after the last: how many line numbers it uses."""
+    """The rows of a piece; after the last, `lines` is the number of its lines."""
 
     def __init__(self, piece: Piece, topology: Topology) -> None:
         reading = topology.reading()
@@ -131,7 +141,7 @@ class PieceRows:
 
 
 class _Counted:
-    """Counts the lines that are read."""
+    """A source of lines that counts the lines read."""
 
     def __init__(self, raw: LineSource) -> None:
         self._raw = raw

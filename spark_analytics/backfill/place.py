@@ -1,8 +1,8 @@
-"""The folder of the tables, and the step that publishes them all at once.
+"""Stage the tables beside their folder, and publish all of them at once.
 
 Tasks write into a folder beside it, whose name begins with a dot. After the last write that folder
 is renamed to the requested name, in one step. A run that fails or is killed leaves nothing under
-the requested name, and removes its own folder if it can; the folder of a run that was killed is
+the requested name, and removes its own folder if it can. The folder of a run that was killed is
 removed by the next one on that machine. A folder that is not empty is refused: a backfill never
 overwrites.
 
@@ -10,7 +10,7 @@ Tables of Iceberg and Delta cannot be renamed, because they store their location
 are copied into them, with a commit for each table (`resuming`, `in_lake`). If that fails in a first
 run, all tables are removed.
 
-A place is a path, or an address of pyarrow's file systems (`hdfs://…`), or Spark's spelling of one
+A place is a path, an address of pyarrow's file systems (`hdfs://…`), or Spark's form of one
 (`s3a://…`). Object stores rename folders file by file, so readers there should wait for the end of
 the run.
 """
@@ -36,24 +36,29 @@ from spark_analytics.backfill.part import File
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"
 SPARKS: Final = {"s3a": "s3", "s3n": "s3"}
-"""pyarrow's scheme for each of Spark's. Addresses stay as they were typed, so that Spark finds the
-files that pyarrow wrote."""
+"""The pyarrow scheme for each scheme of Spark.
+
+Addresses stay as they were typed, so that Spark finds the files that pyarrow wrote.
+"""
 
 DIGITS: Final = 12
-"""How many random digits the name of a staging folder has."""
+"""The number of random digits in the name of a staging folder."""
 
 STATE: Final = "_state"
 COMING: Final = "coming.json"
-"""The file of the state that notes what a run is adding (`resuming`)."""
+"""The file of the state with the notes on a run that is adding its rows (`resuming`)."""
 
 
 class PlaceRefused(ValueError):
-    """Tables cannot be written there; the message says what to do instead."""
+    """A folder in which tables cannot be written; the message says what to do instead."""
 
 
 def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str]:
-    """The file system of an address, and the path on it. Spark's `s3a://` is `s3://` here.
-    PlaceRefused, with the `option` that named it, if there is no such file system."""
+    """Return the file system of an address, and the path on it; Spark's `s3a://` becomes `s3://`.
+
+    Raises:
+        PlaceRefused: There is no such file system; the message has the `option` that named it.
+    """
     if "://" not in address:
         return fs.LocalFileSystem(), str(Path(address).absolute())
     try:
@@ -66,8 +71,11 @@ def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str
 
 
 class Place:
-    """The folder of the tables. `staged` is the address of the folder in which tasks write.
-    PlaceRefused if the place is not empty (unless the run `adds` to it), or not writable."""
+    """The folder of the tables; tasks write into the folder at the address `staged`.
+
+    Raises:
+        PlaceRefused: The place is not empty (unless the run `adds` to it), or not writable.
+    """
 
     def __init__(self, address: str, *, adds: bool = False) -> None:
         self._address = address
@@ -85,9 +93,11 @@ class Place:
         self._held = self._hold_own()
 
     def _hold_own(self) -> int | None:
-        """Lock the staged folder for the life of this process, and remove those that no process
-        holds: their runs were killed. One that is still to be added is kept. Only the file system
-        of this machine has locks; the descriptor is closed with the process."""
+        """Lock the staged folder for the life of this process, and remove those of killed runs.
+
+        These are the folders that no process has locked. A folder whose rows are still to be added
+        is kept. Only the local file system has locks; the descriptor is closed with the process.
+        """
         if self._files.type_name != "local":
             return None
         staged = Path(self._staged)
@@ -129,7 +139,7 @@ class Place:
             self._files.create_dir(folder, recursive=True)
             for info in self._files.get_file_info(fs.FileSelector(folder)):
                 if info.base_name not in names:
-                    self._files.delete_file(info.path)  # of an attempt that failed
+                    self._files.delete_file(info.path)  # This file belongs to a failed attempt.
             if not names:
                 nothing = schema_of(table).empty_table()
                 parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
@@ -149,18 +159,20 @@ class Place:
         self._files.create_dir(self._path, recursive=True)
 
     def keep(self) -> None:
-        """Keep the staged files: the folder names them until they are added."""
+        """Keep the staged files, since the folder's state names them until they are added."""
         self._kept = True
 
     def take_away(self) -> None:
-        """Remove the folder that `open` has made, with its content."""
+        """Remove the folder that `open` has created, with its content."""
         self._kept = False
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
 
     def give_up(self) -> None:
-        """Remove the staged files unless they are kept, and a folder that a catalog has made for
-        tables that were never created."""
+        """Remove the staged files unless they are kept, and a folder without tables.
+
+        A catalog may have created such a folder for tables that were never created.
+        """
         if self._held is not None:
             os.close(self._held)
             self._held = None
@@ -175,7 +187,7 @@ class Place:
 
 
 def _locked(folder: Path) -> int | None:
-    """The descriptor by which this process holds the lock of a folder; None: another has it."""
+    """Lock a folder and return the descriptor of the lock, or None if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -191,7 +203,7 @@ def _beside(address: str) -> str:
 
 
 def own_folder(address: str, noted: str) -> str | None:
-    """The folder beside the address with the noted name, if runs give their folders such names."""
+    """Return the folder beside the address with the noted name, or None if no run names one so."""
     above, _, name = address.rpartition("/")
     found = noted.rpartition("/")[2]
     is_own = re.fullmatch(rf"\.{re.escape(name)}-[0-9a-f]{{{DIGITS}}}", found)

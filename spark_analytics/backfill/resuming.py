@@ -1,16 +1,16 @@
-"""Tables that a later run adds to: where the last run ended, and how new rows join the old.
+"""Let a later run add to tables: record where the last run ended, and add its rows to the old ones.
 
     <out>/_state/current.json     the last run, what it had read, the files of its groups' states
     <out>/_state/<run>/…          the state of each group (`state`)
-    <out>/_state/coming.json      what a run is adding, and where the staged files lie
+    <out>/_state/coming.json      the rows that a run is adding, and the address of the staged files
 
 A run writes all its files beside the folder first. Then it notes them in `coming.json`. The rename
 of that file decides: every later step may be repeated. The run adds the rows to the tables, moves
-the states into their folder, and replaces `current.json`. So a run that is killed before the rename
-has changed nothing. A run that is killed after it is finished by the next run, with the files that
-it had written, whatever the inputs hold by then. The tables ensure that no row is added twice
-(`Tables`): files of Parquet are moved, tables of Iceberg and Delta accept each run number once.
-Readers may see a part of a run's rows meanwhile.
+the states into their folder, and replaces `current.json`. A run that is killed before the rename
+has therefore changed nothing. If it is killed after the rename, the next run finishes it with the
+files that it had written, even if the inputs have changed. The tables ensure that no row is added
+twice (`Tables`): Parquet files are moved, and tables of Iceberg and Delta accept each run number
+once. Meanwhile readers may see a part of a run's rows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,14 @@ PARQUET: Final = "parquet"
 
 
 class Kept(NamedTuple):
-    """The values that determine the tables and their columns. `version`: of the columns
-    (`kinds.VERSION`)."""
+    """The values that determine the tables and their columns.
+
+    Attributes:
+        form: The format of the tables.
+        catalog: The address of Iceberg's catalog.
+        schema: The schema of payloads.
+        version: The version of the columns (`kinds.VERSION`).
+    """
 
     form: str = PARQUET
     catalog: str | None = None
@@ -53,8 +59,15 @@ class Kept(NamedTuple):
 
 
 class Coming(NamedTuple):
-    """What a run adds. `staged` is the address of the folder that holds it; `now`: the notes of the
-    run."""
+    """The rows that a run adds.
+
+    Attributes:
+        run: The number of the run.
+        staged: The address of the folder with the files.
+        files: The files.
+        now: The notes of the run.
+        account: The summary of the run.
+    """
 
     run: int
     staged: str
@@ -69,7 +82,7 @@ class Tables(Protocol):
 
 
 class ParquetTables:
-    """Folders of files at an address."""
+    """Tables that are folders of Parquet files at an address."""
 
     def __init__(self, address: str) -> None:
         self._files, self._path = file_system(address.rstrip("/"))
@@ -85,10 +98,15 @@ class ParquetTables:
 
 
 class Resumed:
-    """The state of the tables at an address. PlaceRefused if there is none to go on from,
-    StateUnreadable if it is damaged. `reader`: the option by which somebody only looks at them, who
-    is refused if a run was killed while it added rows. `first`: this is the first run, and there is
-    no state yet."""
+    """The state of the tables at an address.
+
+    `reader` is the option of a program that only looks at the tables. It is refused if a run was
+    killed while it added rows. `first` means that this is the first run, and there is no state yet.
+
+    Raises:
+        PlaceRefused: There is no state to continue from.
+        StateUnreadable: The state is damaged.
+    """
 
     def __init__(self, address: str, *, reader: str = "", first: bool = False) -> None:
         self._address = address
@@ -127,7 +145,7 @@ class Resumed:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a run was killed while it added rows: `finish` must then be called first."""
+        """Whether a run was killed while it added rows; `finish` must then be called first."""
         return self._coming is not None
 
     @property
@@ -139,15 +157,23 @@ class Resumed:
         return Kept(form, catalog, schema, 1 if is_other else version[-1])
 
     def states(self) -> dict[int, str]:
-        """Absolute addresses of the groups' state files: executors run in other folders."""
+        """Return the addresses of the groups' state files.
+
+        They are absolute, since executors run in other folders.
+        """
         address = self._address.rstrip("/") if "://" in self._address else self._path
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
     def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
-        """None: the run goes on from the state. Otherwise the history has to be read again, for
-        these queries, which came. PlaceRefused if the topology has other parts that are not the
-        same, or the tables are other ones; another `schema` is for the tables to take or refuse."""
+        """Return None if the run continues from the state, else the queries that are new.
+
+        The history must be read again for new queries. Another `schema` is for the tables to accept
+        or refuse.
+
+        Raises:
+            PlaceRefused: Other parts of the topology differ, or the tables are other ones.
+        """
         known = self.known if self._coming is None else self._coming["now"]
         found = difference(known["topology"], topology)
         if found.other:
@@ -170,7 +196,7 @@ class Resumed:
         self._bring(coming, tables)
 
     def finish(self, tables: Tables) -> bool:
-        """Finish a killed run; returns whether it flushed all, so that no run can go on from it."""
+        """Finish a killed run, and return whether it flushed all; no run can then continue."""
         assert self._coming is not None
         coming = Coming(**self._coming)
         self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
@@ -226,7 +252,7 @@ class Resumed:
         return known
 
     def _take_for_own(self, coming: Known) -> str:
-        """Set the address of the staged folder; returns what is wrong if it is no run's folder."""
+        """Set the address of the staged folder; return the fault if it is not a run's folder."""
         noted = coming["staged"]
         address = self._address.rstrip("/") if "://" in self._address else self._path
         staged = own_folder(address, noted)
@@ -255,9 +281,11 @@ class Resumed:
 
 
 def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
-    """Raise PlaceRefused if detectors were there before queries `came`. When a detector that reads
-    ahead emits depends on the queries beside it, so its results of the history may be others now,
-    and what the tables have of it nobody could go on from."""
+    """Raise PlaceRefused if there were detectors before queries `came`.
+
+    The time when a speculative detector emits depends on the other queries. Its results of the
+    history may therefore differ now, and no run could continue from those in the tables.
+    """
     stay = [name for name, query in topology.queries.items() if query.detector and name not in came]
     if stay:
         raise PlaceRefused(

@@ -1,4 +1,4 @@
-"""A backfill as one Spark job: tasks read pieces in parallel, then order groups of streams."""
+"""Run a backfill as one Spark job: tasks read pieces in parallel, then order groups of streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spark_analytics.backfill.archived import (
 from spark_analytics.backfill.archived import (
     places as places_of,
 )
-from spark_analytics.backfill.cut import read as stood
+from spark_analytics.backfill.cut import read as read_cut
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.log_order import in_order
@@ -64,14 +64,16 @@ ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
 NS_PER_S: Final = 1_000_000_000
 MOST_TASKS: Final = 1_000
-"""The most ordering tasks; where there are more groups, groups share a task."""
+"""The maximum number of ordering tasks; if there are more groups, groups share a task."""
 
 TASKS_A_CORE: Final = 4
-"""Tasks per core on one machine with several cores: enough to balance groups of different sizes. A
-task costs as much as some hundred events."""
+"""The number of tasks per core on one machine with several cores.
+
+It is enough to balance groups of different sizes. A task costs as much as some hundred events.
+"""
 
 TRIED: Final = 32
-"""Whole numbers to try for each task at first; doubled as long as a task has none."""
+"""The number of integers to try for each task at first, doubled while a task has none."""
 
 Warn = Callable[[str], object]
 
@@ -80,10 +82,13 @@ Mark = Sequence[int]
 
 
 class Wanted(NamedTuple):
-    """What the user asks for. `holes`: whether offsets may be missing in an archive. `form`: the
-    format of the tables. `to_end`: emit what is held at the end; otherwise keep the state.
-    `resume`: go on from the state in `out`. `catalog` (Iceberg's) and `schema` (of payloads) as on
-    the command line."""
+    """The user's options for a backfill.
+
+    `inputs` are files or archives, `out` is the folder of the tables, and `form` their format. With
+    `holes` offsets may be missing in an archive. With `to_end` buffered events are emitted at the
+    end; otherwise the state is kept. With `resume` the run continues from the state in `out`.
+    `catalog` (Iceberg's) and `schema` (of payloads) are as on the command line.
+    """
 
     inputs: Sequence[str]
     out: str
@@ -101,7 +106,7 @@ class Wanted(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """Notes on what has been read, for the next run; see `Known`."""
+    """Notes on the input that has been read, for the next run; see `Known`."""
 
     files: Mapping[str, Mark] = {}
     offsets: Mapping[str, int] = {}
@@ -119,9 +124,16 @@ def run(
     resumed: Resumed | None = None,
     warn: Warn = print,
 ) -> Summary | None:
-    """Write all tables: publish them in `place`, or add to those of `resumed`. Returns None if the
-    only work was to finish a killed run that had flushed all. InputError if an input cannot be
-    read. `warn` takes a sentence for people."""
+    """Write all tables: publish them in `place`, or add to those of `resumed`.
+
+    `warn` takes a sentence for people.
+
+    Returns:
+        The summary, or None if the only work was to finish a killed run that had flushed all.
+
+    Raises:
+        InputError: An input cannot be read.
+    """
     started_s = time.perf_counter()
     about = digests(setting)
     came = None if resumed is None else resumed.require(about, wanted.kept)
@@ -148,8 +160,10 @@ def run(
 
 
 def slots(spark: SparkSession, tasks: int) -> list[int]:
-    """A whole number for each task, whose row Spark assigns to it. Spark assigns rows by the hash
-    of a column, so whole numbers are tried until each task has one."""
+    """Return an integer for each task, whose row Spark assigns to that task.
+
+    Spark assigns rows by the hash of a column, so integers are tried until each task has one.
+    """
     found: dict[int, int] = {}
     tried = TRIED * tasks
     while len(found) < tasks:
@@ -161,8 +175,10 @@ def slots(spark: SparkSession, tasks: int) -> list[int]:
 
 
 def tasks_for(spark: SparkSession, parts: int) -> int:
-    """How many tasks share the parts. On a cluster the number of cores is unknown, so each part has
-    a task."""
+    """Return the number of tasks that share the parts.
+
+    On a cluster the number of cores is unknown, so each part has a task.
+    """
     context = spark.sparkContext
     if not str(context.master).startswith("local"):
         return parts
@@ -173,7 +189,11 @@ def tasks_for(spark: SparkSession, parts: int) -> int:
 def tables_of(
     spark: SparkSession, topology: Topology, wanted: Wanted, resumed: Resumed | None
 ) -> ParquetTables | LakeTables:
-    """The tables that take the rows; TablesRefused if they cannot."""
+    """Return the tables that take the rows.
+
+    Raises:
+        TablesRefused: The tables cannot take them.
+    """
     if wanted.form == "parquet":
         return ParquetTables(wanted.out)
     schema = None if wanted.schema is None else schema_of(wanted.schema)
@@ -217,8 +237,13 @@ def published(
 def _inputs(
     spark: SparkSession, setting: Setting, wanted: Wanted, known: Known, warn: Warn, *, again: bool
 ) -> tuple[DataFrame, Noted]:
-    """Return the input as parcels, and the notes on what was read; InputError if archives and files
-    are mixed, or one cannot be read. `again`: with what earlier runs have read."""
+    """Return the input as parcels, and the notes on it.
+
+    With `again` the input includes everything that earlier runs have read.
+
+    Raises:
+        InputError: Archives and files are mixed, or one cannot be read.
+    """
     noted = Noted(**{name: known[name] for name in Noted._fields if name in known})
     noted = noted._replace(files={place_of(path): mark for path, mark in noted.files.items()})
     archives = [path for path in wanted.inputs if is_archive(path)]
@@ -241,9 +266,11 @@ def _inputs(
 
 
 def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
-    """Raise InputError if only some `inputs` are `archives`, or if earlier runs read the other
-    kind. A run over files does not read the records that an archive has left, and a worker that
-    goes on after an archive assumes that nothing came from files."""
+    """Raise InputError if only some `inputs` are `archives`, or earlier runs read the other kind.
+
+    A run over files does not read the records that an archive has left. A worker that continues
+    after an archive assumes that nothing came from files.
+    """
     files = [path for path in inputs if path not in archives]
     if archives and files:
         raise InputError(
@@ -266,17 +293,24 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -
 def _of_files(
     spark: SparkSession, setting: Setting, wanted: Wanted, noted: Noted, *, again: bool
 ) -> tuple[DataFrame, Noted]:
-    """The files that no earlier run has read, as pieces; `again`: behind those that one has."""
+    """Return the files that no earlier run has read, as pieces.
+
+    With `again` they follow the files that earlier runs have read.
+    """
     new = new_files(files_of(wanted.inputs), noted.files)
     read = _as_they_were(noted.files) if again else []
-    # Before they are cut: a file that grows meanwhile counts as changed for the next run.
+    # This precedes the cut, so that a file that grows meanwhile counts as changed for the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
     parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting)
     return parcels, noted._replace(files={**noted.files, **marks})
 
 
 def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
-    """The files that runs have read, in that order; InputError if one has changed or is absent."""
+    """Return the files that runs have read, in that order.
+
+    Raises:
+        InputError: A file has changed or is absent.
+    """
     for path, mark in read.items():
         fault = _changed(mark_of(path), mark) if Path(path).exists() else "it is not there"
         if fault is not None:
@@ -295,9 +329,9 @@ def _read(pieces: Sequence[Piece], spark: SparkSession, setting: Setting) -> Dat
 def _of_archives(
     spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, warn: Warn
 ) -> tuple[Taken, Noted]:
-    """The records that this run takes."""
-    RecordLines(topology)  # refuses here what each task would: keys that are missing
-    before = stood(noted.offsets, noted.cut)
+    """Return the records that this run takes, and the notes on them."""
+    RecordLines(topology)  # This refuses missing keys here, as each task would.
+    before = read_cut(noted.offsets, noted.cut)
     rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
     found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
     for word in filter(None, (lacking, found.warning)):
@@ -309,31 +343,34 @@ def _of_archives(
 
 
 def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
-    """The notes with `found` added: the partitions of each source of each stream in this run."""
+    """Return the notes with `found` added: the partitions of each stream's sources in this run."""
     places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
-    for stream, lies in found.items():
+    for stream, logs in found.items():
         known_of = sources.setdefault(stream, {})
-        for source, where in lies.items():
+        for source, where in logs.items():
             known_of[source] = sorted({*where, *known_of.get(source, ())})
             places[stream] = sorted({*where, *places.get(stream, ())})
     return noted._replace(places=places, sources=sources)
 
 
 def mark_of(path: str) -> list[int]:
-    """What shows that a file has changed: its size in bytes, and its last write in ns."""
+    """Return the size of a file in bytes, and its last write in ns, to detect a change."""
     stat = Path(path).stat()
     return [stat.st_size, stat.st_mtime_ns]
 
 
 def place_of(path: str) -> str:
-    """The canonical path of a file, however it is spelled."""
+    """Return the canonical path of a file, in whatever form it was given."""
     return str(Path(path).resolve())
 
 
 def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
-    """The files that no earlier run has read; keys of `known` are canonical paths. InputError if a
-    read file has changed since, a file is named twice, or a new file sorts before a read one: a
-    single run would have read it first."""
+    """Return the files that no earlier run has read; keys of `known` are canonical paths.
+
+    Raises:
+        InputError: A read file has changed since, a file is named twice, or a new file sorts
+            before a read one. A single run would have read it first.
+    """
     new: dict[str, str] = {}
     for path in paths:
         place = place_of(path)
@@ -358,7 +395,7 @@ def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
 
 
 def _changed(now: Sequence[int], known: Mark) -> str | None:
-    """What has changed; None: nothing. If a time is unknown, only the size is compared."""
+    """Return the change, or None; if a time is unknown, only the size is compared."""
     size, written_ns = known
     if now[0] != size:
         return f"{size:,} bytes then, {now[0]:,} now"
@@ -372,7 +409,7 @@ def _changed(now: Sequence[int], known: Mark) -> str | None:
 
 
 class RunOutput(NamedTuple):
-    """The combined reports of the ordering tasks: `states` by group, `end` a Beginning."""
+    """The combined reports of the ordering tasks: `states` by group, and `end` as a Beginning."""
 
     files: list[File]
     summary: Summary
@@ -381,7 +418,7 @@ class RunOutput(NamedTuple):
 
 
 def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
-    """Order the groups in tasks; each task gets as many groups, or one less."""
+    """Order the groups in tasks; the numbers of groups per task differ by at most one."""
     tasks = min(tasks_for(spark, groups), MOST_TASKS)
     slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
     reports = (
@@ -395,7 +432,11 @@ def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups
 
 
 def gathered(rows: Iterable[Any]) -> RunOutput:
-    """The reports combined. InputError if an input could not be read."""
+    """Return the combined reports.
+
+    Raises:
+        InputError: An input could not be read.
+    """
     files: list[File] = []
     summary = Summary()
     states: dict[int, str] = {}
@@ -416,7 +457,7 @@ def gathered(rows: Iterable[Any]) -> RunOutput:
 
 @contextmanager
 def _few_rows_at_once(spark: SparkSession) -> Iterator[None]:
-    """Make Spark's Arrow batches small while the context lasts, because rows are large."""
+    """Make Spark's Arrow batches small in the context, because rows are large."""
     before = spark.conf.get(ROWS_AT_ONCE)
     spark.conf.set(ROWS_AT_ONCE, str(PARCELS_AT_ONCE))
     try:

@@ -1,6 +1,6 @@
-"""The state of a group after its last line, as bytes, for the run that goes on from there.
+"""Pack the state of a group after its last line as bytes, for the run that continues from there.
 
-The state holds the value of `Replay.saved`, the lines of the last instant, and the next position of
+The state has the value of `Replay.saved`, the lines of the last instant, and the next position of
 each stream and table. The next run takes the lines of the last instant, because more lines may
 arrive in it. The first line names the writer (`topology.wire.marked`).
 """
@@ -27,7 +27,10 @@ FORM: Final = Form(
 
 
 class GroupState(NamedTuple):
-    """`saved` is None if no line was read yet; `waiting`: lines of the last instant."""
+    """The state of a group after its last line.
+
+    `saved` is None if no line was read yet. `waiting` are the lines of the last instant.
+    """
 
     saved: SavedReplay | None
     waiting: Sequence[Content]
@@ -42,7 +45,11 @@ def packed(state: GroupState) -> bytes:
 
 
 def unpacked(content: bytes) -> GroupState:
-    """The state. StateUnreadable if it is not a state, or damaged, or of another version."""
+    """Return the state.
+
+    Raises:
+        StateUnreadable: It is not a state, or damaged, or of another version.
+    """
     return FORM.read(content, _unpacked)
 
 

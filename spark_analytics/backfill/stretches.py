@@ -1,18 +1,18 @@
-"""A recording read in stretches, side by side, as if it had been read from one end to the other.
+"""Read a recording in stretches, in parallel, with the same result as reading it sequentially.
 
-What a line says depends on the lines before it in three ways alone: its number, the arrival clock,
-which never goes back, and the largest `ts`, which replaces an arrival that is missing. So each
-stretch is read by a `LineReader` that knows nothing of what came before and takes all that for
-earlier than everything; it notes in a few words (`PieceStretch`) what the next ones have to know of
-it. Put one behind the other in order (`begins`), these words say where each stretch begins
-(`Beginning`), and that sets right what was read: numbers go on, and an arrival is at least that of
-the lines before.
+The content of a line depends on the lines before it in three ways only. These are its number, the
+arrival clock, which never goes back, and the largest `ts`, which replaces a missing arrival. Each
+stretch is therefore read by a `LineReader` that treats the unknown values as earlier than
+everything. It summarizes the values that later stretches need in a `PieceStretch`. Combined in
+order (`begins`), these give the values at the start of each stretch (`Beginning`). The start
+corrects the lines: numbers continue, and an arrival is at least that of the lines before.
 
-The rule, where A and L are arrival and largest ts before the stretch, and `at` is what was read in
-it alone: the arrival of a line is the largest of `at`, A and, from the first line of the stretch on
-that bears no arrival, L. Where nothing at all has come yet, a line that says no time arrives at 0.
+The rule: A and L are the arrival and the largest ts before the stretch, and `at` is the arrival
+read in it alone. The arrival of a line is the largest of `at`, A and L. L counts from the first
+line of the stretch without an arrival. If nothing precedes it, a line without any time arrives at
+0.
 
-Cost: one comparison or two a line; a `PieceStretch` is seven numbers and a flag.
+The cost is one or two comparisons per line. A `PieceStretch` is six numbers and a flag.
 """
 
 from __future__ import annotations
@@ -26,14 +26,21 @@ from topology.wire.checker import Reading
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, Content, LineReader, Row
 
 NEVER: Final = 1 << 62
-"""In place of a line's number: there is none, or it comes behind all."""
+"""The value for the number of a line that does not exist, or comes after all."""
 
 
 class PieceStretch(NamedTuple):
-    """`lines`: how many numbers it takes up. `first`: its first line that moves the arrival clock;
-    `first_is_timed`: that one, or `ts` before it, says when. `bare_from`, `timed_from`: its first
-    good line without an arrival, and with one. `arrival_ns`, `largest_ts_ns`: where its own clock
-    ended; the largest ts is None where no line has one."""
+    """The values of one stretch that later stretches need.
+
+    Attributes:
+        lines: The number of its lines.
+        first: Its first line that moves the arrival clock.
+        first_is_timed: Whether that line, or a `ts` before it, has a time.
+        bare_from: Its first good line without an arrival.
+        arrival_ns: The end of its own arrival clock.
+        largest_ts_ns: The largest `ts`; None if no line has one.
+        timed_from: Its first good line with an arrival.
+    """
 
     lines: int = 0
     first: int = NEVER
@@ -45,9 +52,14 @@ class PieceStretch(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What precedes a stretch: `lines` of numbers, the arrival clock (None: nothing has moved
-    it) and the largest ts. `bears_arrivals`: whether the first good line of all says when it
-    arrived; None: none has come."""
+    """The values at the start of a stretch.
+
+    Attributes:
+        lines: The number of lines before it.
+        arrival_ns: The arrival clock; None if nothing has moved it.
+        largest_ts_ns: The largest `ts` so far.
+        bears_arrivals: Whether the first good line of all has an arrival; None if there is none.
+    """
 
     lines: int = 0
     arrival_ns: int | None = None
@@ -55,21 +67,23 @@ class Beginning(NamedTuple):
     bears_arrivals: bool | None = None
 
     def behind(self, stretch: PieceStretch) -> Beginning:
-        """What precedes the next one."""
+        """Return the values at the start of the next stretch."""
         arrival_ns = self.arrival_ns
         if stretch.first != NEVER:
             arrival_ns = self.arrival_of(stretch, stretch.arrival_ns, NEVER)
         largest_ns, own_ns = self.largest_ts_ns, stretch.largest_ts_ns
         if largest_ns is None or (own_ns is not None and own_ns > largest_ns):
             largest_ns = own_ns
-        bears = self.bears_arrivals
-        if bears is None and stretch.timed_from != stretch.bare_from:
-            bears = stretch.timed_from < stretch.bare_from
-        return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns, bears)
+        has_arrivals = self.bears_arrivals
+        if has_arrivals is None and stretch.timed_from != stretch.bare_from:
+            has_arrivals = stretch.timed_from < stretch.bare_from
+        return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns, has_arrivals)
 
     def arrival_of(self, stretch: PieceStretch, at_ns: int, number: int) -> int:
-        """When a line of the stretch arrives that was read as arriving at `at_ns`; NEVER means
-        the number of its last line."""
+        """Return the arrival of a line that the stretch alone read as arriving at `at_ns`.
+
+        A `number` of NEVER means the stretch's last line.
+        """
         before_ns, largest_ns = self.arrival_ns, self.largest_ts_ns
         if before_ns is not None:
             at_ns = max(at_ns, before_ns)
@@ -81,7 +95,7 @@ class Beginning(NamedTuple):
 
 
 def begins(stretches: Iterable[PieceStretch], beginning: Beginning) -> list[Beginning]:
-    """What precedes each of them and, last, what follows all."""
+    """Return the values at the start of each stretch and, last, after all."""
     found = [beginning]
     for stretch in stretches:
         found.append(found[-1].behind(stretch))
@@ -89,7 +103,7 @@ def begins(stretches: Iterable[PieceStretch], beginning: Beginning) -> list[Begi
 
 
 class StretchReader:
-    """A `LineReader` for one stretch; numbers of its rows count from 1."""
+    """A `LineReader` for one stretch, whose rows are numbered from 1."""
 
     def __init__(self, reading: Reading) -> None:
         self._reader = LineReader(reading, BEFORE_EVERYTHING_NS)
@@ -115,7 +129,7 @@ class StretchReader:
         self._first_is_timed = at_ns != BEFORE_EVERYTHING_NS
 
     def ended(self, lines: int) -> PieceStretch:
-        """In words, after so many lines."""
+        """Return the summary of the stretch, which had this number of `lines`."""
         arrival_ns = self._reader.arrival_ns
         return PieceStretch(
             lines,

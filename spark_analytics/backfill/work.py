@@ -1,11 +1,11 @@
-"""The tasks of a backfill: one kind reads a piece, the other orders groups of streams.
+"""Run the tasks of a backfill: one kind reads a piece, the other orders groups of streams.
 
-Spark calls both with Arrow batches, in a Python process of an executor. The driver sends what they
-need as plain values (`Setting`); each process makes the topology once, from its text.
+Spark calls both with Arrow batches, in a Python process of an executor. The driver sends their
+settings as plain values (`Setting`); each process makes the topology once, from its text.
 
 An ordering task takes its groups one after the other, and writes the output of all of them into the
-same files. It holds the stretches of all pieces, one batch of parcels, what the operators of one
-group hold, and the lines that wait to be written.
+same files. It keeps the stretches of all pieces, one batch of parcels, the buffers of one group's
+operators, and the lines that wait to be written.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ STATE: Final = "state"
 SUMMARY: Final = "summary"
 UNREADABLE: Final = "unreadable"
 PARCELS_AT_ONCE: Final = 64
-"""The most rows of an Arrow batch of parcels, read or written."""
+"""The maximum number of rows in an Arrow batch of parcels, read or written."""
 
 T = TypeVar("T")
 
 
 class ReadPieces(NamedTuple):
-    """The function of a reading task: rows in are numbers of pieces, rows out are parcels."""
+    """The function of a reading task, from numbers of pieces to parcels."""
 
     setting: Setting
     pieces: Sequence[Piece]
@@ -101,11 +101,19 @@ def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
 
 
 class OrderGroups(NamedTuple):
-    """The function of an ordering task. Rows in are parcels, sorted by group, stretches first; rows
-    out report what was written. `staged` is the address of the folder to write in. `begin` and
-    `states` (a file for each group) are where the run before ended. `came`: queries that it did not
-    have; the parcels then hold the history too (None: they do not). `to_end`: emit what is held at
-    the end; otherwise write a state."""
+    """The function of an ordering task, from parcels to reports on the output.
+
+    The parcels are sorted by group, stretches first.
+
+    Attributes:
+        setting: The texts from which a process makes the topology.
+        staged: The address of the folder to write in.
+        begin: The values at the end of the run before.
+        states: The state file of each group at the end of the run before.
+        to_end: Whether to emit buffered events at the end; otherwise a state is written.
+        came: The queries that the run before did not have. The parcels then include the history;
+            with None they do not.
+    """
 
     setting: Setting
     staged: str
@@ -161,9 +169,11 @@ class OrderGroups(NamedTuple):
 
 
 class GroupRun:
-    """One group of streams and its operators, from the state `before` on. Counts go to the
-    summary. Unless `order.came` is None all is computed anew, from the history: up to where the run
-    before ended only results of these queries are emitted, and nothing is counted."""
+    """One group of streams and its operators, from the state `before` on.
+
+    Counts go to the summary. Unless `order.came` is None all is computed anew, from the history. Up
+    to the end of the run before, only results of these queries are emitted, and nothing is counted.
+    """
 
     def __init__(
         self, order: OrderGroups, group: int, summary: Summary, before: GroupState
@@ -180,10 +190,10 @@ class GroupRun:
         self._replay = Replay(topology, self._streams, hears=self._hears)
         self.positions = dict(before.positions)
         self.end = Beginning()
-        """Where the next run begins: the values after the last line."""
+        """The start of the next run: the values after the last line."""
 
     def steps(self, parcels: Iterable[Parcel], begin: Beginning) -> Iterator[Step]:
-        """The output of all its lines, as `inorder replay` computes it."""
+        """Yield the output of all its lines, as `inorder replay` computes it."""
         stretches: list[bytes] = []
         parcels = iter(parcels)
         first = None
@@ -211,14 +221,17 @@ class GroupRun:
         yield from self._run(behind, self.end.arrival_ns)
 
     def state(self) -> GroupState:
-        """The state for the run that goes on from here."""
+        """Return the state for the run that continues from here."""
         return GroupState(self._replay.saved(), self._waiting, self.positions)
 
     def _again(
         self, came: frozenset[str], contents: Iterator[Content], until_ns: int | None
     ) -> Generator[Step, None, Iterator[Content]]:
-        """The results that queries that came have of the history, which the run before took up to
-        `until_ns`. Returns the contents behind it: those of that instant waited."""
+        """Yield the results of the history for new queries, up to `until_ns`.
+
+        The run before took the history up to that time. The return value is the contents after it,
+        since those of that instant waited.
+        """
         behind: list[Content] = []
 
         def taken() -> Iterator[Content]:
@@ -253,8 +266,10 @@ class GroupRun:
         left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
-        """The contents before the last instant. Those of the last instant wait for the next run,
-        because more may arrive in it."""
+        """Yield the contents before the last instant.
+
+        Those of the last instant wait for the next run, because more may arrive in it.
+        """
         for content in contents:
             is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns
             if is_last or self._waiting:

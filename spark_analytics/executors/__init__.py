@@ -1,8 +1,8 @@
-"""Our own code in the Python processes of executors.
+"""Run our own code in the Python processes of executors.
 
-| module         | what it holds                                                         |
+| module         | what it has                                                           |
 |----------------|-----------------------------------------------------------------------|
-| `shipping`     | the rooms as one zip, for executors on other machines                 |
-| `setting`      | the topology file's text, by which tasks make the topology            |
-| `task_process` | what a task does first, in a process that is used again and again     |
+| `shipping`     | the packages as one zip, for executors on other machines              |
+| `setting`      | the topology file's text, from which tasks make the topology          |
+| `task_process` | the start of a task, in a process that Spark uses again and again     |
 """

@@ -1,7 +1,7 @@
-"""The topology as the parts of a backfill get it: its file's text.
+"""Pass the topology to the parts of a backfill, as its file's text.
 
-The text goes to executors. What it means identifies a state, part by part (`digests`): a state that
-another stream, query or function has made is not used.
+The text is sent to executors. The meaning of its parts identifies a state (`digests`): a state made
+by another stream, query or function is not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.spelling.section import key_of
 
 
 class Setting(NamedTuple):
-    """The topology file's text, and that of the file of functions that it names (empty: none)."""
+    """The text of the topology file, and of the file of functions that it names (empty if none)."""
 
     topology: str
     functions: str = ""
@@ -37,7 +37,7 @@ def topology_of(setting: Setting) -> Topology:
 
 
 def setting_of(path: str, topology: Topology) -> Setting:
-    """The setting for tasks, from the topology file at `path`."""
+    """Return the setting for tasks, from the topology file at `path`."""
     functions = topology.functions
     if not functions:
         return Setting(Path(path).read_text(encoding="utf-8"))
@@ -51,21 +51,28 @@ ELSEWHERE: Final = frozenset(
         "stages_written", "state", "tick_lag_ns", "transaction_timeout_ns",
     )
 )  # fmt: skip
-"""Keys of how workers run: they change no line of a replay."""
+"""The keys for running workers, which change no line of a replay."""
 TOPICS_READ: Final = ("clock", "max_record_bytes")
 """The keys of `topics` that change what is read."""
 
 
 QUERIES: Final = "queries."
-"""Leads the names of queries among the parts of a topology."""
+"""The prefix of queries among the parts of a topology."""
 OPERATORS: Final = "operators"
-"""The part by whose order a state names who holds an event."""
+"""The part with the operators; a state numbers the operators that buffer an event by their order.
+"""
 
 
 class Difference(NamedTuple):
-    """What two topologies do not share: the names of queries that came and that left, and the other
-    parts, by their path in the topology file. `again`: the state of the one is of no use to the
-    other, so the history has to be read again: queries came, or the last of a kind left."""
+    """The differences between two topologies.
+
+    Attributes:
+        came: The names of queries that only the new one has.
+        left: The names of queries that only the old one has.
+        other: The other parts that differ, by their path in the topology file.
+        again: Whether the history must be read again. The state is of no use if a query is new, or
+            the last one of its kind is gone.
+    """
 
     came: frozenset[str]
     left: frozenset[str]
@@ -74,10 +81,13 @@ class Difference(NamedTuple):
 
 
 def digests(setting: Setting) -> dict[str, str]:
-    """What a state was made by, in parts: a digest of each stream and each query with the patterns
-    whose matches it reads, of the functions, of the streams that joins tie together, of the
-    operators, and of what else changes the answers, by its path in the topology file. A part whose
-    meaning is the same has the same digest, however it is spelled."""
+    """Return the digests of the parts of a topology that determine a state.
+
+    Each stream has a digest, and each query together with the patterns whose matches it reads. So
+    have the functions, the streams that joins connect, the operators, and everything else that
+    changes the results, by its path in the topology file. Parts with the same meaning have the same
+    digest, however they are written.
+    """
     topology = topology_of(setting)
     parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
     for name in type(topology).model_fields:
@@ -97,7 +107,7 @@ def digests(setting: Setting) -> dict[str, str]:
 
 
 def difference(were: Mapping[str, str], are: Mapping[str, str]) -> Difference:
-    """What the topology of the digests `are` has otherwise than that of `were`."""
+    """Return how the topology of the digests `are` differs from that of `were`."""
 
     def queries(names: Iterable[str]) -> frozenset[str]:
         return frozenset(n.removeprefix(QUERIES) for n in names if n.startswith(QUERIES))

@@ -1,7 +1,7 @@
-"""Our own code for executors: the rooms as one zip of Python files.
+"""Ship our own code to executors: the packages as one zip of Python files.
 
-What is compiled for this machine stays out, and so does what Python can make again. What else they
-import (`infra/locks/run.txt`, or the wheel's dependencies) has to be installed where executors run.
+Compiled extensions for this machine are left out, and so are files that Python can make again. The
+dependencies (`infra/locks/run.txt`, or the wheel's) must be installed on the executors.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ROOMS: Final = ("inorder", "topology", "codec", "agents", "recordings", "spark_a
 NOT_FILES: Final = {".pyc", ".so"}
 ZIPPED: Final = "inorder.zip"
 STAMP: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest that a zip knows: the same files give the same archive."""
+"""The earliest time of a zip entry; a fixed time makes the same files give the same archive."""
 
 
 def zip_into(folder: Path) -> Path:
-    """The zip, below `folder`."""
+    """Write the zip into `folder` and return its path."""
     zipped = folder / ZIPPED
     with ZipFile(zipped, "w", ZIP_DEFLATED) as archive:
         for file in _files():
@@ -39,7 +39,10 @@ def zip_into(folder: Path) -> Path:
 
 @contextmanager
 def shipped(spark: SparkSession) -> Iterator[None]:
-    """Executors elsewhere can import the rooms. Under spark-submit `--py-files` brings them."""
+    """Let executors on other machines import the packages.
+
+    Under spark-submit `--py-files` does so.
+    """
     from spark_analytics.session import require_java
 
     require_java(spark, "work on rows by our own code")

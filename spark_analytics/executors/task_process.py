@@ -1,12 +1,13 @@
-"""What our tasks do first in a Python process of Spark's, which is used again for task after task.
+"""Prepare a Python process of Spark for a task; Spark uses the same process for task after task.
 
-Between two tasks Spark has such a process look for garbage in all that it holds, modules above all,
-and forget what it knows of the places that modules come from. Spark's own modules come from a zip
-there, and ours on a cluster: in Python 3.11 to forget a zip is to read its list of files anew, once
-for each folder of it that a module was imported from. Together they took 0.13 s of CPU for
-each task, which is what a task orders some thousand events in (docs/decisions/0020). So what is
-here stays out of the collector's way, and no zip is among the forgotten places; a module that is
-imported later finds its zip by the list that Python keeps of each.
+Between two tasks Spark has such a process collect garbage among all its objects, mostly modules. It
+also has the process forget what it has cached about import paths. Spark's own modules come from a
+zip, and ours do so on a cluster. In Python 3.11 forgetting a zip means reading its list of files
+again, once for each of its folders that a module was imported from. Both together took 0.13 s of
+CPU for each task, in which a task orders some thousand events (docs/decisions/0020).
+
+Existing objects are therefore kept out of the collector's way, and zips are removed from the cached
+paths. A module that is imported later finds its zip by the list that Python keeps of each.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from agents.process import garbage
 
 
 def begin() -> None:
-    """At the start of each task."""
+    """Prepare the process at the start of each task."""
     _begin_once()
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
@@ -28,6 +29,9 @@ def begin() -> None:
 
 @cache
 def _begin_once() -> None:
-    """What a task keeps alive is no garbage, and walking it takes a tenth of its time; as in a
-    worker. Once: what later tasks hold is not to stay."""
+    """Keep living objects from the garbage collector, as a worker does.
+
+    Walking them takes a tenth of a task's time. It is done once, since objects of later tasks
+    should not stay.
+    """
     garbage.begin()

@@ -1,12 +1,12 @@
-"""Jobs on the topics of a topology: what they make, how they run, where their tables go.
+"""Run jobs on the topics of a topology and write their tables.
 
-| module        | what it holds                                                            |
+| module        | what it has                                                              |
 |---------------|--------------------------------------------------------------------------|
 | `definitions` | each job: topics in, named tables out                                    |
-| `work`        | what jobs are made of: tables, and what is wanted of them                |
-| `topics`      | where the records come from: Kafka, or an archive                        |
-| `running`     | queries on checkpoints, or once over what there is                       |
+| `work`        | the parts of jobs: tables, and the user's options for them               |
+| `topics`      | the sources of records: Kafka, or an archive                             |
+| `running`     | queries on checkpoints, or once over the existing records                |
 | `watching`    | figures of the queries while they run                                    |
 | `outputs`     | tables as folders of Parquet                                             |
-| `errors`      | what an error of Spark says, in a line                                   |
+| `errors`      | the message of a Spark error, in a line                                  |
 """

@@ -1,4 +1,4 @@
-"""The jobs: topics in, named tables out; each table is one query with its own checkpoint.
+"""Define the jobs: topics in, named tables out; each table is one query with its own checkpoint.
 
 | job        | tables                                                               | mode   |
 |------------|----------------------------------------------------------------------|--------|
@@ -10,10 +10,9 @@
 | `truth`    | `differences`, `balance`, `bad`                                      | batch  |
 | `archive`  | a folder of its own for each topic; in a lake one table, `records`   | both   |
 
-Every row of the topics ends in a table: what a window does not count lies in `late` of
-`rates`, what a job cannot read, of whichever of its topics, in its `bad`. Spark drops rows that a
-watermark has passed; by `aggregates` there are none, and a query that drops one all the
-same is stopped with an error.
+Every record of the topics is in a table. Events that a window does not count are in `late` of
+`rates`, and records that a job cannot read are in its `bad`. Spark drops rows that a watermark has
+passed. `aggregates` avoids such rows, and a query that still drops one is stopped with an error.
 """
 
 from __future__ import annotations
@@ -129,7 +128,8 @@ def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     tables, bad = [], []
     for topic, streams in inputs_of(topology).items():
         raw = _raw(topics, topology, topic, streams)
-        aside = _raw(topics, topology, names.late, streams)  # other streams' are no concern here
+        # Events of other streams are not compared.
+        aside = _raw(topics, topology, names.late, streams)
         bad.append(raw.bad)
         ordered = _decoded(topics, topology, streams)
         found = truth.differences(raw.events, ordered, streams, aside.events, dead)
@@ -182,7 +182,7 @@ def _suffix(topology: Topology, topic: str) -> str:
 
 
 def _bad(parts: Sequence[DataFrame]) -> Table:
-    """One table of what the topics of a job hold that it cannot read."""
+    """Return one table of all records that the job cannot read."""
     union = partial(DataFrame.unionByName, allowMissingColumns=True)
     return Table("bad", reduce(union, parts), PLACE)
 
@@ -205,8 +205,10 @@ def _ordered(
 
 
 def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
-    """Events of these streams, from whichever ordered topics hold them, and all that is bad
-    in these topics."""
+    """Return the events of these streams, from all ordered topics that contain them.
+
+    The bad records are all those of these topics.
+    """
     found: DataFrame | None = None
     for topic, names in outputs_of(topology).items():
         if set(names) & set(streams):

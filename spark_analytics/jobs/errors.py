@@ -1,4 +1,4 @@
-"""Errors of Spark, Java or a driver, as one line.
+"""Show errors of Spark, Java or a driver as one line.
 
 An exception of an executor's Python process arrives as the text of its trace, within a Java
 message. Only the end of the trace is a sentence, and the frames before it are longer than a line.
@@ -24,8 +24,11 @@ class Raised(NamedTuple):
 
 
 def first_line(error: BaseException) -> str:
-    """The error without its stack. One of our own errors, raised in a Python process, is shown by
-    its message alone, any other with its class."""
+    """Return the error's message without its stack.
+
+    One of our own errors, raised in a Python process, is shown without its class, any other with
+    it.
+    """
     found = raised(error)
     if found is None:
         said = takewhile(_is_said, map(str.strip, _text(error).splitlines()))
@@ -38,8 +41,10 @@ def first_line(error: BaseException) -> str:
 
 
 def raised(error: BaseException) -> Raised | None:
-    """The exception of a Python process that `error` contains, if any. The last trace counts: those
-    before it belong to causes."""
+    """Return the exception of a Python process that `error` contains, if any.
+
+    The last trace counts, since earlier ones belong to causes.
+    """
     lines = list(takewhile(_is_before_java, _text(error).splitlines()))
     begins = [number for number, line in enumerate(lines) if TRACE in line]
     if not begins:
@@ -58,7 +63,7 @@ def _is_said(line: str) -> bool:
 
 
 def _is_before_java(line: str) -> bool:
-    # A line of Python's source may begin with `at `, behind blanks.
+    # A line of Python's source may begin with `at ` after blanks.
     return not line.startswith(("\tat ", "===", "JVM stacktrace"))
 
 

@@ -1,14 +1,14 @@
-"""Tables as folders of Parquet, and what all outputs share: a batch may be written again.
+"""Write tables as folders of Parquet; all outputs allow a batch to be written again.
 
-Spark repeats a batch that was cut short, with the same number, input and state. A batch of a
-`Folder` is Parquet in `<path>/<table>/batch=<number>`, so a repetition replaces the folder of that
-number. (`spark_analytics.tables.output` writes to Iceberg and Delta.)
+Spark repeats an interrupted batch with the same number, input and state. A batch of a `Folder` is
+Parquet in `<path>/<table>/batch=<number>`, so a repetition replaces the folder of that number.
+(`spark_analytics.tables.output` writes to Iceberg and Delta.)
 
-A table whose rows replace one another (results) holds several rows of one key in a `Folder`: the
-one of the highest batch counts. A `Folder` is read by `read`, which sees whole batches only.
+A table whose rows replace one another (results) has several rows of one key in a `Folder`, and the
+row of the highest batch counts. `read` reads a `Folder` and sees complete batches only.
 
-Batches are numbered by the checkpoint. Without it they begin again at 0 and would mix with
-those of an earlier run: `holds` finds such batches, and `running.claim` refuses.
+The checkpoint numbers the batches. Without it they begin again at 0 and would mix with those of an
+earlier run. `holds` finds such batches, and `running.claim` refuses them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH: Final = "batch"
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows as long as this lasts, so that they are computed once."""
+    """Keep the rows in the context, so that they are computed once."""
     kept = rows.persist()
     try:
         yield kept
@@ -37,12 +37,15 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
 
 class Output(Protocol):
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        """Write one batch of a table, whole or again."""
+        """Write one batch of a table, completely, for the first time or again."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Takes all tables but `left_out`. A batch is one file; without rows it leaves no folder."""
+    """A folder of Parquet files for all tables but `left_out`.
+
+    A batch is one file; an empty one leaves no folder, except for the first.
+    """
 
     path: str
     left_out: frozenset[str] = frozenset()
@@ -55,10 +58,10 @@ class Folder:
                 kept.write.mode("overwrite").parquet(f"{self.path}/{table}/{BATCH}={batch}")
 
     def holds(self, spark: SparkSession, table: str) -> bool:
-        """Whether batches of an earlier run lie there, with which new ones would mix."""
+        """Return whether the table has batches of an earlier run, with which new ones would mix."""
         return table not in self.left_out and folders.exists(spark, f"{self.path}/{table}")
 
 
 def read(spark: SparkSession, path: str, table: str) -> DataFrame:
-    """All rows of a table in a `Folder`, with the number of their `batch`."""
+    """Return all rows of a table in a `Folder`, with the number of their `batch`."""
     return spark.read.parquet(f"{path}/{table}")

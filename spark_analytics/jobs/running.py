@@ -1,26 +1,26 @@
-"""Running a job's tables: once over what there is, or as queries that go on.
+"""Run a job's tables, once over the existing records or as continuous queries.
 
-`run_bounded` writes each table as batch 0. `Running` starts a query for each table, with a
-checkpoint of its own below the job's, and waits. A batch is written by `foreachBatch`, so a
-restart repeats at most the last batch, which the outputs bear (`outputs`).
+`run_bounded` writes each table as batch 0. `Running` starts a query for each table, with its own
+checkpoint in the job's folder, and waits. `foreachBatch` writes a batch, so a restart repeats at
+most the last batch, which the outputs allow (`outputs`).
 
-A checkpoint belongs to what it was made for: job, topics with their ids, window, keys,
-schema, outputs. That is written beside it (`about`), and another job, or a topic that was
-deleted and made again, is refused. So is a new checkpoint where tables of an earlier one
-lie: its batches begin at 0 again and would mix with theirs.
+A checkpoint belongs to a job, its topics with their ids, window, keys, schema and outputs. They are
+written beside it (`about`). Another job is refused, and so is a topic that was deleted and created
+again. A new checkpoint is refused if there are tables of an earlier one: its batches begin at 0
+again and would mix with theirs.
 
 A query without an interval processes the existing records and ends. Spark's own trigger for that
 asks the source once for its end. A query that also runs batches without records (`Table.rest_s`)
 ends when nothing was read for so long.
 
-What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
-every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
-(`watching`) hears of batches and ends.
+Only the caller can see some reasons to stop, such as a topic created again meanwhile. The `guard`
+checks them every GUARD_S, when a query fails, and at the end. Between these checks Java is not
+called: a listener (`watching`) reports batches and ends.
 
-Java gets a failed batch's error in few words (`unwritten`), Python keeps it. When a query is
-stopped amid a batch, Spark looks through those words for Java's words for an interruption, by
-a regular expression that takes stack for every character: a Java trace among them, as pyspark
-would hand over, overflows it, and the query's thread dies of that without a word to us.
+Java receives a failed batch's error as one line (`unwritten`), and Python keeps the error itself.
+When a query is stopped in the middle of a batch, Spark searches that line for Java's names of an
+interruption. Its regular expression uses stack for every character. A Java trace, which pyspark
+would include, overflows the stack, and the query's thread would end without an error for us.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ INTERRUPTIONS: Final = (
     "java.io.InterruptedIOException",
     "java.nio.channels.ClosedByInterruptException",
 )
-"""What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
+"""The names that Spark searches for, after `CALL_FAILED`, in an error from Python."""
 
 
 COLUMNS: Final = "columns"
-"""What a checkpoint says of the columns of its tables: a number that no reader knows."""
+"""The entry of a checkpoint with the version of its tables' columns, a number that is not shown."""
 
 
 class JobFailed(RuntimeError):
-    """A query ended by itself, or must not go on; the message says which and why."""
+    """A query that has ended by itself, or must not continue; the message says which and why."""
 
 
 class CheckpointRefused(ValueError):
-    """The checkpoint was made for something else."""
+    """A checkpoint that was made for something else."""
 
 
 def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
@@ -99,14 +99,14 @@ def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: 
 
 
 def named(rows: DataFrame) -> DataFrame:
-    """As a backfill's tables call it; `offset` is a keyword in SQL."""
+    """Rename the column `offset`, a keyword in SQL, to the name in a backfill's tables."""
     return rows.withColumnRenamed("offset", "position")
 
 
 def _present(
     found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
 ) -> Sequence[Named]:
-    """Return those with rows in this batch, if a column names them; the first batch makes all."""
+    """Return those with rows in this batch, if a column names them; the first batch has all."""
     if named_by is None or batch == 0:
         return found
     there = {row[0] for row in kept.select(named_by).distinct().collect()}
@@ -116,8 +116,12 @@ def _present(
 def claim(
     spark: SparkSession, checkpoint: str, about: Mapping[str, Any], there: Sequence[str] = ()
 ) -> None:
-    """Write down what the checkpoint is for; CheckpointRefused if it says otherwise, or if it
-    is new and there are tables already (`there`)."""
+    """Record the job that the checkpoint belongs to.
+
+    Raises:
+        CheckpointRefused: It belongs to something else, or it is new and there are tables already
+            (`there`).
+    """
     path = f"{checkpoint}/about"
     try:
         line = spark.read.text(path).head()
@@ -151,8 +155,11 @@ def claim(
 
 
 class Running:
-    """The queries of a job. `interval` is the time between batches (`10 seconds`); None: do
-    what there is and end. `guard` raises JobFailed if the job must not go on."""
+    """The running queries of a job.
+
+    `interval` is the time between batches (`10 seconds`); with None the queries process the
+    existing records and end. `guard` raises JobFailed if the job must not continue.
+    """
 
     def __init__(
         self,
@@ -166,7 +173,7 @@ class Running:
         self._stopping = False
         self._goes_on = interval is not None
         self._failures: dict[str, Exception] = {}
-        """Errors in writing, by table: Java would bury them in its own stack."""
+        """Errors in writing, by table; Java would bury them in its own stack."""
 
         self._guard = guard or (lambda: None)
         self.watch = Watch(frozenset(table.name for table in tables))
@@ -186,8 +193,12 @@ class Running:
                 threading.Thread(target=_end_when_at_rest, args=at_rest, daemon=True).start()
 
     def wait(self) -> None:
-        """Until all have ended, or `stop` was called; JobFailed if one ends with an error, or
-        without one where it ought to go on, or has dropped a row, or by the guard."""
+        """Wait until all queries have ended, or `stop` was called.
+
+        Raises:
+            JobFailed: A query ended with an error, or unexpectedly, or has dropped a row. The
+                guard raises it too.
+        """
         due_s = time.monotonic() + GUARD_S
         try:
             while not self._stopping and any(query.isActive for query in self.queries):
@@ -207,15 +218,17 @@ class Running:
             self._streams.removeListener(self.watch)
 
     def _until(self, due_s: float) -> None:
-        """Something has changed, or it is due, or `stop` was called: nobody asks Java meanwhile.
-        `stop` sets no event, since it comes from a signal amid this."""
+        """Wait for a change, for the time, or for `stop`, without calling Java.
+
+        `stop` sets no event, since a signal may call it during this wait.
+        """
         while not self._stopping and time.monotonic() < due_s:
             if self.watch.changed.wait(POLL_S):
                 self.watch.changed.clear()
                 return
 
     def stop(self) -> None:
-        """Let `wait` return: what is not committed is done again next time."""
+        """Make `wait` return; uncommitted work is repeated in the next run."""
         self._stopping = True
 
     def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
@@ -230,10 +243,10 @@ class Running:
 
     def _examine(self) -> None:
         for query in self.queries:
-            was_active = query.isActive  # asked first: its error is there when it has ended
+            was_active = query.isActive  # This is read first, so that an ended query has its error.
             error = query.exception()
             if error is not None:
-                self._guard()  # it may know the reason
+                self._guard()  # The guard may know the reason.
                 known = self._failures.get(query.name, error)
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
             if self._goes_on and not was_active and not self._stopping:
@@ -260,8 +273,10 @@ def _start(
 
 
 def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:
-    """Stop the query when it has looked for new records and found none for `rest_s`. The listener
-    is asked, not Java; it also reports any other end of the query."""
+    """Stop the query when it has looked for new records and found none for `rest_s`.
+
+    This asks the listener, not Java; the listener also reports any other end of the query.
+    """
     rows, looks, since_s = 0, 0, time.monotonic()
     while not watch.ended:
         found = watch.figures[query.name]
@@ -275,7 +290,7 @@ def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> Non
 
 
 def unwritten(error: Exception) -> RuntimeError:
-    """The exception that Java gets for `error`: one line, and whether it is an interruption."""
+    """Return the exception that Java gets for `error`: one line, or the name of an interruption."""
     text = str(error)
     cut = next((name for name in INTERRUPTIONS if name in text), None)
     return RuntimeError(first_line(error) if cut is None else f"{CALL_FAILED} {cut}")

@@ -1,9 +1,9 @@
-"""Sources of records: a Kafka topic, up to its current end or as it grows, or its archive.
+"""Read records from Kafka topics, up to their current end or continuously, or from an archive.
 
-All give the columns of Spark's Kafka source with `headers`. Readers see what is committed
-only. A topic that has lost records which were not yet read ends the query
-(`failOnDataLoss`). One that was made anew does so only if it is shorter than what was read
-of the old: who runs queries compares the topics' ids (`asked` has their names).
+All sources have the columns of Spark's Kafka source with `headers`. Readers see committed records
+only. A topic that has lost unread records ends the query (`failOnDataLoss`). A topic that was
+deleted and created again ends it only if it is shorter than the part already read. The runner of
+queries therefore compares the topics' ids (`asked` has their names).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_analytics import archive, folders
 
 
 class Topics(Protocol):
-    """Gives the records of topics by their names; `asked` are those that were asked for."""
+    """A source of the records of topics, by name; `asked` has the names requested so far."""
 
     @property
     def streaming(self) -> bool: ...
@@ -33,9 +33,12 @@ class Topics(Protocol):
 
 @dataclass(frozen=True)
 class KafkaTopics:
-    """`options` reach the connector as they are (`kafka.security.protocol`). A batch of a
-    stream takes at most `max_per_batch` records: that bounds its memory and how much is done
-    again after a crash."""
+    """A source that reads topics of a Kafka cluster.
+
+    `options` are passed to the connector unchanged (`kafka.security.protocol`). A batch of a stream
+    has at most `max_per_batch` records, which bounds its memory and the work to repeat after a
+    crash.
+    """
 
     spark: SparkSession
     brokers: str
@@ -45,7 +48,7 @@ class KafkaTopics:
     asked: set[str] = field(default_factory=set, compare=False)
 
     def records(self, *topics: str) -> DataFrame:
-        """A batch takes shares of several that go with what each partition still has."""
+        """Return the records of topics; a batch takes shares by what is left in each partition."""
         self.asked.update(topics)
         options = {
             "kafka.bootstrap.servers": self.brokers,
@@ -64,8 +67,13 @@ class KafkaTopics:
 
 @dataclass(frozen=True)
 class ArchivedTopics:
-    """What the job `archive` has written below `path`, bounded. A topic without a folder had
-    no records; FileNotFoundError if there is no archive at all."""
+    """A bounded source that reads the output of the job `archive` below `path`.
+
+    A topic without a folder had no records.
+
+    Raises:
+        FileNotFoundError: There is no archive at all.
+    """
 
     spark: SparkSession
     path: str

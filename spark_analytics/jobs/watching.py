@@ -1,12 +1,12 @@
-"""Figures of the batches of running queries: one listener, no polling.
+"""Collect figures of the batches of running queries by one listener, without polling.
 
-Spark calls the listener once for each batch of a query and once when it ends; asking for
-`recentProgress` instead would bring the last hundred batches over to Python each time. `Watch`
-keeps a `Figures` for each query by its name, and `changed` is set whenever a query has ended or
-dropped a row, which is all that whoever waits for queries has to look at.
+Spark calls the listener once for each batch of a query and once when it ends. `recentProgress`
+would transfer the last hundred batches to Python each time. `Watch` has a `Figures` for each query
+by its name. It sets `changed` whenever a query has ended or dropped a row, so waiting code need not
+look at anything else.
 
-Java calls from a thread of its own; each call replaces one value, so readers need no lock. Spark
-reports a batch some time after it, so a query that has ended is asked once more (`settle`).
+Java calls from its own thread. Each call replaces one value, so readers need no lock. Spark reports
+a batch some time after it, so a query that has ended is asked once more (`settle`).
 """
 
 from __future__ import annotations
@@ -26,22 +26,28 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK: Final = "latestOffset"
-"""How a batch calls the time for which it asked its source for what is new."""
+"""The name of the time in which a batch asked its source for new records."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a query did since it was started here. `dropped`: rows that the watermark had passed."""
+    """The work of a query since its start here.
+
+    `dropped` counts the rows that the watermark had passed.
+    """
 
     looks: int = 0
-    """How often its source was asked for what is new. A batch that an earlier run had planned is
-    done without that; where there is nothing to do, Spark says so every ten seconds."""
+    """How often its source was asked for new records.
+
+    A batch planned by an earlier run does not ask. If there is nothing to do, Spark reports so
+    every ten seconds.
+    """
 
     rows: int = 0
     dropped: int = 0
 
     def after(self, progress: Any) -> Figures:
-        """With one batch more, a `StreamingQueryProgress`."""
+        """Return the figures after one more batch, a `StreamingQueryProgress`."""
         return Figures(
             self.looks + (LOOK in progress.durationMs),
             self.rows + max(0, progress.numInputRows),
@@ -50,7 +56,7 @@ class Figures:
 
 
 class Watch(StreamingQueryListener):
-    """Figures of the queries with these names."""
+    """A listener that keeps the figures of the queries with these names."""
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__()
@@ -59,7 +65,7 @@ class Watch(StreamingQueryListener):
         self._of_run: dict[UUID, str] = {}
         self.changed = threading.Event()
         self.ended = False
-        """One of them has."""
+        """Whether one of the queries has ended."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         if event.name in self._names:
@@ -84,8 +90,10 @@ class Watch(StreamingQueryListener):
 
 
 def settle(query: StreamingQuery) -> int:
-    """Rows that a query which has ended dropped in its last batches; one call for each of them,
-    so it is for the end."""
+    """Return the number of rows that an ended query dropped in its last batches.
+
+    It makes one call for each of them, so it is for the end only.
+    """
     return sum(map(_dropped, query.recentProgress))
 
 

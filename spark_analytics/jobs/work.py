@@ -1,4 +1,4 @@
-"""What jobs are made of: tables, what is wanted of them, and which streams share a topic."""
+"""Define the parts of jobs: tables, the user's options for them, and streams that share a topic."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ Named = TypeVar("Named", "Group", "Table")
 
 
 class JobRefused(ValueError):
-    """The job cannot run as it was asked for; the message says what to write instead."""
+    """A job that cannot run as requested; the message says what to write instead."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of several tables that a query writes: `pick` makes its rows from the batch's. With
-    `newer` a row replaces the row with its keys if it is higher in that column; outputs that cannot
-    replace rows add it. `settled`: columns that the keys determine, so that a MERGE reads less.
-    `kinds`: the values in the column `Table.named_by` that mark rows of this part; none: its name.
-    `shape`: how Iceberg or Delta keep the table, if its keys do not determine it. `folds`: the part
-    holds only the newest row of each key of another part, so an output that cannot replace rows
-    leaves it out."""
+    """One of several tables that a query writes.
+
+    Attributes:
+        name: The name of the table.
+        keys: The columns that identify a row.
+        pick: The function that makes its rows from the batch's rows.
+        newer: The column by which a higher row replaces the row with its keys; outputs that cannot
+            replace rows append it.
+        settled: Columns that the keys determine, so that a MERGE reads less.
+        kinds: The values in the column `Table.named_by` that mark its rows; if empty, its name.
+        shape: How Iceberg or Delta store the table, if its keys do not determine it.
+        folds: Whether the part has only the newest row of each key of another part; outputs that
+            cannot replace rows then leave it out.
+    """
 
     name: str
     keys: Sequence[str]
@@ -46,8 +53,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """Parts that are made of the records of `topics`. `rows` makes of these what the parts pick
-    from, once a batch; None: the records themselves."""
+    """Parts that are made from the records of `topics`.
+
+    `rows` makes the rows that the parts pick from, once a batch; with None these are the records.
+    """
 
     name: str
     topics: Sequence[str]
@@ -64,11 +73,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """One query. `keys` name a row among those of the table. `store` writes in a way of its own
-    (archive): (rows, path, batch). With `parts` these are written, and the table is not; with
-    `groups` theirs, of records of several topics. With `rest_s` it has batches also where nothing
-    comes, and is at its end when nothing has come for so long. `named_by`: the column that says
-    which part a row is of."""
+    """One query and the tables that it writes.
+
+    Attributes:
+        name: The name of the query, and of its table.
+        rows: The rows to write.
+        keys: The columns that identify a row of the table.
+        store: A function (rows, path, batch) that writes the rows in its own way (archive).
+        parts: The tables to write instead of this one.
+        rest_s: The query also runs batches without records, and ends after this time without any.
+        named_by: The column that names a row's part.
+        groups: Groups of records of several topics, whose parts are written instead.
+    """
 
     name: str
     rows: DataFrame
@@ -81,18 +97,26 @@ class Table:
 
     @property
     def several(self) -> list[Part]:
-        """The tables that come of it, where it is none itself."""
+        """The tables to write, if the query itself is not one."""
         return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
     def written(self) -> list[Part]:
-        """The tables that come of it."""
+        """Return the tables that the query writes."""
         return self.several or [Part(self.name, self.keys, lambda rows: rows)]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream. `tables`: none: all.
-    `in_lake`: whether the tables are Iceberg's or Delta's."""
+    """The user's options for a job.
+
+    Attributes:
+        windows: The windows to aggregate over.
+        keys: The columns to group by, in addition to the stream.
+        measures: The columns to sum or take quantiles of.
+        schema: The schema of payloads.
+        tables: The tables to write; all if empty.
+        in_lake: Whether the tables are Iceberg's or Delta's.
+    """
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
@@ -103,13 +127,21 @@ class Wanted:
 
 
 def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
-    """Those with these names; all where none is named. JobRefused for a name that none has."""
+    """Return those with these names, or all if there are no names.
+
+    Raises:
+        JobRefused: None has a given name.
+    """
     wanted = chosen_names([each.name for each in found], names)
     return [each for each in found if each.name in wanted]
 
 
 def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """As `chosen`, of names."""
+    """Return the given names, or all known ones if there are none.
+
+    Raises:
+        JobRefused: A name is unknown.
+    """
     strange = [name for name in names if name not in known]
     if strange:
         raise JobRefused(f"--table {strange[0]}: the job has {', '.join(known)}")
@@ -117,12 +149,12 @@ def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
 
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:
-    """The streams of each raw topic."""
+    """Return the streams of each raw topic."""
     return _by_topic(topology, "input")
 
 
 def outputs_of(topology: Topology) -> dict[str, list[str]]:
-    """The streams of each ordered topic."""
+    """Return the streams of each ordered topic."""
     return _by_topic(topology, "output")
 
 
@@ -134,8 +166,10 @@ def _by_topic(topology: Topology, end: str) -> dict[str, list[str]]:
 
 
 def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
-    """The contract of streams that share a topic; which stream a record is of is known only
-    from its headers."""
+    """Return the header contract of streams that share a topic.
+
+    Only the headers of a record name its stream, so all must have the same contract.
+    """
     contracts = {topology.streams[name].headers.contract() for name in names}
     if len(contracts) > 1:
         raise JobRefused(

@@ -1,9 +1,9 @@
-"""The core on Spark's streams: groups of streams as in a backfill, with a state kept over batches.
+"""Run the core on Spark's streams, in groups as in a backfill, with state kept over batches.
 
-| module       | what it holds                                                              |
+| module       | what it has                                                                |
 |--------------|----------------------------------------------------------------------------|
 | `group`      | a group of streams from batch to batch: lines in, output lines out         |
-| `partitions` | partitions as they are read: how far time may go, and each line's number   |
+| `partitions` | partitions as they are read: how far time may advance, the lines' numbers  |
 | `state`      | the state of a group as bytes: a snapshot, and the changes since           |
 | `line_tables`| the tables of a batch, with the columns of a backfill's                    |
 | `in_lake`    | the same in Iceberg and Delta, where results are merged                    |

@@ -1,8 +1,8 @@
-"""One group of streams, from batch to batch: lines are read, lines that no other line can precede
-any more go through the operators, and the output is returned.
+"""Process one group of streams from batch to batch.
 
-The operators run up to the time to which the log is known (`spark_analytics.live.partitions`). So
-the answers equal those of a replay of the same log, however Spark cuts it into batches.
+A batch is read, and the lines that no later line can precede go through the operators. The
+operators run up to the time to which the log is known (`spark_analytics.live.partitions`). The
+results therefore equal those of a replay of the same log, however Spark cuts it into batches.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ MAX_WAITING: Final = 1_000_000
 
 
 class TooManyWait(Exception):
-    """Some partition is too far behind the others; the message says what to do."""
+    """A partition that is too far behind the others; the message says what to do."""
 
 
 class PartitionParcel(NamedTuple):
-    """A parcel of the reading tasks. `number` 0: the content is a stretch; otherwise it is lines of
-    the stretch. A parcel of the partition HIDDEN has no content."""
+    """A parcel of the reading tasks.
+
+    If `number` is 0, the content is a stretch; otherwise it is lines of the stretch. A parcel of
+    the partition HIDDEN has no content.
+    """
 
     name: PartitionName
     first: int
@@ -54,7 +57,7 @@ class PartitionParcel(NamedTuple):
 
 
 class OutputLine(NamedTuple):
-    """A line and its position among the lines of its stream and table."""
+    """An output line and its position among the lines of its stream and table."""
 
     table: str
     position: int
@@ -62,8 +65,11 @@ class OutputLine(NamedTuple):
 
 
 class LiveGroup:
-    """A group's operators and waiting lines. `names`: all partitions that are read. `saved_group`:
-    the state to go on from; None: from the beginning."""
+    """A group's operators and waiting lines.
+
+    `names` are all partitions that are read. `saved_group` is the state to continue from; with None
+    the group starts from the beginning.
+    """
 
     def __init__(
         self,
@@ -94,8 +100,13 @@ class LiveGroup:
             self._common.partitions.partitions.setdefault(name, Partition())
 
     def take(self, taken: Sequence[PartitionParcel], quiet_ns: int) -> list[OutputLine]:
-        """The output of a batch. Partitions from which it took nothing were at their ends at
-        `quiet_ns`. TooManyWait if more lines wait than the bound allows."""
+        """Return the output of a batch.
+
+        Partitions without offsets in the batch were at their ends at `quiet_ns`.
+
+        Raises:
+            TooManyWait: More lines wait than the bound allows.
+        """
         partitions, waiting = self._common.partitions, self._common.waiting
         output: list[OutputLine] = []
         for parcel in sorted(taken, key=attrgetter("name", "first", "number")):
@@ -108,7 +119,7 @@ class LiveGroup:
                 begin_ns, received = partitions.begin_of(name), partitions.received(name)
                 is_late = (
                     begin_ns > partitions.partitions[name].clock_ns
-                )  # the operators have run beyond it
+                )  # The operators have run beyond the start of the stretch.
                 partitions.add(stretch)
                 continue
             for packed in marshal.loads(parcel.content):
@@ -124,11 +135,11 @@ class LiveGroup:
         return output
 
     def rest(self, quiet_ns: int) -> list[OutputLine]:
-        """The output at `quiet_ns` if no partition brought anything before."""
+        """Return the output at `quiet_ns` if no partition had records before."""
         return self._advance(self._common.partitions.time_ns(quiet_ns))
 
     def due_ns(self) -> int | None:
-        """The earliest time at which `rest` has output; None: it has none."""
+        """Return the earliest time at which `rest` has output, or None if it has none."""
         due_ns = self._replay.next_deadline_ns()
         if self._common.waiting:
             waits_ns = self._common.waiting[0].arrival_ns
@@ -136,13 +147,13 @@ class LiveGroup:
         return due_ns
 
     def snapshot(self) -> bytes:
-        """The whole state, for `folded`."""
+        """Return the whole state, for `folded`."""
         content, self._held = snapshot(self._replay, self._common)
         self._new_words = []
         return content
 
     def entry(self) -> bytes:
-        """What has changed since this or `snapshot` was last called."""
+        """Return the changes since the last call of this method or of `snapshot`."""
         content, self._held = entry(self._replay, self._held, self._new_words, self._common)
         self._new_words = []
         return content
@@ -196,8 +207,10 @@ class LiveGroup:
 
 
 def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
-    """The line of table `overtaken` for a record that arrived before `taken_ns`, to which the
-    operators had run."""
+    """Return the line of table `overtaken` for a record that arrived before `taken_ns`.
+
+    The operators had already run up to that time.
+    """
     line: JsonObject = {"kind": "overtaken", "stream": None, "source": None, "seq": None}
     if packed[0] == EVENT:
         line |= {"stream": packed[4], "source": packed[5], "seq": packed[7]}

@@ -1,8 +1,8 @@
-"""The tables of a live job in Iceberg and Delta: those of a backfill there.
+"""Make the tables of a live job in Iceberg and Delta, which are those of a backfill there.
 
 A batch has a number and is appended to each table of lines once. Results are merged by their ids
-where the revision is higher. So a batch that is written again changes nothing
-(`spark_analytics.tables.output`). The table `overtaken` is added to them.
+where the revision is higher. Writing a batch again therefore changes nothing
+(`spark_analytics.tables.output`). There is one more table, `overtaken`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS: Final = 4
 
 
 def lake_parts(topology: Topology) -> list[Part]:
-    """The tables, for a query whose rows are lines."""
+    """Return the tables of a query whose rows are lines."""
     found = [_part(table) for table in lake_tables(topology)]
     return [*found, Part(OVERTAKEN, KEYS, picked(OVERTAKEN))]
 

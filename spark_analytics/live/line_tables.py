@@ -1,12 +1,13 @@
-"""The output of a batch as the tables of a backfill: one table for each kind of line.
+"""Write the output of a batch as the tables of a backfill, one for each kind of line.
+
 `in_lake` makes the tables of Iceberg and Delta from these.
 
 A row of the query is a line: `table`, `stream`, `position`, the JSON `line`, and `nested`, a JSON
 object of the line's nested values, each as JSON text. The tables have the columns of a backfill
-(`spark_analytics.backfill.kinds`); Spark itself reads them from the line.
+(`spark_analytics.backfill.kinds`), which Spark reads from the line.
 
-One more table, `overtaken`, has the records that a partition brought too late: the operators had
-run beyond their arrival. `arrival_ns` is when they arrived, `at_ns` the arrival they count with.
+A further table, `overtaken`, has the records that arrived before a time to which the operators had
+already run. `arrival_ns` is when they arrived, and `at_ns` the arrival that is used instead.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _NESTED: Final = {
 
 
 def nested_of(table: str, line: JsonObject) -> str | None:
-    """The value of the column `nested`."""
+    """Return the value of the column `nested`."""
     names = _NESTED[table]
     if not names:
         return None
@@ -66,12 +67,12 @@ def nested_of(table: str, line: JsonObject) -> str | None:
 
 
 def parts() -> list[Part]:
-    """The tables, for a query whose rows are lines."""
+    """Return the tables of a query whose rows are lines."""
     return [Part(table, KEYS, picked(table)) for table in _COLUMNS]
 
 
 def picked(table: str) -> Callable[[DataFrame], DataFrame]:
-    """A function from lines to the rows of one table."""
+    """Return a function from lines to the rows of one table."""
 
     def pick(rows: DataFrame) -> DataFrame:
         columns = _COLUMNS[table]

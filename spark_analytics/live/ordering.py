@@ -1,23 +1,23 @@
-"""The tasks of a live job that order: the processor of each group, with Spark's state.
+"""Order the groups of a live job: the processor of each group, with Spark's state.
 
 Spark calls the processor with a group's rows of a batch, and, for a group without rows, when the
 group's timer is due. The processor keeps three values for each group: a head (sizes, and the
 timer), a snapshot, and entries with the changes since (`spark_analytics.live.state`).
 
-Reading the state and restoring the operators takes longer than most batches. So a Python process
-keeps the groups that it ordered. Each batch writes a new mark into the state, and a kept group is
-used only if the state's mark is the one that this process wrote last: then no other attempt has
-written since.
+Reading the state and restoring the operators takes longer than most batches. A Python process
+therefore keeps the groups that it ordered. Each batch writes a new mark into the state. A kept
+group is used only if the state's mark is the one that this process wrote last. No other attempt has
+written since then.
 
 The snapshot and the entries are lists, written by `put` and `appendList`, which send Arrow streams.
-A value, and `appendValue`, go in one message, which Spark 4.0.0 reads by one `read` on a socket
-without checking how many bytes arrived: a large message is cut off, and the query ends with
+A value, like `appendValue`, is sent as one message. Spark 4.0.0 reads it by one `read` on a socket
+and does not check how many bytes arrived. A large message is cut off, and the query ends with
 "invalid pickle opcode: 0". The head is small enough to arrive in one piece.
 
 A timer is due when the tick lag has passed since the deadline of an operator or the arrival of a
-waiting line. It emits what the next record would cause, and no more. Spark runs due timers after
-the rows of a batch. If a group had rows, its timer was set anew, and the old timer emits nothing:
-the batch may have been bounded, so a partition without rows in it may still hold some.
+waiting line. It emits only what the next record would cause. Spark runs due timers after the rows
+of a batch. If a group had rows, its timer was set anew, and the old timer emits nothing. The batch
+may have been bounded, so a partition without rows in it may still have unread ones.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from topology.wire.json_lines import line_json
 NS_PER_MS: Final = 1_000_000
 ROWS_AT_ONCE: Final = 10_000
 MOST_KEPT: Final = 256
-"""The most groups that a Python process keeps."""
+"""The maximum number of groups that a Python process keeps."""
 
 NEVER: Final = 0
 _kept: dict[tuple[Setting, int], tuple[bytes, LiveGroup]] = {}
 
 
 class Head(NamedTuple):
-    """The sizes and the timer of a group. `timer_ms`: NEVER if there is none."""
+    """The sizes and the timer of a group; `timer_ms` is NEVER if there is no timer."""
 
     mark: bytes = b""
     snapshot_bytes: int = 0
@@ -66,7 +66,7 @@ CONTENT: Final = "content BINARY"
 
 
 class OrderLive(StatefulProcessor):
-    """The processor that Spark runs for each group. `names`: all partitions that are read."""
+    """The processor that Spark runs for each group; `names` are all partitions that are read."""
 
     def __init__(
         self, setting: Setting, names: Sequence[PartitionName], tick_lag_ms: int, max_waiting: int
@@ -101,7 +101,7 @@ class OrderLive(StatefulProcessor):
         if self._read_head().timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return iter(
                 ()
-            )  # the batch had rows and set the timer anew; it may not have brought all
+            )  # The batch had rows and set the timer anew; there may be more unread rows.
         return self._output(key[0], (), timerValues.getCurrentProcessingTimeInMs())
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class OrderLive(StatefulProcessor):
         _kept[self._setting, group] = mark, live
 
     def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
-        """Set the timer anew; returns when it is due, which is later than this batch."""
+        """Set the timer anew, and return its time, which is after this batch."""
         due_ns = live.due_ns()
         if due_ns is None:
             timer_ms = NEVER

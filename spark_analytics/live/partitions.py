@@ -1,30 +1,31 @@
-"""Partitions as micro-batches read them: up to when the log is known, and the number of each line.
+"""Track partitions over micro-batches: up to when the log is known, and the number of each line.
 
 The partitions are those of the input topics and of the clocks' topic. A batch takes a stretch of
-each partition, of any length; the order of the log (that of `inorder dump`: by arrival, clocks
-first, then by topic, partition and offset) does not depend on the batches. So a line is released
-only when no line can come before it any more: when every partition has promised a later arrival.
+each partition, of any length. The order of the log is that of `inorder dump`: by arrival, clocks
+first, then by topic, partition and offset. It does not depend on the batches. A line is therefore
+released only when no line can precede it any more, because every partition has promised a later
+arrival.
 
 * A partition promises the arrival of its last line, because its clock never goes back.
-* A partition from which a batch took nothing was at its end when the batch was planned: any other
-  gets a share of at least one offset. It promises the batch's time less the tick lag. The lag
-  covers two differences: how far the broker's clock is behind Spark's, and how long before the
-  batch's time Spark looked at the ends.
-* A share that holds only marks of transactions has no lines (`HIDDEN`). The groups do not learn
-  which partition it belongs to, so in such a batch partitions without lines promise no more than
-  before. After `MOST_HIDDEN` such batches in a row, a partition without lines promises what it
-  would have promised at the first of them; otherwise a partition whose transactions are all aborted
-  would stop time for ever. Records that arrived earlier, and are read after that, are overtaken.
+* A partition without offsets in a batch was at its end when the batch was planned. Any other gets a
+  share of at least one offset. It promises the batch's time less the tick lag. The lag covers two
+  differences: how far the broker's clock is behind Spark's, and how long before the batch's time
+  Spark looked at the ends.
+* A share with transaction markers only has no lines (`HIDDEN`). The groups do not learn which
+  partition it belongs to, so in such a batch partitions without lines promise no more than before.
+  After `MOST_HIDDEN` such batches in a row, a partition without lines makes the promise of the
+  first of them. Otherwise a partition with aborted transactions only would stop time for ever.
+  Earlier records of it that are read afterwards count as `overtaken`.
 
 Lines beyond the least promise wait. A record that breaks a promise arrives before an instant up to
-which the operators have run: it counts as arriving at that instant, and is *overtaken*.
+which the operators have run. It counts as arriving at that instant, and is in table `overtaken`.
 
 The number of a line is its place in that order, from 1, as `inorder replay` counts the lines of a
-dump. A group of streams does not see the lines of other groups. It receives only how many of them
-arrived at which time (`Stretch.runs`), which is enough to count. All groups receive clock lines.
+dump. A group of streams does not see the lines of other groups. It receives only the number of
+lines per arrival time (`Stretch.runs`), which is enough to count. All groups receive clock lines.
 
-Cost: each line takes one bisection in each other partition; each partition takes a pair of integers
-for each millisecond in which waiting lines arrived.
+Each line costs one bisection in each other partition. Each partition keeps a pair of integers for
+each millisecond in which waiting lines arrived.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ RAW: Final = 1
 
 
 class PartitionName(NamedTuple):
-    """Names sort as lines of one arrival do. `rank`: CLOCK or RAW."""
+    """The name of a partition; names sort as lines of one arrival do.
+
+    `rank` is CLOCK or RAW.
+    """
 
     rank: int
     topic: str
@@ -47,18 +51,25 @@ class PartitionName(NamedTuple):
 
 
 HIDDEN: Final = PartitionName(-1, "", -1)
-"""An unknown partition, of which a task of a batch took offsets and saw no record."""
+"""An unknown partition, of which a batch's task took offsets without seeing a record."""
 
 MOST_HIDDEN: Final = 8
-"""So many batches in a row with such a share show that a partition without lines was at its end at
-the first of them."""
+"""The number of batches in a row with such a share after which a promise is made nevertheless.
+
+They show that a partition without lines was at its end at the first of them.
+"""
 
 
 class Stretch(NamedTuple):
-    """What one batch, or one task of it, has read of a partition. `first`: the first offset;
-    `lines`: the number of lines; `arrival_ns`: the arrival of the last line by the stretch's own
-    clock; `runs`: pairs, flattened, of an arrival and the number of lines that have it; empty for
-    the clocks' topic."""
+    """The part of a partition that one batch, or one task of it, has read.
+
+    Attributes:
+        name: The partition.
+        first: The first offset.
+        lines: The number of lines.
+        arrival_ns: The arrival of the last line by the stretch's own clock.
+        runs: Flattened pairs of an arrival and its number of lines; empty for the clocks' topic.
+    """
 
     name: PartitionName
     first: int
@@ -77,10 +88,19 @@ class Waiting(NamedTuple):
 
 
 class Partition:
-    """One partition. `received` and `released` count its lines; the lines between them wait.
-    `arrivals` are the different arrivals of the waiting lines, `counts` how many lines wait up to
-    each. `hidden`: the times of the last batches in a row that had a share of marks and no line of
-    this partition. `promised_ns` is the last promise; a restored partition has promised nothing."""
+    """The lines of one partition.
+
+    A restored partition has promised nothing.
+
+    Attributes:
+        received: The number of lines read.
+        released: The number of lines released; those after them wait.
+        arrivals: The different arrivals of the waiting lines.
+        counts: The number of lines that wait up to each of these arrivals.
+        hidden: The times of the last batches in a row that had a share of transaction markers and
+            no line of this partition.
+        promised_ns: The last promise.
+    """
 
     def __init__(
         self,
@@ -120,19 +140,22 @@ class Partition:
         self.clock_ns = max(stretch.arrival_ns, begin_ns)
 
     def before(self, arrival_ns: int) -> int:
-        """How many lines have arrived before this time."""
+        """Return the number of lines that have arrived before this time."""
         return self._up_to(bisect_left(self.arrivals, arrival_ns))
 
     def by(self, arrival_ns: int) -> int:
-        """How many lines have arrived by this time, inclusive."""
+        """Return the number of lines that have arrived by this time, inclusive."""
         return self._up_to(bisect_right(self.arrivals, arrival_ns))
 
     def _up_to(self, at: int) -> int:
         return self.released + (self.counts[at - 1] if at else 0)
 
     def promise(self, quiet_ns: int, *, is_read: bool, hides: bool) -> None:
-        """Set the promise after a batch. `is_read`: the batch brought lines of this partition;
-        `hides`: it had a share of marks."""
+        """Set the promise after a batch.
+
+        `is_read` says whether the batch had lines of this partition, and `hides` whether it had a
+        share of transaction markers.
+        """
         if hides and not is_read:
             self.hidden = [*self.hidden, quiet_ns][-MOST_HIDDEN:]
             is_over = len(self.hidden) == MOST_HIDDEN
@@ -142,13 +165,13 @@ class Partition:
         self.promised_ns = self.clock_ns if is_read else max(self.clock_ns, quiet_ns)
 
     def release(self, until_ns: int) -> None:
-        """Stop counting lines that arrived before as waiting."""
+        """Stop counting the lines that arrived before a time as waiting."""
         left = self.runs()[2 * bisect_left(self.arrivals, until_ns) :]
         self.arrivals, self.counts = [], []
         self._wait(left)
 
     def runs(self) -> list[int]:
-        """The waiting lines, in the form of `Stretch.runs`."""
+        """Return the waiting lines in the form of `Stretch.runs`."""
         found: list[int] = []
         before = 0
         for arrival_ns, count in zip(self.arrivals, self.counts, strict=True):
@@ -158,8 +181,10 @@ class Partition:
 
 
 class Partitions:
-    """All partitions of a group. `advanced_ns`: the operators have run up to this time, and lines
-    that arrived before are released."""
+    """All partitions of a group.
+
+    The operators have run up to `advanced_ns`, and earlier lines are released.
+    """
 
     def __init__(
         self,
@@ -174,18 +199,18 @@ class Partitions:
         self._hides = False
 
     def begin_of(self, name: PartitionName) -> int:
-        """The time before which no further line of the partition arrives."""
+        """Return the time before which no further line of the partition arrives."""
         return max(self._partition(name).clock_ns, self.advanced_ns)
 
     def received(self, name: PartitionName) -> int:
-        """How many lines of the partition were read."""
+        """Return the number of lines that were read of the partition."""
         return self._partition(name).received
 
     def _partition(self, name: PartitionName) -> Partition:
         return self.partitions.setdefault(name, Partition())
 
     def add(self, stretch: Stretch) -> None:
-        """Take the next stretch of its partition."""
+        """Add the next stretch of its partition."""
         self._partition(stretch.name).add(stretch, self.begin_of(stretch.name))
         self._read.add(stretch.name)
 
@@ -194,8 +219,10 @@ class Partitions:
         self._hides = True
 
     def time_ns(self, quiet_ns: int) -> int:
-        """The time up to which the log is known after this batch. Partitions from which the batch
-        took nothing were at their ends at `quiet_ns`. Called once for each batch."""
+        """Return the time up to which the log is known after this batch; call it once a batch.
+
+        Partitions without offsets in the batch were at their ends at `quiet_ns`.
+        """
         for name, partition in self.partitions.items():
             partition.promise(quiet_ns, is_read=name in self._read, hides=self._hides)
         self._read, self._hides = set(), False
@@ -203,8 +230,11 @@ class Partitions:
         return max(self.advanced_ns, min(promised, default=self.advanced_ns))
 
     def numbered(self, lines: Sequence[Waiting]) -> Iterable[tuple[Waiting, int]]:
-        """Pairs of a line and its number. `lines` are all waiting lines of the group up to a time,
-        in order, so they include every waiting clock line up to that time."""
+        """Yield pairs of a line and its number.
+
+        `lines` are all waiting lines of the group up to a time, in order. They include every
+        waiting clock line up to that time.
+        """
         clocks = self.clocks_released
         others: list[tuple[PartitionName, Partition]] = [
             (name, partition) for name, partition in self.partitions.items() if name.rank == RAW
@@ -227,15 +257,17 @@ class Partitions:
                 yield line, before + clocks + line.place
 
     def release(self, until_ns: int, clocks: int) -> None:
-        """Release lines up to a time to which the operators have run; `clocks` of them were clock
-        lines."""
+        """Release the lines up to a time to which the operators have run.
+
+        `clocks` of them were clock lines.
+        """
         for partition in self.partitions.values():
             partition.release(until_ns)
         self.clocks_released += clocks
         self.advanced_ns = until_ns
 
     def saved(self) -> tuple[Any, ...]:
-        """The state as plain values."""
+        """Return the state as plain values."""
         partitions = [
             (*name, partition.clock_ns, partition.received, partition.runs(), partition.hidden)
             for name, partition in self.partitions.items()

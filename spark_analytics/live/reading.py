@@ -1,13 +1,14 @@
-"""The tasks of a live job that read: records become lines, packed for their groups.
+"""Read records in the tasks of a live job: records become lines, packed for their groups.
 
 A task reads a stretch of one partition, or of several in turn. The lines are those that `inorder
-dump` prints. Each group gets its own lines, and all groups get clock lines; the parcel with number
+dump` prints. Each group gets its own lines, and all groups get clock lines. The parcel with number
 0 describes the stretch to all groups (`spark_analytics.live.partitions.Stretch`). An arrival is
-computed within the stretch alone; the groups know what the partition brought before.
+computed from the stretch alone; the groups know the earlier records of the partition.
 
-Spark starts a task only for the partitions from which a batch takes offsets. A task that sees no
-record (its share held marks of transactions, or records of an aborted one) cannot know which
-partition it reads; it reports the share to all groups without a name (`partitions.HIDDEN`).
+Spark starts a task only for the partitions from which a batch takes offsets. A task may see no
+record if its share had only transaction markers or records of an aborted transaction. It then
+cannot know which partition it reads, and reports the share to all groups without a name
+(`partitions.HIDDEN`).
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ Record = Mapping[str, Any]
 
 
 class ReadRecords(NamedTuple):
-    """The function that Spark calls with Arrow batches: rows are `log_order.COLUMNS` and
-    `stamp_ms`."""
+    """The function that Spark calls with Arrow batches of records.
+
+    Their rows are `log_order.COLUMNS` and `stamp_ms`.
+    """
 
     setting: Setting
 
@@ -73,7 +76,7 @@ class ReadRecords(NamedTuple):
 
 
 def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
-    """Records with their stretch's number: within one, the partition stays and offsets rise."""
+    """Yield records with their stretch's number; in a stretch offsets of one partition ascend."""
     number, last = 0, ("", -1)
     offset = -1
     for row in rows:
@@ -86,14 +89,14 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
 
 
 def hidden(topology: Topology) -> list[tuple[int, PartitionParcel]]:
-    """The parcels, one for each group, of a share without a record."""
+    """Return the parcels for a share without a record, one for each group."""
     return [(group, PartitionParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
 
 def parcels_of(
     topology: Topology, records: Iterator[Record]
 ) -> Iterator[tuple[int, PartitionParcel]]:
-    """The parcels of one stretch, with their groups; records are in the order of their offsets."""
+    """Yield the parcels of one stretch, with their groups; records are in the order of offsets."""
     first = next(records)
     rank = CLOCK if first["topic"] == topology.topics.clock else RAW
     name = PartitionName(rank, first["topic"], first["partition"])
@@ -111,7 +114,7 @@ def parcels_of(
 
 
 def _noted(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
-    """Pass the rows on, and note their arrivals in `runs`, as in `Stretch`."""
+    """Pass the rows on, and record their arrivals in `runs`, as in `Stretch`."""
     for row in rows:
         arrival_ns = row.values["arrival"]
         if not runs or runs[-2] != arrival_ns:

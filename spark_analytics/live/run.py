@@ -1,8 +1,8 @@
-"""`inorder spark live`: records of the topics, dealt to groups, ordered by a processor.
+"""Run `inorder spark live`: records of the topics, assigned to groups, ordered by a processor.
 
-One query does it: reading tasks make lines of records (`reading`), a shuffle brings the lines of a
-group together, a processor orders them (`ordering`), and its output goes to a table for each kind.
-The query runs a batch at each interval even if no record arrives, because time goes on.
+A single query does it. Reading tasks make lines of records (`reading`), and a shuffle brings the
+lines of a group together. A processor orders them (`ordering`), and its output goes to a table for
+each kind. The query runs a batch at each interval even if no record arrives, because time advances.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 LEAST_LAG_MS: Final = 2_000
-"""How far behind a batch's time the end of a quiet partition lies, at least."""
+"""The least lag of the end of an idle partition behind the time of a batch."""
 REST_S: Final = 1.0
 """A run up to the end of the topics ends when nothing was read for this time and the tick lag."""
 
 
 def lag_ms(topology: Topology) -> int:
-    """The tick lag of the query, which has to be longer than transactions of producers stay open:
-    `tick_lag` of the topology where that is more than LEAST_LAG_MS."""
+    """Return the tick lag of the query: `tick_lag` of the topology, but at least LEAST_LAG_MS.
+
+    It has to be longer than the transactions of producers stay open.
+    """
     return max(LEAST_LAG_MS, topology.tick_lag_ns // 1_000_000)
 
 
 def partitions_of(topology: Topology, partitions: Mapping[str, int]) -> list[PartitionName]:
-    """All partitions of the topics that the topology reads."""
+    """Return all partitions of the topics that the topology reads."""
     clock = topology.topics.clock
     return [
         PartitionName(CLOCK if topic == clock else RAW, topic, partition)
@@ -66,8 +68,10 @@ def table(
     *,
     in_lake: bool = False,
 ) -> Table:
-    """The query; `records` come from Spark's Kafka source, with headers. `in_lake`: the tables are
-    those of a backfill in Iceberg and Delta."""
+    """Return the query over records of Spark's Kafka source, with headers.
+
+    With `in_lake` the tables are those of a backfill in Iceberg and Delta.
+    """
     taken = records.select(*log_order.COLUMNS, functions.unix_millis("timestamp").alias("stamp_ms"))
     parcels = taken.mapInArrow(ReadRecords(setting).__call__, PARCELS)
     order = OrderLive(setting, partitions, tick_lag_ms, max_waiting)

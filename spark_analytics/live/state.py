@@ -1,14 +1,14 @@
-"""The state of a group of streams between two batches, as bytes.
+"""Save the state of a group of streams between two batches, as bytes.
 
-The state holds the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting lines,
-and the next position of each stream and table. A batch changes little of it, so a batch adds an
-*entry* with the changes: keys of the operators' state, events that are held now or no longer, new
-clock samples and declared offsets, and the small rest as a whole. `folded` applies entries to a
-snapshot.
+The state contains the value of `Replay.saved`, the partitions (`Partitions.saved`), the waiting
+lines, and the next position of each stream and table. A batch changes little of it, so a batch adds
+an *entry* with the changes. These are keys of the operators' state, events that are newly or no
+longer buffered, new clock samples and declared offsets. The small rest is in it as a whole.
+`folded` applies entries to a snapshot.
 
 A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or when they are larger
-than both the snapshot and `SMALL_BYTES`. So a start reads at most twice the state, and a batch
-writes in proportion to its changes.
+than both the snapshot and `SMALL_BYTES`. A start therefore reads at most twice the state, and a
+batch writes in proportion to its changes.
 
 The first line of each names its writer (`topology.wire.marked`).
 """
@@ -40,14 +40,14 @@ MOST_ENTRIES: Final = 64
 SMALL_BYTES: Final = 65_536
 
 HeldId = tuple[int, int]
-"""The line of an event, and the operators that hold it."""
+"""The line of an event, and the operators that buffer it."""
 
 Held = dict[HeldId, Packed]
 
 
 @dataclass
 class Common:
-    """The part of the state that every entry holds as a whole."""
+    """The part of the state that every entry contains as a whole."""
 
     partitions: Partitions
     waiting: list[Waiting] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Common:
 
 @dataclass
 class SavedGroup:
-    """The saved state of a group. `now_ns` is None if the group had received nothing."""
+    """The saved state of a group; `now_ns` is None if the group had received nothing."""
 
     now_ns: int | None
     state: State
@@ -70,7 +70,7 @@ class SavedGroup:
     common: Common
 
     def saved(self) -> SavedReplay | None:
-        """The value for `Replay.restore`."""
+        """Return the value for `Replay.restore`."""
         if self.now_ns is None:
             return None
         events = [held_event(each) for _, each in sorted(self.held.items(), key=_line)]
@@ -79,7 +79,7 @@ class SavedGroup:
 
 
 def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
-    """The whole state, and the held events. The next `entry` holds changes from here on."""
+    """Return the whole state, and the buffered events; the next `entry` has the changes since."""
     saved = replay.saved()
     if saved is None:
         return FORM.packed((None, {}, [], [], common.plain())), {}
@@ -93,7 +93,7 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
 def entry(
     replay: Replay, before: Held, received: Iterable[Sample | Declared], common: Common
 ) -> tuple[bytes, Held]:
-    """The changes since the events `before` were held, and the events that are held now."""
+    """Return the changes since the events `before` were buffered, and those buffered now."""
     held = held_by_id(replay)
     changed = [(each, packed) for each, packed in held.items() if before.get(each) != packed]
     released = [each for each in before if each not in held]
@@ -107,8 +107,11 @@ def held_by_id(replay: Replay) -> Held:
 
 
 def folded(first: bytes, entries: Sequence[bytes]) -> SavedGroup:
-    """The state from a snapshot and the entries after it. StateUnreadable if they are not a state,
-    or damaged, or of another version."""
+    """Return the state from a snapshot and the entries after it.
+
+    Raises:
+        StateUnreadable: They are not a state, or damaged, or of another version.
+    """
     return FORM.read(first, lambda values: _folded(values, entries))
 
 
@@ -141,7 +144,7 @@ def _common(plain: tuple[Any, ...]) -> Common:
 
 
 def is_due(entries: int, entries_bytes: int, snapshot_bytes: int) -> bool:
-    """Whether a snapshot should replace the entries."""
+    """Return whether a snapshot should replace the entries."""
     return entries >= MOST_ENTRIES or entries_bytes > max(snapshot_bytes, SMALL_BYTES)
 
 

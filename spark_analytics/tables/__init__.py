@@ -1,11 +1,13 @@
-"""Tables that people query: Iceberg and Delta, written by jobs and by a backfill.
+"""Write tables that people query: Iceberg and Delta, by jobs and by a backfill.
 
-| module     | what it holds                                                            |
+| module     | what it has                                                              |
 |------------|--------------------------------------------------------------------------|
-| `catalog`  | where tables lie and who keeps their names; the settings of a session    |
-| `lake`     | tables of a place: append, MERGE, read, each commit whole or not at all  |
-| `shapes`   | how each kind of table is keyed, partitioned and sorted                  |
+| `bounds`   | conditions by which a MERGE reads fewer files                            |
+| `catalog`  | the places of tables, their catalogs, and the settings of a session      |
+| `lake`     | tables of a place: append, MERGE, read; each commit is atomic            |
+| `shapes`   | the keys, partitions and sort order of each kind of table                |
 | `output`   | tables of jobs, batch by batch                                           |
+| `views`    | typed views over the tables of a backfill                                |
 
     spark = new_session("mine", lake_jars("iceberg"), settings("iceberg"))
     tables = open_lake(spark, "iceberg", "/data/out", owner="mine")

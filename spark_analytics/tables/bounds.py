@@ -1,18 +1,18 @@
-"""Where rows can lie that a MERGE may replace: conditions that follow from the rows that come.
+"""Bound the rows that a MERGE may replace, by conditions derived from the new rows.
 
-A MERGE that compares keys alone reads all that there ever was, as an id may lie in any file. What a
-key settles besides itself says which files cannot hold one:
+A MERGE that compares keys alone reads the whole table, since an id may be in any file. Values that
+a key determines exclude files that cannot contain it:
 
-* a time that is part of the key lies between the least and the most of what comes;
-* an id of results settles its query and, of queries whose results never move (a tumbling window,
-  not a session), their start (`shapes.Settled`).
+* A time that is part of the key is between the least and the greatest of the new rows.
+* The id of a result determines its query. It also determines the start for queries whose results
+  never move (a tumbling window, not a session): see `shapes.Settled`.
 
-The conditions name values, not columns of the rows that come: only such does a table's format
-compare with partitions, and with the bounds of its files, before it reads any. Times are taken
-together day by day, so that a late correction of last year does not span the year. Beyond MAX_SPANS
-those of a query become one, the query with the most of them first.
+The conditions use values, not columns of the new rows. Only values can be compared with partitions,
+and with the bounds of files, before the format reads any file. Times are grouped by day, so that a
+late correction of last year does not span the whole year. Beyond MAX_SPANS the spans of a query are
+merged into one, beginning with the query that has the most.
 
-Cost: the rows that come are aggregated once, from memory.
+The new rows are aggregated once, from memory.
 """
 
 from __future__ import annotations
@@ -27,15 +27,22 @@ from pyspark.sql.types import TimestampType
 from spark_analytics.tables.shapes import Shape
 
 MAX_SPANS: Final = 64
-"""Stretches of time that a MERGE names."""
+"""The maximum number of time spans in the condition of a MERGE."""
 
 US_PER_DAY: Final = 86_400_000_000
 NS_PER_DAY: Final = 1_000 * US_PER_DAY
 
 
 class Span(NamedTuple):
-    """Rows of one `value` of the settling column, of one day. `least`, `most`: of their times;
-    None where no row has any. `is_any`: they may lie at any time."""
+    """The rows of one `value` of the determining column on one day.
+
+    Attributes:
+        value: The value of the column.
+        least: The least of their times; None if no row has a time.
+        most: The greatest of their times.
+        has_null: Whether a row has no time.
+        is_any: Whether matching rows may have any time.
+    """
 
     value: Any
     least: int | None = None
@@ -45,9 +52,11 @@ class Span(NamedTuple):
 
 
 def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
-    """What holds of each row `t` of the table whose key one of `rows`, of which there are some,
-    has, in SQL; nothing where the key settles nothing but itself. `day`: a column of the table that
-    has the day of `day_of`, by which files are kept apart."""
+    """Return SQL conditions that hold for every row `t` of the table with a key of `rows`.
+
+    The list is empty if the key determines nothing but itself. There must be some `rows`. `day` is
+    a column of the table with the day of `day_of`, by which files are partitioned.
+    """
     settled = shape.settled
     if settled is not None:
         by, time = F.col(settled.by), settled.time
@@ -62,8 +71,8 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
     is_timed = not all(span.is_any for span in spans)
     said = [_any(_said(span, name, f"t.{quoted(time)}", spelled) for span in spans)]
     if is_timed and day is not None and time == shape.day_of:
-        # Delta prunes by conditions on partitions only if they are separate from all others, and
-        # not at all if the query is named a second time.
+        # Delta prunes by conditions on partitions only if they are separate from all others. It
+        # does not prune at all if the query is mentioned a second time.
         said.append(_any(_said(span, name, f"t.{quoted(day)}", _day) for span in spans))
     elif is_timed and name is not None:
         values = dict.fromkeys(span.value for span in spans)
@@ -72,7 +81,7 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
 
 
 def fewer(spans: Iterable[Span]) -> list[Span]:
-    """At most MAX_SPANS, or one for each value."""
+    """Merge spans until there are at most MAX_SPANS, or one for each value."""
     of: dict[Any, list[Span]] = {}
     for span in spans:
         of.setdefault(span.value, []).append(span)
@@ -142,7 +151,7 @@ def _is_instant(rows: DataFrame, time: str) -> bool:
 
 
 def _text(value: str | None) -> str:
-    """As a literal of SQL."""
+    """Return the value as a SQL literal."""
     if value is None:
         return "NULL"
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,8 +1,8 @@
-"""Where tables lie, who keeps their names, and what a session needs to write them.
+"""Name the places of tables and their catalogs, and the session settings needed to write them.
 
 A *place* is a folder (`/data/out`, `hdfs:///out`): its tables are `<place>/<table>`. Delta needs
-no more; its log lies beside the data. Iceberg has a catalog, which settles what a table's newest
-state is:
+nothing else, as its log is beside the data. Iceberg has a catalog, which determines the newest
+state of a table:
 
 | `--catalog`                 | kind   | for                                                       |
 |-----------------------------|--------|-----------------------------------------------------------|
@@ -10,9 +10,9 @@ state is:
 | `jdbc:postgresql://HOST/DB` | JDBC   | object stores; needs its driver's jar in the session      |
 | `http://…`, `https://…`     | REST   | object stores, many engines                               |
 
-A Hadoop catalog on an object store is refused: two commits at once would lose one. The name of
-the catalog in SQL is `inorder`, the place's last folder its namespace: `inorder.out.events`.
-A second place of one session is `inorder_2`.
+A Hadoop catalog on an object store is refused, since one of two concurrent commits would be lost.
+The name of the catalog in SQL is `inorder`, and the last folder of the place is its namespace:
+`inorder.out.events`. A second place of one session is `inorder_2`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,18 @@ RENAMES_IN_STEPS: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs")
 
 
 class TablesRefused(ValueError):
-    """The tables cannot be written as asked; the message says what to do instead."""
+    """Tables that cannot be written as requested; the message says what to do instead."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Iceberg's; `uri` is null for Hadoop's, `properties` are the catalog's own words
-    (`jdbc.user`, `jdbc.password`, `token`)."""
+    """A catalog of Iceberg.
+
+    Attributes:
+        kind: The kind of catalog.
+        uri: Its address; None for a Hadoop catalog.
+        properties: Properties by the catalog's own names (`jdbc.user`, `jdbc.password`, `token`).
+    """
 
     kind: Literal["hadoop", "jdbc", "rest"] = "hadoop"
     uri: str | None = None
@@ -57,8 +62,11 @@ class Catalog:
 
 
 def catalog_of(text: str | None) -> Catalog:
-    """What `--catalog` says, with secrets from the environment; TablesRefused where it is no
-    catalog's address."""
+    """Parse `--catalog`, with secrets from the environment.
+
+    Raises:
+        TablesRefused: The text is not a catalog's address.
+    """
     if text is None:
         return Catalog()
     if text.startswith("jdbc:"):
@@ -77,21 +85,22 @@ def _secrets(names: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def settings(*formats: Format) -> dict[str, str]:
-    """What a session needs from its start to write tables of these formats."""
+    """Return the settings that a session needs at its start to write tables of these formats."""
     found = {
         EXTENSIONS_SETTING: ",".join(EXTENSIONS[each] for each in formats),
-        # Spark 4.1 puts parameters into the text of SQL; the parsers of both pass it on without.
+        # Spark 4.1 substitutes parameters in the text of SQL; both formats' parsers then pass the
+        # text on without them.
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     }
     if "delta" in formats:
         found["spark.sql.catalog.spark_catalog"] = DELTA_CATALOG
-        # Delta would otherwise begin a job for each of 50 slices of a log of a few files.
+        # Delta would otherwise split a log of a few files into 50 slices, each with its own task.
         found["spark.databricks.delta.snapshotPartitions"] = "2"
     return found
 
 
 def parts_of(place: str) -> tuple[str, str]:
-    """A place as the folder above it and its own name."""
+    """Split a place into the folder above it and its own name."""
     above, slash, name = place.rstrip("/").rpartition("/")
     if not name:
         raise TablesRefused(f"{place}: name a folder for the tables")
@@ -107,18 +116,21 @@ def require_extension(spark: SparkSession, kind: Format) -> None:
 
 
 def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> str:
-    """Make the catalog known to the session; its name there. One that is known already by the
-    same settings keeps its name."""
+    """Declare the catalog to the session, and return its name there.
+
+    A catalog that is already declared with the same settings keeps its name.
+    """
     scheme = warehouse.partition("://")[0] if "://" in warehouse else ""
     if catalog.kind == "hadoop" and scheme in RENAMES_IN_STEPS:
         raise TablesRefused(
             f"{warehouse}: a rename on {scheme}: is not one step, so two commits could lose one;"
             " name a --catalog (jdbc:… or http://…), or write --format delta"
         )
-    # Without a cache: another query of this process may have written since.
+    # There is no cache, since another query of this process may have written since.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}
     if catalog.kind == "jdbc":
-        wanted["jdbc.schema-version"] = "V1"  # the older layout has no views, and Spark asks
+        # The older schema has no views, and Spark asks for them.
+        wanted["jdbc.schema-version"] = "V1"
     wanted |= catalog.properties
     if catalog.uri is not None:
         wanted["uri"] = catalog.uri

@@ -1,23 +1,24 @@
-"""The tables of a place, in one format: append, MERGE, read.
+"""Append to, merge into and read the tables of a place, in one format.
 
-Each write is one commit of the table's format: readers see all of it or nothing, and a process
-that dies amid it leaves only files that no table names.
+Each write is one commit of the table's format. Readers see all of it or nothing. A process that
+dies in the middle of it leaves only files that no table names.
 
-**Append** of a stream's batch bears the number of the batch (`Mark`), and a batch that the table
-has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary and,
-as snapshots expire, right after the commit in a property of the table. Spark repeats at most the
-batch at which it ended, so only the first that a process writes of a table looks for its number.
+**Append.** The commit of a stream's batch contains the number of the batch (`Mark`), and a batch
+that the table already has is skipped. Delta keeps the number in its log. Iceberg keeps it in the
+snapshot's summary and, since snapshots expire, in a property of the table, right after the commit.
+Spark repeats at most the batch at which it ended. Only the first batch that a process writes to a
+table therefore looks for its number.
 
-**MERGE** replaces a row where the new one of its key is higher in the column `newer`, and adds
-those that are not there; among rows of one key the highest counts. So it may be done again,
-and older words that come after newer ones change nothing.
+**MERGE.** A row replaces the row with its key if it is higher in the column `newer`, and rows with
+new keys are added. Among new rows of one key the highest counts. A MERGE may therefore be repeated,
+and older revisions that arrive after newer ones change nothing.
 
 A table belongs to the `owner` in its properties. A table of another owner, or with other columns,
-is refused before anything is written; one that lacks a column, or a field of a struct, gets it.
+is refused before anything is written. If it lacks a column, or a field of a struct, that is added.
 
-Cost: an append writes its rows once, shuffled by partition and sorted; a MERGE reads the keys of
-those files whose partitions and bounds may hold one (`bounds`), and writes the rows that changed
-(Iceberg, by position deletes) or the files that hold them (Delta).
+An append writes its rows once, shuffled by partition and sorted. A MERGE reads the keys of those
+files whose partitions and bounds may contain a new key (`bounds`). It writes the rows that changed
+(Iceberg, by position deletes) or the files that contain them (Delta).
 """
 
 from __future__ import annotations
@@ -53,26 +54,29 @@ VIEW: Final = "_inorder_merged"
 
 
 class Column(NamedTuple):
-    """A type to compare, and as it is written."""
+    """The type of a column, to compare and in DDL."""
 
     kind: str
     ddl: str
 
 
 class Mark(NamedTuple):
-    """Which batch of which query rows are."""
+    """The identity of a batch: its query and number."""
 
     query: str
     batch: int
 
 
 class Lake(ABC):
-    """Tables below `place`. Methods raise TablesRefused for a table that is another's or has other
-    columns, and for a catalog that is not there."""
+    """The tables below `place`.
+
+    Methods raise TablesRefused for a table of another owner or with other columns, and for a
+    catalog that cannot be reached.
+    """
 
     kind: ClassVar[Format]
     day: ClassVar[str | None] = None
-    """The column by which days are kept apart, where that is one of its own."""
+    """The column for partitions by day, if the format needs a separate one."""
 
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
         require_extension(spark, self.kind)
@@ -80,14 +84,14 @@ class Lake(ABC):
         self.place = place.rstrip("/")
         self.owner = owner
         self._known: set[str] = set()
-        """Tables that have been made, or looked at, by this object."""
+        """Tables that this object has created or checked."""
 
         self._begun: set[tuple[str, str]] = set()
-        """Tables and queries of which a batch has been written."""
+        """Tables and queries of which this object has written a batch."""
 
     @abstractmethod
     def name(self, table: str) -> str:
-        """The table in SQL."""
+        """Return the name of the table in SQL."""
 
     @abstractmethod
     def exists(self, table: str) -> bool: ...
@@ -96,7 +100,7 @@ class Lake(ABC):
     def properties(self, table: str) -> dict[str, str]: ...
 
     def drop(self, table: str) -> None:
-        """Forget the table; its files go with the folder."""
+        """Drop the table; its files are removed with the folder."""
         self._known.discard(table)
 
     @abstractmethod
@@ -104,7 +108,7 @@ class Lake(ABC):
 
     @abstractmethod
     def _has(self, table: str, mark: Mark) -> bool:
-        """Whether that batch lies in the table."""
+        """Return whether the table contains that batch."""
 
     @abstractmethod
     def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None: ...
@@ -113,7 +117,7 @@ class Lake(ABC):
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
 
     def read(self, table: str) -> DataFrame:
-        """The current rows."""
+        """Read the current rows."""
         return self.spark.read.table(self.name(table))
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
@@ -126,8 +130,13 @@ class Lake(ABC):
         self._append(table, self._with_day(rows, shape), shape, mark)
 
     def require(self, table: str, schema: StructType) -> None:
-        """TablesRefused if a table that is there is another's, or has other columns. One that only
-        lacks some gets these; its rows have null there."""
+        """Check that an existing table is ours, and add the columns that it lacks.
+
+        Its rows have null in the new columns.
+
+        Raises:
+            TablesRefused: It belongs to another owner, or has other columns.
+        """
         theirs = self.properties(table).get(OWNER)
         if theirs != self.owner:
             whose = "not inorder's" if theirs is None else f"that of {theirs}"
@@ -153,12 +162,12 @@ class Lake(ABC):
         self._known.add(table)
 
     def replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
-        """The rows in place of all that the table holds, as one commit."""
+        """Replace all rows of the table, as one commit."""
         shape = self.made(table, rows.schema, shape)
         self._replace(table, self._with_day(rows, shape), shape)
 
     def merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
-        """Add or replace rows by key, where theirs is higher in `shape.newer`."""
+        """Add rows, or replace rows of the same key that are lower in `shape.newer`."""
         shape = self.made(table, rows.schema, shape)
         if shape.newer is None or not shape.keys:
             raise TablesRefused(f"{table}: it has no key and column to decide which row is current")
@@ -177,7 +186,7 @@ class Lake(ABC):
         values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
         changes = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
         rows.createOrReplaceTempView(VIEW)
-        # A batch of a stream has a session of its own, which alone knows the view.
+        # A batch of a stream has its own session, and only that session knows the view.
         rows.sparkSession.sql(
             f"MERGE INTO {self.name(table)} t USING {VIEW} s ON {' AND '.join(same)}"
             f" WHEN MATCHED AND struct(s.{newer}) > struct(t.{newer}) THEN UPDATE SET {changes}"
@@ -185,11 +194,11 @@ class Lake(ABC):
         )
 
     def _with_day(self, rows: DataFrame, shape: Shape) -> DataFrame:
-        """The rows as the format wants them."""
+        """Return the rows with the columns that the format needs."""
         return rows
 
     def made(self, table: str, schema: StructType, shape: Shape) -> Shape:
-        """The table is there, ours, and of these columns; the part of `shape` that it has."""
+        """Create or check the table, and return the part of `shape` that its columns allow."""
         found = shape.within(schema)
         if table in self._known:
             return found
@@ -208,7 +217,7 @@ class Lake(ABC):
             self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(whole)})")
 
     def _columns(self, schema: StructType) -> dict[str, Column]:
-        """By name, quoted; a struct and its fields, whatever their order."""
+        """Return the columns by quoted name; a struct and its fields are separate, in any order."""
         return dict(_columns(schema, ""))
 
 
@@ -223,7 +232,7 @@ def _columns(schema: StructType, above: str) -> Iterator[tuple[str, Column]]:
 
 
 class IcebergLake(Lake):
-    """`<place>/<table>` by a catalog whose warehouse is the folder above the place."""
+    """Tables in a catalog whose warehouse is the folder above the place."""
 
     kind = "iceberg"
 
@@ -267,8 +276,10 @@ class IcebergLake(Lake):
         super().drop(table)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        """Look for the newest batch of the query in the table's property and snapshots. A process
-        that dies between the two commits leaves it in the snapshot alone."""
+        """Look for the newest batch of the query in the table's property and snapshots.
+
+        A process that dies between the two commits leaves it in the snapshot alone.
+        """
         kept = int(self.properties(table).get(f"{BATCH}.{mark.query}", -1))
         snapshots = self.spark.read.table(f"{self.name(table)}.snapshots")
         own = snapshots.where(F.col("summary")[QUERY] == mark.query)
@@ -284,7 +295,7 @@ class IcebergLake(Lake):
             ("write.merge.mode", "merge-on-read"),
             ("write.update.mode", "merge-on-read"),
             ("write.parquet.compression-codec", "zstd"),
-            # A log of metadata files grows by one for each commit; these are kept.
+            # Each commit adds a metadata file; only the newest are kept.
             ("write.metadata.delete-after-commit.enabled", "true"),
             ("write.metadata.previous-versions-max", "20"),
         ):
@@ -312,8 +323,10 @@ class IcebergLake(Lake):
 
 
 class DeltaLake(Lake):
-    """`<place>/<table>`; the partition by day is a column of its own, `day`. Queries over the time
-    need not name it: each file's bounds are in the log."""
+    """Tables in folders `<place>/<table>`, partitioned by a separate column `day`.
+
+    Queries over the time need not mention it, since the log has each file's bounds.
+    """
 
     kind = "delta"
     day = DAY
@@ -336,7 +349,7 @@ class DeltaLake(Lake):
         return super().read(table).drop(DAY)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        return False  # Delta sees to it, by txnVersion
+        return False  # Delta checks this by txnVersion.
 
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self._with_day(self.spark.createDataFrame([], schema), shape)
@@ -379,7 +392,11 @@ class DeltaLake(Lake):
 def open_lake(
     spark: SparkSession, kind: Format, place: str, owner: str, catalog: Catalog | None = None
 ) -> Lake:
-    """The tables below `place`; TablesRefused if they cannot be written there."""
+    """Open the tables below `place`.
+
+    Raises:
+        TablesRefused: Tables cannot be written there.
+    """
     if kind == "iceberg":
         return IcebergLake(spark, place, owner, catalog)
     if catalog is not None and catalog.kind != "hadoop":

@@ -1,8 +1,8 @@
-"""An output of jobs that writes tables of Iceberg or Delta (`spark_analytics.jobs.outputs`).
+"""Write the tables of jobs to Iceberg or Delta (an output of `spark_analytics.jobs.outputs`).
 
-A table whose rows replace one another goes by MERGE, any other is appended to, each batch once. A
-batch without rows makes no commit, but the first, which makes the table. A bounded run puts its
-rows in place of those of the run before.
+A table whose rows replace one another is written by MERGE. Any other table is appended to, once per
+batch. A batch without rows makes no commit, except for the first, which creates the table. A
+bounded run replaces the rows of the run before.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from spark_analytics.tables.lake import Lake, Mark
 from spark_analytics.tables.shapes import SHAPES, Shape
 
 TIMES: Final = ("ref_time", "start_time", "timestamp")
-"""The first that a table has settles the day it is kept under."""
+"""The columns that may determine the day of a row; the first that a table has is used."""
 
 
 def lake_name(table: str) -> str:
-    """Letters, digits and _, in lower case."""
+    """Return the name in lower case, with letters, digits and _ only."""
     return re.sub(r"[^a-z0-9_]", "_", table.lower())
 
 
 class LakeOutput:
-    """`tables` are those of the job: which of them replace rows, and by what."""
+    """An output that writes the tables of a job to a lake.
+
+    `tables` are those of the job; they say which of them replace rows, and by which column.
+    """
 
     def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:
         self.lake = lake
         self._bounded = bounded
         self._parts = {part.name: part for table in tables for part in table.written()}
-        # Parts come of rows that are kept already: to look whether there is one costs little.
+        # Parts are made from persisted rows, so checking for a row is cheap.
         self._kept = {part.name for table in tables for part in table.several}
         names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]

@@ -1,11 +1,4 @@
-"""How tables are keyed, partitioned and sorted.
-
-`keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
-`apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
-`newer` is the column that decides which of two rows of one key is current: the higher one.
-`settled` is what a key determines besides itself
-(`bounds`).
-"""
+"""Define the keys, partitions and sort order of tables."""
 
 from __future__ import annotations
 
@@ -18,8 +11,14 @@ from pyspark.sql.types import StructType, TimestampType
 
 @dataclass(frozen=True)
 class Settled:
-    """What a key settles besides itself: the column `by`; where that is one of `timed`, `time` too,
-    so that rows of one key have one time."""
+    """The columns that a key determines besides itself.
+
+    Attributes:
+        by: A column that the key determines.
+        time: The column that it also determines where `by` is one of `timed`: rows of one key
+            then have one time.
+        timed: The values of `by` with a determined time.
+    """
 
     by: str
     time: str
@@ -28,6 +27,17 @@ class Settled:
 
 @dataclass(frozen=True)
 class Shape:
+    """The keys, partitions and sort order of a table.
+
+    Attributes:
+        keys: The columns that identify a row.
+        apart: Columns by which files are partitioned.
+        day_of: The timestamp by whose day files are also partitioned.
+        order: The sort order within a file, by which a query for an hour skips most of it.
+        newer: The column that decides which of two rows of one key is current: the higher one.
+        settled: The columns that a key determines besides itself (`bounds`).
+    """
+
     keys: Sequence[str]
     apart: Sequence[str] = ()
     day_of: str | None = None
@@ -36,7 +46,7 @@ class Shape:
     settled: Settled | None = None
 
     def within(self, schema: StructType) -> Shape:
-        """What of it a table of these columns can have."""
+        """Return the part of the shape that a table of these columns can have."""
         columns = schema.fieldNames()
         has_day = self.day_of in columns and isinstance(schema[self.day_of].dataType, TimestampType)
         settled = self.settled
@@ -60,7 +70,7 @@ RESULTS: Final = Shape(
     newer="revision",
     settled=Settled("query", "start_time"),
 )
-"""The newest word of each."""
+"""The shape of a table with the newest revision of each result."""
 
 SHAPES: Final[Mapping[str, Shape]] = {
     "events": Shape(EVENT, ("stream",), "ref_time", IN_TIME),

@@ -1,9 +1,9 @@
-"""One typed view for each query, and one for events, over the tables of a backfill.
+"""Write one typed view for each query, and one for events, over the tables of a backfill.
 
-Results keep their values as JSON, as queries differ. A view gives those of one query as columns of
-their types, beside the id, the times, and whether the row is `current`: the newest revision of its
-result, and not retracted. It is plain SQL, in the words of Spark, DuckDB or Trino, and made without
-any of them.
+Results keep their values as JSON, since queries differ. A view returns those of one query as typed
+columns. It also has the id, the times, and `current`: whether the row is the newest revision of its
+result, and not retracted. It is plain SQL for Spark, DuckDB or Trino, and needs none of them to be
+written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Dialect = Literal["spark", "duckdb", "trino"]
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 
 Type = Literal["BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"]
-"""As DuckDB and Trino spell them; `VARCHAR` is Spark's STRING."""
+"""The types as DuckDB and Trino name them; `VARCHAR` is Spark's STRING."""
 
 SPELLINGS: Final[Mapping[Type, str]] = {
     "BIGINT": "TINYINT SMALLINT INT INTEGER BIGINT LONG",
@@ -29,10 +29,10 @@ SPELLINGS: Final[Mapping[Type, str]] = {
     "VARCHAR": "STRING VARCHAR TEXT",
 }
 TYPES: Final = {name: kind for kind, names in SPELLINGS.items() for name in names.split()}
-"""The types of a schema's fields."""
+"""The types that the fields of a schema may have."""
 
 RESULTS: Final[Mapping[str, Type]] = {"whole": "BIGINT", "real": "DOUBLE"}
-"""The types of aggregates (`BuiltIn.result`) that the type of the values does not change."""
+"""The types of aggregates (`BuiltIn.result`) that do not depend on the type of the values."""
 
 OWN: Final[Mapping[str, Type]] = {
     "source": "VARCHAR",
@@ -44,7 +44,7 @@ OWN: Final[Mapping[str, Type]] = {
     "ref_time": "BIGINT",
     "error": "BIGINT",
 }
-"""The attributes that each event has, times in ns."""
+"""The attributes that every event has; times are in ns."""
 
 RESULT: Final = ("id", "start_time", "end_time")
 EVENT: Final = (
@@ -67,11 +67,11 @@ _FIELD: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s+([A-Za-z]+)\s*", re.ASCII)
 
 
 class ViewsRefused(ValueError):
-    """What was asked for cannot be a view; the message says what to write."""
+    """Something requested that cannot be a view; the message says what to write."""
 
 
 class Typed(NamedTuple):
-    """A column of a view: the JSON of the column `held`, at `path`, as a value of `type`."""
+    """A column of a view: the JSON in the column `held`, at `path`, as a value of `type`."""
 
     name: str
     held: str
@@ -80,7 +80,7 @@ class Typed(NamedTuple):
 
 
 def schema_of(text: str) -> dict[str, Type]:
-    """The types of payload fields, by their path with dots: `force DOUBLE, pos.x DOUBLE`."""
+    """Parse the types of payload fields, by dotted path: `force DOUBLE, pos.x DOUBLE`."""
     fields: dict[str, Type] = {}
     for each in filter(str.strip, text.split(",")):
         found = _FIELD.fullmatch(each)
@@ -100,8 +100,11 @@ def views(
     table_of: Callable[[str], str],
     schema: Mapping[str, Type] | None = None,
 ) -> Iterator[str]:
-    """The statements, each without a semicolon: of all queries in the order of the file, then of
-    events if there is a `schema`. `table_of` says what stands for a table behind FROM."""
+    """Yield the statements, without semicolons.
+
+    Queries come first, in the order of the file, then events if there is a `schema`. `table_of`
+    returns the text for a table after FROM.
+    """
     writer = _Writer(dialect, table_of)
     for name, query in topology.queries.items():
         if query.detector is None:
@@ -114,8 +117,7 @@ def views(
 
 
 def columns_of(query: QueryConfig, schema: Mapping[str, Type]) -> list[Typed]:
-    """The columns of a query's results: its key, then its values, with their bounds if it has
-    some."""
+    """Return the columns of a query's results: its key, then its values, with any bounds."""
     columns: list[Typed] = []
     if query.pattern is not None:
         columns += _pattern_columns(query.pattern, schema)
@@ -197,7 +199,7 @@ class _Writer:
         return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
 
     def _typed(self, column: Typed) -> str:
-        """A name that the view has already is led by `value_`."""
+        """Return a typed column; a name that the view already has is prefixed by `value_`."""
         taken = {*RESULT, *STATE, *EVENT, "members", "current"}
         name = f"value_{column.name}" if column.name.lower() in taken else column.name
         return f"{self._value(column)} AS {self._name(name)}"
@@ -211,7 +213,7 @@ class _Writer:
         if isinstance(step, int):
             return f"[{step}]"
         if self._dialect == "spark":
-            # Spark's paths know no escape; behind a dot it reads any sign but these two.
+            # Spark's paths have no escape. After a dot Spark accepts any character but these two.
             found = f"['{step}']" if not {*"'?"} & {*step} else f".{step}"
             is_lost = found[0] == "." and bool({*".["} & {*step})
         else:

@@ -1,1 +1,1 @@
-"""Programs that enter: each reads a file of records and writes its answers."""
+"""Provide the programs that enter: each reads a file of records and writes its answers."""

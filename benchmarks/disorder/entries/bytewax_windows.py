@@ -1,8 +1,9 @@
-"""q5, q7 and q8 on Bytewax: `bytewax_windows.py WAIT_MS RECORDS QUERY`, in an environment with it.
+"""Answer q5, q7 and q8 with Bytewax: `bytewax_windows.py WAIT_MS RECORDS QUERY`.
 
-Everything is one key, as a window of a key closes with the next record of that key. q11 is left
-out: sessions by bidder close by timers of the machine's clock, which a recording does not have.
-Copies are dropped before the windows. Time is the arrival clock, by `now_getter`.
+The environment must have Bytewax. All records have one key, as a window of a key closes with the
+next record of that key. The query q11 is left out: sessions by bidder close by timers of the
+machine's clock, which a recording does not have. Duplicates are dropped before the windows. Time is
+the arrival clock, by `now_getter`.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def main() -> None:
     with Path(path).open(newline="") as file:
         rows = once(csv.DictReader(file))
         first = next(rows)
-        arrivals.time_of(first)  # the clock does not begin in 1970
+        arrivals.time_of(first)  # Start the clock at the first record, not in 1970.
         flow = Dataflow("disorder")
         records = op.key_on(
             "all", op.input("in", flow, TestingSource(chain([first], rows))), lambda _: ""

@@ -1,7 +1,7 @@
-"""The five queries on inorder, through its Python API: `in_order.py MAX_WAIT RECORDS QUERY`.
+"""Answer the five queries with inorder's Python API: `in_order.py MAX_WAIT RECORDS QUERY`.
 
-Records are pushed in polls of 10 ms of the arrival clock; answers bear the arrival of the last
-record of the poll. The topology is the user's code, and `values_of` where the query has two steps.
+Records are pushed in polls of 10 ms of the arrival clock. Answers have the arrival of the last
+record of the poll. The user's code is the topology, and `values_of` for queries with two steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUERIES: Final = {
 
 
 def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
-    """What the query reads of the record; a record without its key is none of its."""
+    """Return the fields that the query reads; a record without its key is not part of the query."""
     if query == "q8":
         if row["type"] == "person":
             return {"person": int(row["key"]), "new": 1, "opened": 0}
@@ -55,7 +55,7 @@ def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
 
 
 def line_of(row: dict[str, str], query: str) -> dict[str, Any]:
-    """The record as `inorder replay` reads it."""
+    """Return the record in the form that `inorder replay` reads."""
     return {
         "source": row["source"],
         "seq": int(row["seq"]),
@@ -67,12 +67,15 @@ def line_of(row: dict[str, str], query: str) -> dict[str, Any]:
 
 
 Change = tuple[int, str, str]
-"""The start of a window in us, the key, and the value; none where the answer is withdrawn."""
+"""The start of a window in us, the key, and the value, which is empty if the answer is retracted.
+"""
 
 
 class Answers:
-    """What is answered of the results: as they are, but for q5 the largest of a window, and for q8
-    those who are new."""
+    """The answers made from results.
+
+    They are the results, except that q5 has the largest of a window, and q8 the new sellers.
+    """
 
     def __init__(self, query: str) -> None:
         self._query = query
@@ -99,7 +102,7 @@ class Answers:
         return result.start_ns // 1_000, str(result.key or ""), value
 
     def _hottest(self, found: list[WindowRecord]) -> Iterator[Change]:
-        """One row for each window of these results, after all of them."""
+        """Yield one row for each window of these results, after all of them."""
         for result in found:
             self._counts.setdefault(result.start_ns, {})[result.key] = result.values["n"]
         for start_ns in dict.fromkeys(result.start_ns for result in found):

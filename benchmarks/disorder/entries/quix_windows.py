@@ -1,9 +1,10 @@
-"""q5, q7, q8 and q11 on Quix Streams: `quix_windows.py GRACE_MS RECORDS QUERY`, with quixstreams.
+"""Answer q5, q7, q8 and q11 with Quix Streams: `quix_windows.py GRACE_MS RECORDS QUERY`.
 
-Its dataframe and its state in RocksDB, without a broker: records are handed to what the dataframe
-is composed to, as the poll loop of an application does, and the state is flushed each second of the
-arrival clock. Its windows close with the time of a whole partition, and there is one. Copies are
-dropped before them. A session's start is its first bid's time, as windows have milliseconds.
+The environment must have quixstreams. This uses its dataframe and its state in RocksDB, without a
+broker. Records are passed to the composed dataframe, as by the poll loop of an application. The
+state is flushed each second of the arrival clock. Its windows close with the time of a whole
+partition, and there is one. Duplicates are dropped before them. A session starts at its first bid's
+time, as windows have milliseconds.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from quixstreams.models import (  # type: ignore[import-not-found, unused-ignore
 Row = dict[str, Any]
 FLUSH_US: Final = 1_000_000
 BEHIND_MS: Final = 60_000
-"""One record so far behind the end closes what is open."""
+"""One record this far after the end closes the open windows."""
 
 
 def begun(row: Row) -> Row:
@@ -41,7 +42,7 @@ def begun(row: Row) -> Row:
 
 
 def counted(counts: Row, row: Row) -> Row:
-    """How often each key came, and of persons that they registered."""
+    """Count each key, and for persons whether they registered."""
     counts[row["key"]] = counts.get(row["key"], 0) + (row["type"] != "person")
     if row["type"] == "person":
         counts[f"new {row['key']}"] = 1
@@ -82,7 +83,7 @@ def answers_of(query: str, window: Row, key: str) -> Iterator[tuple[int, str, st
 
 
 def record_of(row: dict[str, str], query: str) -> Row:
-    """`key`: what the query counts."""
+    """Return the record for the dataframe; `key` is what the query counts."""
     by_person = query == "q8" and row["type"] == "auction"
     key = row["by"] if by_person or query == "q11" else row["key"]
     return {
@@ -94,7 +95,7 @@ def record_of(row: dict[str, str], query: str) -> Row:
 
 
 class Running:
-    """What the poll loop of an application does beside calling the dataframe."""
+    """The work of an application's poll loop besides calling the dataframe."""
 
     def __init__(self, app: Application, stream: str) -> None:
         self._state, self._context = app._state_manager, app._processing_context

@@ -1,8 +1,9 @@
-"""q5, q7, q8 and q11 on Spark: `spark_windows.py WAIT_MS BATCH_MS RECORDS QUERY`, with pyspark.
+"""Answer q5, q7, q8 and q11 with Spark: `spark_windows.py WAIT_MS BATCH_MS RECORDS QUERY`.
 
-Structured Streaming with its watermark, append mode. A micro-batch takes what arrived in BATCH_MS,
-as a trigger of that interval does: the records lie in a file for each, and Spark takes one at a
-time. Answers bear the arrival of the last record of the batch that gave them.
+The environment must have pyspark. This is Structured Streaming with its watermark, in append mode.
+A micro-batch takes the records that arrived in BATCH_MS, as a trigger of that interval does. Each
+batch is a file, and Spark takes one at a time. Answers have the arrival of the last record of the
+batch that emitted them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SCHEMA: Final = (
     " price LONG"
 )
 BEHIND_US: Final = 60_000_000
-"""One record so far behind the end closes what is open."""
+"""One record this far after the end closes the open windows."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -33,7 +34,7 @@ SETTINGS: Final = {
 
 
 def dealt(path: str, batch_us: int, query: str, folder: Path) -> list[int]:
-    """A file for each batch, and when its last record arrived."""
+    """Write a file for each batch, and return the arrivals of their last records."""
     ends = []
     with Path(path).open(newline="") as file:
         rows = csv.reader(file)
@@ -59,7 +60,7 @@ def counted(kind: str) -> Column:
 
 
 def answers(rows: DataFrame, query: str) -> DataFrame:
-    """Rows of start, key and value."""
+    """Return rows of start, key and value."""
     price, n = F.col("price"), F.col("n")
     bids = rows.where("type = 'bid'")
     if query == "q7":
@@ -115,7 +116,7 @@ def main() -> None:
         java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         spark.stop()
         java.stdin.close()
-        java.wait()  # so that what it took counts as this process's
+        java.wait()  # Its cost then counts as this process's.
 
 
 if __name__ == "__main__":

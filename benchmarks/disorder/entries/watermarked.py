@@ -1,15 +1,16 @@
-"""Windows behind a watermark, as most engines have them: `watermarked.py RULE RECORDS QUERY`.
+"""Answer windows by a watermark, as most engines do: `watermarked.py RULE RECORDS QUERY`.
 
-A window is answered when the watermark passes its end; what comes later is dropped. RULE is
+A window is answered when the watermark passes its end; later records are dropped. RULE is
 
-* `none`: the largest time so far, and copies count, as with a plain agent.
+* `none`: the largest time so far, and duplicates count, as with a plain agent.
 * `bounded:MS`: the largest time so far less a bound that the user knows (Flink's bounded
   out-of-orderness, fixed K-slack).
-* `histogram`: for each source the largest time less what 95 % of its last 5 000 records were late
-  at most, at least 50 ms, from the 250th record on; the least of all sources (Confluent's default).
+* `histogram`: the least over all sources (Confluent's default). For each source it is the largest
+  time less a delay, from the 250th record on. The delay is the lateness that 95 % of its last 5 000
+  records did not exceed, and at least 50 ms.
 
-`+late` behind it: windows are kept for 10 s more, and answered anew when a late record changes
-them. But under `none` copies are dropped, by source and number.
+With the suffix `+late` windows are kept for 10 s more, and answered anew when a late record changes
+them. Duplicates are dropped by source and number, except under `none`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from typing import Any, Final, Protocol
 
 Row = dict[str, str]
 Change = tuple[int, str, str]
-"""The start of a window in us, the key, the value; none where the answer is withdrawn."""
+"""The start of a window in us, the key, and the value, which is empty if the answer is retracted.
+"""
 Rule = Callable[[str, int], int]
-"""Given source and time of a record: the time up to which all is taken to be there."""
+"""A function from the source and time of a record to the time up to which all is assumed complete.
+"""
 
 LATE_US: Final = 10_000_000
 GAP_US: Final = 500_000
@@ -67,10 +70,10 @@ def histogram() -> Rule:
 
 class Windowing(Protocol):
     def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
-        """What it changes at once."""
+        """Yield the changes that the record causes at once."""
 
     def passed(self, watermark_us: int) -> Iterator[Change]:
-        """The answers that the watermark frees."""
+        """Yield the answers that are due at the watermark."""
 
 
 class Windows:
@@ -116,7 +119,7 @@ class Windows:
 
 
 class Session:
-    """Bids of one bidder without a pause between."""
+    """The bids of one bidder without a pause between them."""
 
     __slots__ = ("count", "is_answered", "last_us", "start_us")
 
@@ -127,7 +130,7 @@ class Session:
 
 
 class Sessions:
-    """The bids of each bidder, cut where he pauses."""
+    """The bids of each bidder, split where the bidder pauses."""
 
     def __init__(self, late_us: int) -> None:
         self._late_us = late_us
@@ -191,7 +194,7 @@ class Leaps:
             yield from self._answers(key, bisect_left(bids, (time_us, "", 0)) - 1)
 
     def _answers(self, key: str, at: int) -> Iterator[Change]:
-        """What follows the bid at that place."""
+        """Yield the answer for the bid at that position and the next one."""
         bids = self._bids[key]
         if 0 <= at < len(bids):
             low_us, before, low = bids[at]

@@ -1,7 +1,7 @@
-"""Publishes to `events.ordered` what FastStream reads from `events.raw`, in order.
+"""Publish to `events.ordered` in order the events that FastStream reads from `events.raw`.
 
-What waits for a time leaves with the next event. FastStream commits an event when `take` has
-returned: what waits then is lost if the process dies.
+An event that waits for a time is emitted with the next event. FastStream commits an event when
+`take` has returned: events that still wait are lost if the process dies.
 """
 
 import time
