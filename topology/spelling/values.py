@@ -96,9 +96,9 @@ Schema = dict[str, Any]
 class Given:
     """A reader that never gets an empty value.
 
-    `schema` describes what the file may contain. The annotated type is not part of it: pydantic's
-    `PlainValidator` would build a schema of that type for dumps, which does not change them and
-    took a tenth of a start. `has_text`: a dump contains the text of the value. `instead`: the
+    `schema` describes what the file may contain. The annotated type is not part of it:
+    pydantic's `PlainValidator` would build a schema of that type for dumps, which they do not need.
+    That took a tenth of a start. `has_text`: a dump contains the text of the value. `instead`: the
     remedy for an empty value.
     """
 
