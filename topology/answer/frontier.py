@@ -5,8 +5,8 @@ early`, W must have passed the end by more than the clock errors (W - E). E is a
 watermark, and is at least the error of every event since. Every event in order raises W too, so a
 window does not wait for the next announcement.
 
-A query that reads accepted events and has a quality target is closed by its target alone, because
-MERGE has a target of its own and misses events too.
+A query that reads accepted events and has a quality target is closed by its target alone. MERGE
+has a target of its own, and misses events too.
 
 `sure_ns`: W - E has passed what ends at or before it, so no event before it can follow.
 
