@@ -1,30 +1,30 @@
-"""BUDGET: the shortest wait behind the newest event whose price is granted.
+"""Finds the shortest wait after the newest event whose price fits the granted load.
 
-Reading early costs what is read again when a late event comes. An event that comes `l` behind the
-newest forces a second reading of everything that was read of the last `l`. So with a wait of w
+Speculative reading has a price: a late event forces a second reading. An event that is `l` late
+forces a second reading of everything that was read of the last `l`. So a wait of w has the price
 
     price(w) = sum over the late events of a span:  rate * max(0, l - w) * step * share
 
-`rate` is items a second and `step` what one costs, both measured. `share` is how much of this is
-truly read again (keys, convergence, several late events at once); it is measured, too, under the
-wait that was kept. So the price of each wait is known before it is tried, and so is how busy the
-processor is without any of it. The shortest wait is taken that fits into
+`rate` is items a second and `step` the cost of one item, both measured. `share` is the part of this
+that is really read again, because of keys, convergence, and several late events at once. It is
+measured as well, under the current wait. So each wait's price is computed before the wait is tried.
+The shortest wait is chosen that fits into
 
     min(granted, FULL - first - others)
 
-where `granted` is the user's share, `first` what the rest of the work takes and `others` what else
-the processor does, as far as the driver reports it. The wait falls to a half in a span at most, and
-rises at once. Where even the whole wait costs too much, the wait is whole: nothing is read again.
+`granted` is the user's share, `first` the load of the other work. `others` is the load of other
+programs, as far as the driver reports it. In one span the wait falls to a half at most, and rises
+without a limit. If even the whole wait costs too much, the wait is whole and nothing is read again.
 
-The price holds in the mean. `spending` bounds how far beyond W is read, so that it also holds in
-each two seconds.
+The price holds on average. `spending` also bounds it within every two seconds, by how far after W
+is read.
 
-What is known of late events fades by a thirty-second in a span. Lateness is counted in the buckets
-of `topology.model.histogram`, which grow by an eighth each, so a wait is right to as much.
+Counts of late events decay by a thirty-second in each span. They are in the buckets of
+`topology.model.histogram`, which grow by an eighth each; waits have the same precision.
 
-The published control adapts its wait by trial instead (Reliable Speculative Processing, 4.4).
+The published control finds its wait by trial instead (Reliable Speculative Processing, 4.4).
 
-Cost: O(1) for an event, O(buckets) for a span. Memory: some hundred numbers.
+Cost: O(1) for an event, O(buckets) for a span. Memory: a few hundred numbers.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from topology.model.operator import NEVER
 SPAN_NS: Final = 100_000_000
 FADES: Final = 32
 UNIT: Final = 1 << 10
-"""What one late event counts for."""
+"""The count that one late event adds."""
 BUCKETS: Final = 480
 """The buckets of `topology.model.histogram`: eight for each octave of nanoseconds."""
 SMALL_NS: Final = 1_000_000
-"""Below twice that a wait is set as it is wanted, and not by halves."""
+"""A wait below twice this is set at once, and is not halved step by step."""
 
 
 BUDGET: Final = Shape(
@@ -61,7 +61,7 @@ BUDGET: Final = Shape(
 
 
 class Budget(Kept):
-    """`granted_ppm`: of a processor."""
+    """The wait that fits `granted_ppm` of a processor, weighed anew after each span."""
 
     SHAPE = BUDGET
 
@@ -71,28 +71,29 @@ class Budget(Kept):
         self.others_ppm = 0
         self._late: list[int] = []
         self._spans = 0
-        """Over how many spans, faded as they are, the late ones came; in units, too."""
+        """The number of spans that the counts of late events cover, decayed like them, in `UNIT`.
+        """
         self._expected = 0
         self._came = 0
         self._wait_ns = -1
         self.spending = Spending(granted_ppm, span_ns)
         self.price_ppm = 0
-        """What is expected of the wait that is kept."""
+        """The expected price of the current wait."""
 
     @property
     def room_ppm(self) -> int:
-        """What reading again may take."""
+        """The load that second readings may cause."""
         return max(min(self.granted_ppm, FULL_PPM - self.first_ppm - self.others_ppm), 0)
 
     def wait_ns(self, ahead_ns: int) -> int:
         return max(self.chosen_ns(ahead_ns), ahead_ns - self.spending.reach_ns)
 
     def chosen_ns(self, ahead_ns: int) -> int:
-        """The wait whose price fits, were it the mean alone."""
+        """Return the wait whose price fits on average."""
         return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
 
     def note_late(self, late_ns: int) -> None:
-        """How far behind the newest event the latest one of an instant came."""
+        """Count the lateness of the latest event of an instant."""
         if late_ns <= 0:
             return
         number = min(bucket_of(late_ns), BUCKETS - 1)
@@ -100,8 +101,11 @@ class Budget(Kept):
         self._late[number] += UNIT
 
     def weigh(self, span_ns: int, first_ns: int, ahead_ns: int, items: int, again: int) -> None:
-        """A span is over, in which so many items were read for the first time, and again.
-        `first_ns`: what the first reading took."""
+        """Weigh a span that has ended, and choose the wait for the next one.
+
+        `items` were read for the first time, at a cost of `first_ns`, and `again` items a second
+        time.
+        """
         late = self._late
         self._spans += UNIT
         self.first_ppm = first_ns * WHOLE // span_ns
@@ -119,7 +123,7 @@ class Budget(Kept):
 
     @property
     def share_ppm(self) -> int:
-        """How much of what would be read again, were each late one alone, is."""
+        """The part of the expected second readings that really took place."""
         if self._expected <= 0 or self._came >= self._expected:
             return WHOLE
         return max(self._came * WHOLE // self._expected, 1_000)
@@ -139,7 +143,7 @@ class Budget(Kept):
         self.price_ppm = best_ppm
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
-        """Items that would be read again in a span, were each late one alone; in units."""
+        """Return the items that a span reads again if late events come one by one, in `UNIT`."""
         total_ns = 0
         for number, count in enumerate(self._late):
             if count:

@@ -1,25 +1,24 @@
-"""Up to where the stream has come, as a query hears it.
+"""Tracks how far a stream has come, as a query sees it.
 
-`goal_ns`: what ends at or before it may be emitted, by the query's rule (`rules`). With
-`answer: early` W has passed its end, and by so much that clock errors leave nothing to come (W - E;
-E comes with each watermark, and is at least the error of what came since). Every event in order
-raises W too, so that a window does not wait for the next announcement.
+`goal_ns`: what ends at or before it may be emitted, by the query's rule (`rules`). With `answer:
+early`, W must have passed the end by more than the clock errors (W - E). E is announced with each
+watermark, and is at least the error of every event since. Every event in order raises W too, so a
+window does not wait for the next announcement.
 
-A query that reads accepted events and has a quality target is closed by the target alone: MERGE
-misses events too, and the target is the query's own.
+A query that reads accepted events and has a quality target is closed by its target alone. MERGE
+has a target of its own, and misses events too.
 
-`sure_ns`: W - E has passed what ends at or before it. Nothing more can come, which is certain and
-not merely likely.
+`sure_ns`: W - E has passed what ends at or before it, so no event before it can follow.
 
-`final_ns`: what ends at or before it is final. Either the complete frontier C has passed it and W
-is `new_source_allowance` beyond it, or W is `correct_for` beyond it. C holds for the sources that
-are known: one that sends for the first time may bring events from before it, and for these there is
-room. The errors that count here are those of all sources, of idle ones too, for these may come
-back. None goes back, and final_ns <= goal_ns.
+`final_ns`: what ends at or before it is final. One of two conditions holds: the completeness
+frontier C has passed it and W is `new_source_allowance` further, or W is `correct_for` further. C
+covers known sources only: a
+new source may bring earlier events, and the allowance leaves room for them. The errors here include
+those of idle sources, which may come back. No frontier ever falls, and final_ns <= goal_ns.
 
-`proven_ns`: how far what came has shown it, before the input was over (`seal`).
+`proven_ns`: how far the input had decided results before it ended (`seal`).
 
-Whether a window is confirmed does not wait for newcomers: nothing that is known speaks against it.
+The confidence of a window does not depend on new sources: no known fact speaks against it.
 """
 
 from __future__ import annotations
@@ -53,8 +52,11 @@ FRONTIER: Final = Shape(
 
 
 class Frontier(Kept):
-    """Moved by `hear` and `announce`, made to count by `settle` when the instant is over.
-    `watermark_ns` is W and `error_ns` E, as they were announced last."""
+    """The frontiers of one stream for a query.
+
+    `hear` and `announce` move them, and `settle` applies the moves at the end of the instant.
+    `watermark_ns` is W and `error_ns` is E, as they were announced last.
+    """
 
     SHAPE = FRONTIER
 
@@ -66,7 +68,7 @@ class Frontier(Kept):
         *,
         ordered: bool = True,
     ) -> None:
-        """`ordered`: the query reads ordered events, so that W closes what its target does not."""
+        """Start before all events; if `ordered`, W closes what the target does not."""
         self._query = query
         self._correct_for_ns = query.changes_for_ns
         self._new_source_allowance_ns = query.new_source_allowance_ns
@@ -88,11 +90,11 @@ class Frontier(Kept):
 
     @property
     def passed_ns(self) -> int:
-        """Nothing that possibly lies before it comes any more, by the watermarks."""
+        """The watermarks allow no event before this instant any more, whatever the time errors."""
         return self.watermark_ns - self.error_ns
 
     def hear(self, event: Event) -> None:
-        """An event in order."""
+        """Take an event in order."""
         if event.ref_time_ns > self.watermark_ns:
             self.watermark_ns = event.ref_time_ns
         if event.error_ns > self.error_ns and self._heeds_errors:
@@ -100,7 +102,7 @@ class Frontier(Kept):
             self._error_all_ns = max(self._error_all_ns, event.error_ns)
 
     def announce(self, event: Event) -> None:
-        """A watermark record."""
+        """Take a watermark record."""
         self.watermark_ns = max(self.watermark_ns, event.ref_time_ns)
         self._announced_ns = self.watermark_ns
         self._complete_ns = max(self._complete_ns, event.complete_ns)
@@ -109,8 +111,11 @@ class Frontier(Kept):
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
     def room_ns(self, closing_ns: int, final_ns: int) -> int:
-        """As long as W is below, `settle` closes nothing that ends at `closing_ns` or later, and
-        makes nothing final that ends at `final_ns` or later."""
+        """Return the watermark from which `settle` may have an effect on these ends.
+
+        Below it nothing that ends at `closing_ns` or later is closed, and nothing that ends at
+        `final_ns` or later becomes final.
+        """
         if self.waits_for_final:
             closing_ns = final_ns = min(closing_ns, final_ns)
         until_ns = final_ns + self._error_all_ns
@@ -124,7 +129,7 @@ class Frontier(Kept):
         passed_ns = watermark_ns - self.error_ns
         if passed_ns > self.sure_ns:
             self.sure_ns = passed_ns
-        # As `decided_ns`, without the calls: it runs at each instant.
+        # This repeats `decided_ns` without its calls, because it runs at each instant.
         decided_ns = watermark_ns - self._new_source_allowance_ns
         if decided_ns > self._complete_ns:
             decided_ns = self._complete_ns
@@ -141,17 +146,17 @@ class Frontier(Kept):
 
     @property
     def closed_ns(self) -> int:
-        """No event before it is waited for; no further may anything be made final."""
+        """No event before it is awaited; results beyond it cannot become final."""
         return max(self.goal_ns, self.sure_ns)
 
     @property
     def decided_ns(self) -> int:
-        """No event with a smaller reference time is to come that counts, by the watermarks."""
+        """The watermarks allow no event before this instant that still changes results."""
         return self._decided_ns(self._new_source_allowance_ns)
 
     @property
     def heard_ns(self) -> int:
-        """The same, were no source to come that has not sent."""
+        """The same as `decided_ns` if no new source appears."""
         return self._decided_ns(0)
 
     def _decided_ns(self, new_source_allowance_ns: int) -> int:
@@ -160,7 +165,7 @@ class Frontier(Kept):
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
     def after(self, watermarks: Sequence[Event]) -> Frontier:
-        """As it would stand if these were announced."""
+        """Return this frontier as it would be after these watermarks."""
         other = Frontier(self._query, self._target, self._beginning, ordered=self._ordered)
         other.load(self.dump())
         for event in watermarks:
@@ -169,26 +174,29 @@ class Frontier(Kept):
         return other
 
     def give_up(self, until_ns: int) -> None:
-        """Make final what ends at or before that time, because there is no room to keep it."""
+        """Make final what ends at or before this time, because there is no room to keep it."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
         self.goal_ns = max(self.goal_ns, self.final_ns)
 
     def crowd(self) -> None:
-        """There is no more room for newcomers."""
+        """Stop leaving room for new sources."""
         self.give_up(self.heard_ns - self._error_all_ns)
 
     def seal(self) -> None:
-        """The input is over; the instant is, too. What ends later only its end decides."""
+        """Record that the input has ended: later ends are decided by the end of the input alone."""
         self.proven_ns = self.sure_ns
 
     def end(self) -> None:
-        """Nothing comes any more; what is missing stays so."""
+        """Close everything: no event follows, and missing events stay missing."""
         self.watermark_ns = self.goal_ns = self.sure_ns = self.final_ns = FOR_EVER
 
     def is_incomplete(self, end_ns: int) -> bool:
-        """By the last announcement something is missing that may lie before there: a lost number,
-        or a source that is not waited for; or it was not waited for certainty. A query that began
-        in the middle of its stream knows nothing of that before the first announcement."""
+        """Return whether an event before `end_ns` may be missing.
+
+        The last announcement tells it: a sequence number is lost, a source is not awaited, or the
+        window was closed before that was certain. Before the first announcement, a query that
+        began in the middle of its stream cannot know.
+        """
         if self._announced_ns == NOT_YET and self._beginning and self._beginning.awaits_watermarks:
             return True
         if self.sure_ns < self.goal_ns and self.sure_ns < end_ns:

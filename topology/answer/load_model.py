@@ -1,17 +1,17 @@
-"""LOAD MODEL: what detectors' work costs, and how far ahead of W they may therefore read.
+"""Models the cost of detectors, and so how far after W they may read.
 
-All detectors of a stream that read ahead have one. It knows the newest event, what lies between
-that and W, and what going back behind late events has cost. From these follow the shortest wait
-whose price is granted (`budget`), and the bound on each two seconds (`spending`). All is weighed a
-span at a time. A span ends only when an event of a later one comes: instants without events depend
-on how the input was cut.
+All speculative detectors of a stream share one model. It knows the newest event, the distance to W,
+and the cost of the rollbacks that late events have caused. `budget` derives the shortest wait whose
+price is granted, `spending` the bound on every two seconds. Costs are weighed a span at a time. A
+span ends only with an event of a later span, because instants without events depend on how the
+input was cut into batches.
 
-The core has no clock: work is counted, and an item costs `STEP_NS`, or what the driver has measured
-on this machine. The load decides how early results are emitted, and never which of them stand.
+The core has no clock: it counts items, and an item costs `STEP_NS`, or what the driver has measured
+on this machine. The load decides how early results are emitted, and never which results are right.
 
-The idea is the published runtime adaptation (Reliable Speculative Processing, 4.4): read less far
-ahead when the processor is busy. There the wait is a share alpha of the whole, found by trial; here
-its price is known before it is tried.
+The published runtime adaptation has the same idea: read less far when the processor is busy
+(Reliable Speculative Processing, 4.4). There the wait is a share alpha of the whole, found by
+trial. Here the price of a wait is known before it is tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topology.model.operator import Figures
 
 STEP_NS: Final = 4_000
 QUIET: Final = -1
-"""No event has come in the instant that is open."""
+"""The open instant has no event yet."""
 
 
 LOAD_MODEL: Final = Shape(
@@ -43,8 +43,11 @@ LOAD_MODEL: Final = Shape(
 
 
 class LoadModel(Kept):
-    """`granted_ppm`: of a processor. `max_ahead_ns`: the clock of the stream is never further
-    beyond that of arrival."""
+    """The load of the detectors of one stream.
+
+    `granted_ppm` is their share of a processor. Stream time is at most `max_ahead_ns` after arrival
+    time.
+    """
 
     SHAPE = LOAD_MODEL
 
@@ -56,58 +59,59 @@ class LoadModel(Kept):
         self._span = 0
         self._first = 0
         self._again = 0
-        """Work since the last span was over."""
+        """The items that were read again since the last span ended."""
         self._unpaid = 0
-        """Steps of going back that are not yet counted as spent."""
+        """The items read again that are not counted as spent yet."""
         self._step_ns = STEP_NS
 
     def items_cost(self, step_ns: int, others_ppm: int) -> None:
-        """The driver has measured what an item costs on this machine, and what else the processor
-        does."""
+        """Set what the driver has measured: the cost of an item, and the load of other programs."""
         self._step_ns = max(step_ns, 1)
         self.budget.others_ppm = others_ppm
 
     def note_event(self, ref_ns: int, at_ns: int) -> None:
-        """An event of that time has come at that instant; each detector says so."""
+        """Record the time and the arrival of an event; each detector may report it."""
         self._late_ns = max(self._late_ns, self.newest_ns - ref_ns, 0)
         if self.newest_ns < ref_ns <= at_ns + self._max_ahead_ns:
             self.newest_ns = ref_ns
 
     def note_work(self, first: int, again: int) -> None:
-        """A detector has read so much."""
+        """Count the items that a detector has read."""
         self._first += first
         self._again += again
         self._unpaid += again
 
     def ahead_ns(self, watermark_ns: int) -> int:
-        """How far W lies behind the newest; 0 before there is one."""
+        """Return how far the newest event is after W; 0 before there is one."""
         return max(0, self.newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
 
     def goal_ns(self, watermark_ns: int) -> int:
-        """Up to where is read."""
+        """Return the time until which detectors read."""
         if watermark_ns >= self.newest_ns:
             return watermark_ns
         return max(watermark_ns, self.newest_ns - self.wait_ns(watermark_ns))
 
     def wait_ns(self, watermark_ns: int) -> int:
-        """How far behind the newest is read."""
+        """Return how far before the newest event reading stops."""
         return self.budget.wait_ns(self.ahead_ns(watermark_ns))
 
     def is_spent(self, watermark_ns: int) -> bool:
-        """Less is read than the wait would allow, as little is left for going back."""
+        """Return whether the bound on spending makes the wait longer than the chosen one."""
         budget, ahead_ns = self.budget, self.ahead_ns(watermark_ns)
         return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
 
     def figures(self, watermark_ns: int, *, is_ahead: bool) -> Figures:
-        """The wait, its share of what the merge waits (alpha), and how much sooner than behind the
-        merge events are read: all 0 where they are not read ahead."""
+        """Return the wait, its share of the whole wait (alpha), and the lead over the merge.
+
+        All are 0 if detectors are not speculative.
+        """
         ahead_ns = self.ahead_ns(watermark_ns) if is_ahead else 0
         wait_ns = self.budget.wait_ns(ahead_ns)
         alpha_ppm = wait_ns * WHOLE // ahead_ns if ahead_ns else 0
         return {"wait_ns": wait_ns, "wait_share_ppm": alpha_ppm, "lead_ns": ahead_ns - wait_ns}
 
     def settle(self, now_ns: int, watermark_ns: int) -> None:
-        """An instant is over; the first detector that says so has it weighed."""
+        """End an instant; the first detector that calls this has it weighed."""
         late_ns, self._late_ns = self._late_ns, QUIET
         if late_ns == QUIET:
             return
@@ -124,7 +128,7 @@ class LoadModel(Kept):
         self._first = self._again = 0
 
     def explain(self) -> dict[str, Any]:
-        """What going back costs, and what it may, of a processor."""
+        """Return the price of rollbacks and their bounds, in shares of a processor."""
         budget = self.budget
         return {
             "price_ppm": budget.price_ppm,

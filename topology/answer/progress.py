@@ -1,7 +1,7 @@
-"""How far the streams of a query have come, for windows and joins alike.
+"""Tracks the progress of a query's streams, for windows and joins alike.
 
-A stream has a frontier; all share one quality target, where the query has one
-(`topology.answer.quality_target`): what it closes is closed on each stream.
+Each stream has a frontier. A query with a quality target has one for all of its streams
+(`topology.answer.quality_target`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from topology.model.operator import NEVER, Figures
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueryProgress:
-    """The frontiers of a query and its `target`, None without quality. If `ordered`, the query
-    reads events as MERGE emits them, so that each in order raises the frontier of its stream."""
+    """The frontiers of a query, and its quality `target` if it has one.
+
+    If `ordered`, the query reads events as MERGE emits them, and each event in order raises the
+    frontier of its stream.
+    """
 
     def __init__(
         self, frontiers: Sequence[Frontier], target: QualityTarget | None, *, ordered: bool
@@ -29,7 +32,7 @@ class QueryProgress:
         self.target = target
 
     def hear(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
-        """Learn from a data event of the frontier's stream; the query takes it, or leaves it."""
+        """Learn from an event of the frontier's stream; the query takes it or ignores it."""
         if self._ordered and not event.late:
             frontier.hear(event)
         if self.target is None:
@@ -40,7 +43,7 @@ class QueryProgress:
             self.target.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
-        """Learn from a control event; return False if nothing follows from it."""
+        """Learn from a control event; return False if it changes nothing."""
         if event.kind == WATERMARK:
             frontier.announce(event)
             return True
@@ -54,11 +57,11 @@ class QueryProgress:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the target has something to close."""
+        """Whether the target has windows to close."""
         return self.target is not None and self.target.is_waiting
 
     def settle(self, now_ns: int) -> None:
-        """Make count what came; the instant is over."""
+        """Apply what arrived in the instant that has ended."""
         if self.target is not None:
             passed_ns = min([frontier.passed_ns for frontier in self._all])
             self.target.settle(now_ns, passed_ns if self._ordered else NOT_YET)
@@ -66,7 +69,7 @@ class QueryProgress:
             frontier.settle()
 
     def due_ns(self) -> int:
-        """Return when to settle though nothing arrives."""
+        """Return when to settle if nothing arrives."""
         return NEVER if self.target is None else self.target.due_ns()
 
     def seal(self) -> None:

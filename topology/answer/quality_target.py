@@ -1,32 +1,30 @@
-"""`quality: {accuracy, max_wait}`: a window is emitted as soon as the target allows it.
+"""Emits a window as soon as the quality target allows it: `quality: {accuracy, max_wait}`.
 
-`accuracy` of the windows that hold an event are right when they are first emitted: none of the
-events that belong to them, or possibly do, comes later. How long that takes is what the waiting
-strategy decides, from what it has seen of each source; `max_wait` after
-the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
+The target is the share of windows with events that must be right when they are first emitted. A
+window is right if no event that may belong to it arrives later. The waiting strategy decides how
+long that takes, by what it has seen of each source. At its end plus `max_wait` a window is emitted
+in any case. Late events correct it, as always.
 
-* A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
-  the arrival clock, and never before its end by that clock. Where events come
-  ordered, also when W has passed it: what the merge waits for is never waited for again.
-* Counted are windows in time, whatever the number of keys: one event that is missing makes the
-  window wrong. Sessions, count windows, joins and patterns have no ends that are known
-  beforehand; for these time is cut into pieces, and a piece counts as a window: of a sixteenth of
-  `max_wait`, or, where an event matters for much longer, of a 256th of that, up to a quarter of
-  `max_wait`. So what waits for minutes is not looked at many times a second. An event makes all
-  pieces count that it may matter to: up to the gap of a session.
-* An event of error e is taken for one that comes e before its time: so early it may matter.
-* What is emitted before MERGE has passed its end is `uncertain`.
+* A window is closed when the strategy allows it, by the arrival clock: at the latest at its end
+  plus `max_wait`, never before its end. If the events are ordered, W closes it too, because events
+  that the merge has awaited are not awaited again.
+* The share counts time windows, however many keys they have: one missing event makes a window
+  wrong. Sessions, count windows, joins and patterns do not know their ends beforehand. For these,
+  time is cut into pieces, and a piece counts as a window. A piece is a sixteenth of `max_wait`.
+  If events matter for much longer, it is a 256th of that time, up to a quarter of `max_wait`.
+  So long windows are not examined many times a second. An event counts for every piece that it
+  may affect, up to the gap of a session.
+* An event with the time error e counts as e earlier, because it may matter that early.
+* A result that is emitted before MERGE has passed its end is `uncertain`.
 
-Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
-promise (topology.waiting.budget), so that an outage makes nobody else wait, and yet part of
-`achieved_ppm`, which is all windows; `missed_apart` are the wrong ones among them. Where `idle_ns`
-is not above `max_wait` a source that is silent is waited for until `max_wait` all the same: so
-windows have all that comes within it.
+The target does not cover windows closed by `max_wait`, or without a source that is silent for
+`idle_ns` (topology.waiting.budget). So an outage does not delay other sources. `achieved_ppm` does
+cover these windows, and `missed_outside_target` counts the wrong ones. If `idle_ns` is at most
+`max_wait`, a silent source is awaited until `max_wait`, so windows get every event of that time.
 
-Cost: about 5 us an event, and O(sources) a piece that counts; O(sources) in the instants after a
-window's end until it is emitted.
-Memory and state: two tables a source, about 1 kB; of a window they are parts of the state, written
-when the source has sent, of other queries with each checkpoint.
+Cost: about 5 us an event; O(sources) for each piece that counts, and for each instant between the
+end of a window and its emission. Memory and state: two tables per source, about 1 kB. Windows write
+them as parts of the state when the source has sent; other queries write them at each checkpoint.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
 
 PIECES: Final = 16
 FEWEST_PIECES: Final = 4
-"""In `max_wait`, however far events reach."""
+"""The fewest pieces in `max_wait`, however long events matter."""
 
 PIECES_OF_REACH: Final = 256
 MAX_PENDING: Final = 10_000
-"""Windows emitted on probability whose fate is not known yet; the oldest counts as missed."""
+"""The most windows that were emitted early and may still be wrong; the oldest counts as missed."""
 
 
 TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
@@ -58,16 +56,16 @@ TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _
 
 @cache
 def target_shape(target: Shape, policy: Shape) -> Shape:
-    """Return the shape of a target that waits by a strategy of that shape."""
+    """Return the shape of a target whose waiting strategy has the shape `policy`."""
     return target.with_more(target.title, 1, policy=policy)
 
 
 class QualityTarget(KeptPart):
     """The quality target of a query.
 
-    It is one of windows of `size_ns` every `every_ns`; else of pieces, of which an event concerns
-    all up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends
-    at or before it may be emitted.
+    It is for windows of `size_ns` every `every_ns`, or else for pieces of time, and an event
+    affects all pieces up to `reach_ns` after it. `zone_ns` is the least time error assumed. Results
+    that end at or before `closed_ns` may be emitted.
     """
 
     SHAPE: ClassVar[Shape] = TARGET
@@ -95,8 +93,10 @@ class QualityTarget(KeptPart):
         settings = quality.model_copy(update={"published": None})
         how = (repr(settings), size_ns, every_ns, reach_ns, self._shape.digest)
         self._waits = crc32(repr(how).encode())
-        """A number for how it waits, and how that is written: a state counts windows by their
-        length, and holds what the strategy keeps."""
+        """A checksum of the settings and the shape: a state with another one does not fit.
+
+        The state counts windows by their length, and contains what the strategy keeps.
+        """
         self._driver = WindowDriver(
             self.policy,
             every_ns,
@@ -109,15 +109,18 @@ class QualityTarget(KeptPart):
             patient=quality.idle_ns <= quality.max_wait_ns,
         )
         self._heard = Event("", "", 0, 0, 0, 0)
-        """What the policy looks at. One is enough, for none is kept."""
+        """The event that the strategy is shown; it is reused, because no strategy keeps it."""
         self._ignored: list[Decision] = []
         self._heard_events = 0
         self._late_events = 0
         self.closed_ns = -NEVER
 
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
-        """An event of the query, in the order of arrival. One that has gone around others of its
-        source does not speak of how far that is. It may matter `margin_ns` longer than others."""
+        """Take an event of the query, in the order of arrival.
+
+        If `speaks` is false, the event overtook others of its source and says nothing about the
+        source's progress. It may matter `margin_ns` longer than others.
+        """
         self._look_at(event)
         self._heard_events += 1
         latest_ns = 2 * event.ref_time_ns - self._heard.ref_time_ns
@@ -128,7 +131,7 @@ class QualityTarget(KeptPart):
             self._ignored.clear()
 
     def hear_of(self, other: Event) -> None:
-        """How far the source is: a heartbeat, a bye, or an event that the query leaves out."""
+        """Take a sign of progress: a heartbeat, an end-of-stream marker, or an ignored event."""
         self._look_at(other)
         self.policy.observe(self._heard, other.at_ns)
         if other.kind == BYE:
@@ -142,7 +145,7 @@ class QualityTarget(KeptPart):
         heard.ref_time_ns = event.ref_time_ns - error_ns
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
-        """The instant is over. `passed_ns`: MERGE has let go all that comes before it."""
+        """End the instant; MERGE has emitted everything before `passed_ns`."""
         self._driver.announce(min(NEVER, passed_ns - 1), now_ns)
         for decision in self._driver.on_time(now_ns):
             if isinstance(decision, Closing):
@@ -150,21 +153,24 @@ class QualityTarget(KeptPart):
 
     @property
     def is_waiting(self) -> bool:
-        """Windows with events are not closed yet."""
+        """Whether windows with events are still open."""
         return self._driver.is_waiting
 
     def due_ns(self) -> int:
-        """When to settle though nothing arrives."""
+        """Return when to settle if nothing arrives."""
         due_ns = self._driver.next_deadline_ns()
         return NEVER if due_ns is None else due_ns
 
     def end(self, now_ns: int) -> None:
         self._driver.on_end(now_ns)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Figures -----------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Figures of windows with events. Shares in ppm, of windows but `late_ppm`, of events."""
+        """Return figures of the windows with events.
+
+        Shares are in ppm: `late_ppm` of events, the others of windows.
+        """
         filled = self._driver.filled
         assert filled is not None
         windows = sum(filled.closed.values())
@@ -185,21 +191,23 @@ class QualityTarget(KeptPart):
         assert filled is not None
         return {"closed_by": dict(filled.closed), "policy": self.policy.figures()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def dump(self) -> Plain:
         return [self._waits, self.closed_ns, self._shape.dump(self)]
 
     def load(self, plain: Plain) -> bool:
-        """Read what was dumped. Return whether that waited in the same way, and was written so:
-        else only what it had closed counts."""
+        """Read a dumped state, and return whether it fits these settings.
+
+        If it does not, only the time until which it had closed windows is used.
+        """
         waits, closed_ns, row = row_of(plain, PERHAPS_TARGET, 3)
         self.closed_ns = INT.load(closed_ns, None, self, "closed_ns")
         if waits == self._waits:
             self._shape.put(self, row)
         return bool(waits == self._waits)
 
-    # The policy's tables may be written by themselves.
+    # The tables of the strategy may be written as parts of their own.
 
     def keep_apart(self) -> None:
         for table in self.policy.tables():
@@ -211,7 +219,7 @@ class QualityTarget(KeptPart):
         }
 
     def changed_parts(self) -> Changes:
-        """Return those that have changed since the last call; None: removed."""
+        """Return the parts that changed since the last call; None stands for a removed part."""
         return {
             name: row for table in self.policy.tables() for name, row in table.changes().items()
         }
@@ -224,7 +232,7 @@ class QualityTarget(KeptPart):
 
 
 class PerhapsTarget(ValueKind):
-    """The kind of a quality target, or of none. It reads nothing where one of the two was none."""
+    """The kind of a quality target or None. It reads nothing if either side is None."""
 
     def dump(self, value: QualityTarget | None) -> Plain:
         return None if value is None else value.dump()
@@ -239,6 +247,6 @@ PERHAPS_TARGET: Final = PerhapsTarget("target", is_plain=False)
 
 
 def piece_ns(max_wait_ns: int, reach_ns: int) -> int:
-    """How long the pieces are into which time is cut where windows have no ends."""
+    """Return the length of the pieces of time, for queries whose windows have no known ends."""
     longest_ns = max_wait_ns // FEWEST_PIECES
     return max(1, min(longest_ns, max(max_wait_ns // PIECES, reach_ns // PIECES_OF_REACH)))

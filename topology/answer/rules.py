@@ -1,19 +1,19 @@
-"""RULES: up to which instant a query may emit, by its `answer` and its `quality`.
+"""Names the rules for when a query may emit, by its `answer` and its `quality`.
 
-    final        up to the final frontier: nothing that is emitted changes any more
-    early        up to the watermark W, as MERGE lets events go; what comes late corrects
-    quality      early, and sooner: what comes later is improbable enough, or has been waited for
-                 long enough (`quality_target`)
-    speculate    a detector's: up to the newest event, less the wait that the load allows
+    final        up to the finality horizon: no emitted result changes any more
+    early        up to the watermark W, as MERGE emits events; late events correct
+    quality      early, and sooner: a later event is improbable enough, or was awaited long
+                 enough (`quality_target`)
+    speculate    detectors: up to the newest event, less the wait that the load requires
                  (`load_model`; Reliable Speculative Processing, 4 and 4.4)
 
-Nothing else decides when a result may be emitted. What was emitted stays corrected, whatever the
-goal is.
+No other rule decides when a result may be emitted. Emitted results are corrected, whatever the rule
+is.
 
-* Windows and rows with a null ask their `Frontier`: what ends at or before its `goal_ns` is
+* Windows, and join rows with a null, ask their `Frontier`: what ends at or before its `goal_ns` is
   emitted.
-* A pattern emits a match as soon as it is found, unless its query waits: then what is decided
-  before the goal (`Engine.raise_target`). With `answer: final` that is the frontier itself.
+* A pattern emits a match as soon as it is found. A query that waits emits what is decided before
+  the goal (`Engine.raise_target`). With `answer: final` the goal is the finality horizon itself.
 * Detectors read up to the goal, and emit what they find there.
 """
 

@@ -1,7 +1,7 @@
-"""What a query of any kind is asked for: keys that windows, joins, patterns and detectors share.
+"""Defines the settings that windows, joins, patterns and detectors share.
 
-Windows, joins and detectors have those of their own in their folders (`settings`), and
-`topology.config.query` puts all together.
+Each kind of query adds its own in the `settings` of its package, and `topology.config.query` puts
+them together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXPECTED: Final = "expected"
 BOUNDS: Final = "bounds"
 
 MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
-"""What to write in place of an answer that is gone."""
+"""The remedy for each removed answer."""
 
 Key = Annotated[
     str, text(PATH, "a path into the payload", "write it like payload.player, ASCII names only")
@@ -47,13 +47,15 @@ Path = tuple[str, ...]
 
 
 def key_path(key: str | None) -> Path | None:
-    """Return the names that lead to the key in a payload."""
+    """Return the names of the path to the key in a payload."""
     return None if key is None else path_of(tuple(key.split(".")))
 
 
 class QualityConfig(Section):
-    """What share of windows must be right at first, and how long that may take
-    (`topology.answer.quality_target`)."""
+    """The share of windows that must be right at first, and the longest wait for that.
+
+    `topology.answer.quality_target` implements it.
+    """
 
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
@@ -64,16 +66,17 @@ class QualityConfig(Section):
     """The longest wait for a first result. Raise it if `accuracy` is missed, lower it if an answer
     is of no use later."""
     idle_ns: Annotated[PositiveNs, Unspelled()] = NEVER
-    """A source that is silent so long is not waited for: the longest `merge.idle_after` of
-    the streams that the query reads."""
+    """The silence after which a source is not awaited.
+
+    It is the longest `merge.idle_after` of the streams that the query reads.
+    """
     max_sources: Annotated[Count, Unspelled()] = 10_000
-    """Sources that are remembered."""
+    """The most sources that are remembered."""
     published: Annotated[Any, Unspelled()] = None
-    """Makes the strategy of a paper (`topology.published`) from this and a length; without it ours
-    waits."""
+    """A maker of a published strategy (`topology.published`), from these settings and a length."""
 
     def policy(self, window_ns: int) -> SlackPolicy:
-        """Return a fresh strategy; `window_ns` is how long the windows are."""
+        """Return a fresh waiting strategy for windows of this length."""
         if self.published is not None:
             return cast("SlackPolicy", self.published(self, window_ns))
         from topology.waiting.risk import RiskSlack
@@ -83,8 +86,10 @@ class QualityConfig(Section):
 
 
 class AnswerSettings(Section):
-    """What a query of any kind is asked for. A topology gives its queries their `name`, and what
-    follows from its other sections."""
+    """The settings that every kind of query has.
+
+    A topology sets the `name` of its queries, and what follows from its other sections.
+    """
 
     name: Annotated[str, Unspelled()] = ""
     """The name of the query."""
@@ -111,17 +116,20 @@ class AnswerSettings(Section):
     """How long late events change the query's results. It is at most that of the file, the default.
     Lower it if the state of this query is large."""
     changes_for_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
-    """How long late events change the results: as long as those of what the query reads."""
+    """How long late events change the results of this query and of the queries that it reads."""
     new_source_allowance_ns: Annotated[DurationNs, Unspelled()] = 600_000_000_000
-    """The largest of the streams that the query reads."""
+    """The largest new-source allowance of the streams that the query reads."""
 
     @property
     def emits_finals(self) -> bool:
-        """A query with `answer: final` has emitted results before they were final if it had another
-        answer before a restart."""
+        """Whether early results are emitted again when they are final.
+
+        A query with `answer: final` may have early results from before a restart, if its answer was
+        changed.
+        """
         return self.finals or self.answer == FINAL
 
     @property
     def heeds_errors(self) -> bool:
-        """Whether the errors of times count."""
+        """Whether time errors count."""
         return self.uncertainty != IGNORE

@@ -1,31 +1,31 @@
-"""SPENDING: what going back has cost lately, and how far ahead it may therefore read at most.
+"""Bounds how far detectors read after W by what rollbacks have cost lately.
 
-`budget` chooses a wait whose price fits in the mean. Late events come in heaps, though: when a
-silent source delivers again, all that was read since may be read again at once. What may still be
-spent is known at each instant, from the window of the last `WINDOW_NS`:
+`budget` chooses a wait whose price fits on average. Late events come in bursts, though: when a
+silent source delivers again, everything that was read since may be read again at once. The
+window of the last `WINDOW_NS` tells at each instant how much is left to spend:
 
     left = min(granted, FULL - busy) * window - what was read again
 
-`busy` is all else that the processor does, reading for the first time included: in the window or in
-its last span, whichever is more, since what was saved before a load came is not there under it.
+`busy` is the load of everything else, first readings included. It is the load in the window or in
+its last span, whichever is larger: room that was saved before a burst is gone during it.
 
-An event beyond W can force a second reading only of what was read beyond W. So no more is read
-beyond W than what is left pays for, `HEAPS` times on end:
+An event after W can force a second reading only of what was read after W. So detectors read no
+further after W than what is left pays for, `HEAPS` times over:
 
-    reach = left / (HEAPS * what reading for the first time takes of the processor)
+    reach = left / (HEAPS * the load of first readings)
 
-For the span that follows a silence, reading is taken to cost at least what it did before: in a
-silence nothing is read, which does not say that what comes is cheap. A silence is a span in which
-nothing was read, or one that lasted longer than it should; of several in a row each shows more that
-it truly is cheap, and what it took before counts for half as much.
+In the span after a silence, the load of first readings is taken to be at least that before it. A
+silence has no readings, so it does not show that the next ones are cheap. A silence is a span
+without a reading, or one that lasted too long. Each further silent span halves what is assumed from
+before.
 
-It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
-been read stays read; what comes behind it is read in at once, and the next two seconds pay for
-what it takes beyond. So they do for what comes behind W, as from a source that was silent for
-longer than MERGE waits: that has read again what is read with any wait.
+The reach falls to zero within a span if everything is spent, and grows again as the window moves
+on. Events that were read stay read. A late event among them is read at once, and the next two
+seconds pay the excess. The same holds for an event before W, from a source that was silent for
+longer than MERGE waits. Such an event causes a rollback whatever the wait is.
 
-Cost: O(1) for an instant in which something was read again, O(spans) for a span. Memory: four
-numbers for each span of the window, and four.
+Cost: O(1) for an instant with second readings, O(spans) for a span. Memory: four numbers for each
+span of the window, and four more.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ WHOLE: Final = 1_000_000
 """Parts per million."""
 WINDOW_NS: Final = 2_000_000_000
 FULL_PPM: Final = 850_000
-"""What a processor may be taken, for all that it does."""
+"""The load of a processor that may be used in all."""
 HEAPS: Final = 2
-"""So often in two seconds may all be read again that was read ahead."""
+"""How many times within two seconds all speculative work may be repeated."""
 
 
 class LoadSpan(NamedTuple):
-    """What it took: `first_ns` and `again_ns` of reading, `others_ns` of all else."""
+    """The load of a span: first and second readings, and everything else."""
 
     span_ns: int
     first_ns: int
@@ -64,8 +64,11 @@ SPENDING: Final = Shape(
 
 
 class Spending(Kept):
-    """`span_ns`: how long the open span takes, if nothing keeps it. `left_ns`: what may yet be
-    spent; less than nothing where more was. `reach_ns`: so far beyond W may be read."""
+    """The account of second readings within the last two seconds.
+
+    `span_ns` is the length of an undisturbed span. `left_ns` may still be spent; it is negative
+    after an excess. Detectors may read `reach_ns` after W.
+    """
 
     SHAPE = SPENDING
 
@@ -73,23 +76,23 @@ class Spending(Kept):
         self._granted_ppm = granted_ppm
         self._first_ppm = WHOLE
         self._least_first_ppm = 0
-        """Reading for the first time took so much before a silence that is just over."""
+        """The load of first readings before a silence that has just ended."""
         self._span_ns = span_ns
         self._spans: list[LoadSpan] = []
-        """Those that are over and in the window, oldest first."""
+        """The finished spans of the window, oldest first."""
         self._open_ns = 0
-        """Read again in the span that is open."""
+        """The cost of second readings in the open span."""
         self.left_ns = 0
         self.reach_ns = 0
 
     def spend(self, again_ns: int) -> None:
-        """So much was just read again."""
+        """Charge the cost of second readings."""
         self._open_ns += again_ns
         self.left_ns -= again_ns
         self._reach()
 
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
-        """A span is over."""
+        """End a span."""
         spans = self._spans
         self._least_first_ppm = self._first_before(span_ns, first_ns)
         spans.append(LoadSpan(span_ns, first_ns, self._open_ns, others_ppm * span_ns // WHOLE))
@@ -100,7 +103,7 @@ class Spending(Kept):
         self._reckon()
 
     def _first_before(self, span_ns: int, first_ns: int) -> int:
-        """What it took before the silence that the span is, or was until its last instant."""
+        """Return the load of first readings before the silence that the span is, or contains."""
         if not self._spans:
             return 0
         if not first_ns:
@@ -110,8 +113,7 @@ class Spending(Kept):
         return 0
 
     def _reckon(self) -> None:
-        """From the spans, and the open one; what is kept beyond the window is not there to be
-        spent."""
+        """Compute the loads and what is left; what was saved before the window is lost."""
         spans = self._spans
         self._first_ppm = _busiest([span.first_ns for span in spans], spans)
         busy_ppm = _busiest([span.first_ns + span.others_ns for span in spans], spans)
@@ -134,7 +136,7 @@ class Spending(Kept):
 
 
 def _busiest(work_ns: Sequence[int], spans: Sequence[LoadSpan]) -> int:
-    """What this took in the spans, or in the last, whichever is more; in ppm."""
+    """Return the mean load of the spans, or that of the last if it is larger, in ppm."""
     if not spans:
         return WHOLE
     mean_ppm = sum(work_ns) * WHOLE // sum(span.span_ns for span in spans)

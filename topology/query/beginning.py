@@ -1,22 +1,19 @@
-"""From when on a query counts that began amid its stream.
+"""Finds the instant from which a query that was added to a running application counts.
 
-A query that is added to a running application has not seen what came before it, so of what began
-before then it would emit a part for the whole. A query that was changed, or removed and put back,
-begins like one that is new.
+Such a query has not seen the events before it, so its first windows and matches would be partial. A
+query that was changed, or removed and added again, begins like a new one. Nothing is emitted until
+the instant is known. It is part of the query's state.
 
-Its results count from an instant on that no event before it can lie at or after:
+The query counts from an instant that is after every event it has not seen:
 
-* Behind MERGE the first watermark says so: what left in order lies at or before W, by true time no
-  further beyond than the largest error of the sources. The first event in order would say so too,
-  but not how large those errors are, nor what is missing (C): a result that was emitted before the
-  first watermark might be called confirmed though a number is lost. It costs one `heartbeat`. Where
-  no watermarks are announced the first event in order has to do.
-* Events that MERGE accepts come in no order. There the operator of all queries of one place
-  remembers the newest time that it passed (`topology.query.queries`). Where there was no such
-  operator, no event that came before the first one lies more than `max_ahead` after it, for CLOCK
-  lets none pass.
-
-Until that instant is known nothing is emitted. It is part of the state of the query.
+* After MERGE, the first watermark gives it. Events that were emitted in order before it are at or
+  before the watermark, give or take the largest time error of the sources. The first event in
+  order would do as well, but it tells neither those errors nor what is missing. A result emitted
+  before the first watermark might be called confirmed although an event is lost. The price is
+  one `heartbeat`. If no watermarks are announced, the first event in order is used.
+* Events that MERGE accepts are out of order. Their operator remembers the newest time that it has
+  passed on (`topology.query.queries`). Without such an operator, `max_ahead` bounds the times
+  of earlier events, because CLOCK lets no event be further ahead.
 """
 
 from __future__ import annotations
@@ -35,12 +32,12 @@ HOUR_NS: Final = 3_600 * 10**9
 
 
 class QueryBeginning:
-    """The instant from which on a query has seen all of one stream.
+    """The instant from which a query has seen all events of one stream.
 
     Attributes:
-        since_ns: No event that came before the query lies there or later. ALWAYS where the query
-            was there from the first event on, UNKNOWN as long as that is not known.
-        is_unknown: Whether it is still to be found out.
+        since_ns: Every event before the query is earlier. ALWAYS if the query has seen all events,
+            UNKNOWN while the instant is being found.
+        is_unknown: Whether the instant is still being found.
     """
 
     __slots__ = ("_announced", "_margin_ns", "_max_ahead_ns", "_ordered", "is_unknown", "since_ns")
@@ -53,7 +50,7 @@ class QueryBeginning:
         max_ahead_ns: int = HOUR_NS,
         margin_ns: int = 0,
     ) -> None:
-        """Watermarks come if `announced`. An error is taken to be `margin_ns` at least."""
+        """Expect watermarks if `announced`, and time errors of at least `margin_ns`."""
         self._ordered = ordered
         self._announced = announced
         self._max_ahead_ns = max_ahead_ns
@@ -63,7 +60,7 @@ class QueryBeginning:
 
     @property
     def is_amid(self) -> bool:
-        """Whether events came before the query."""
+        """Whether the stream had events before the query."""
         return self.since_ns != ALWAYS
 
     @property
@@ -72,7 +69,7 @@ class QueryBeginning:
         return self._announced and self.is_amid
 
     def hear(self, event: Event) -> None:
-        """Learn the instant from an event that comes while it is not known."""
+        """Find the instant from an event, if it is unknown."""
         if event.kind == WATERMARK and self._ordered:
             self.follow(event.ref_time_ns + max(event.error_all_ns, self._margin_ns))
         elif event.kind == DATA and not self._ordered:
@@ -81,19 +78,18 @@ class QueryBeginning:
             self.follow(event.ref_time_ns + max(event.error_ns, self._margin_ns))
 
     def follow(self, newest_ns: int) -> None:
-        """Begin after the newest instant at which an event that was not seen may lie."""
+        """Begin after `newest_ns`, the latest possible time of an event that was not seen."""
         if self.is_unknown:
             self.begin(newest_ns + 1)
 
     def begin(self, since_ns: int) -> None:
-        """Begin at that instant."""
+        """Begin at this instant."""
         self.since_ns = since_ns
         self.is_unknown = since_ns == UNKNOWN
 
 
 class Beginnings(ValueKind):
-    """The kind of a list of beginnings. Nothing is written of a query that was there from the first
-    event on."""
+    """The kind of a list of beginnings. It writes nothing if all queries have seen all events."""
 
     def dump(self, value: Sequence[QueryBeginning]) -> Plain:
         is_amid = any(beginning.is_amid for beginning in value)
@@ -110,6 +106,6 @@ BEGINNINGS: Final = Beginnings("beginnings", is_plain=False)
 
 
 def begin_amid(beginnings: Iterable[QueryBeginning]) -> None:
-    """Let a query that has no state begin now."""
+    """Let queries without a state begin now, in the middle of their streams."""
     for beginning in beginnings:
         beginning.begin(UNKNOWN)

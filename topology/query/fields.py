@@ -1,8 +1,7 @@
-"""What a query reads of a payload: the value that a path leads to, and the text of a key. Texts are
-remembered, as most events bear a key that came before.
+"""Reads what a query needs of a payload: the value at a path, and the text of a key.
 
-The payload is opaque until here. A `Decode` makes an object of it, or UNREADABLE
-(`topology.model.payload`); it is called only if the query needs a field.
+The payload is opaque until here. A `Decode` turns it into an object, or into UNREADABLE
+(`topology.model.payload`). It is called only if the query needs a field.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from topology.query.numbers import distinguished, text_of
 Decode = Callable[[Any], Any]
 
 NO_KEY: Final = ""
-"""The key's text where the query has none."""
+"""The text of the key of a query without a key."""
 MAX_TEXTS: Final = 1 << 15
-"""Beyond, all are forgotten and spelled anew when they come."""
+"""The number of remembered texts at which all are forgotten."""
 
 
 def at(payload: Any, path: tuple[str, ...]) -> Any:
-    """What the path leads to; None if nothing is there."""
+    """Return the value at the path; None if there is none."""
     if len(path) == 1 and isinstance(payload, dict):
         return payload.get(path[0])
     for name in path:
@@ -32,13 +31,16 @@ def at(payload: Any, path: tuple[str, ...]) -> Any:
 
 
 def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the leading `payload`."""
+    """Return the path without a leading `payload`."""
     return words[1:] if words and words[0] == "payload" else words
 
 
 class KeyTexts:
-    """`text_of` scalars. Only texts and integers are remembered: of other kinds those that are
-    equal in a table need not have the same text."""
+    """A cache of the texts of scalars, because most events repeat a key.
+
+    It remembers texts and integers only: other values that are equal in a dict may have different
+    texts.
+    """
 
     __slots__ = ("_texts",)
 
@@ -50,7 +52,7 @@ class KeyTexts:
         return NO_KEY if path is None else self.text(at(payload, path))
 
     def text(self, value: Any) -> str | None:
-        """None of what is no key."""
+        """Return the text of a key; None if the value cannot be a key."""
         kind = type(value)
         is_kept = kind is str or kind is int
         if is_kept:

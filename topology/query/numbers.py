@@ -1,15 +1,15 @@
-"""Values as windows use them, and sums that do not depend on the order of arrival.
+"""Defines the values that windows use, and sums that do not depend on the order of arrival.
 
-A number is a float that is finite, or an int no larger than these; a truth value is none.
-A scalar is a number, a text of at most `MAX_TEXT_CHARS`, or a truth value. Whatever else a
-payload holds is no value for an aggregate: it is left out there, and counted. What has to differ
-from others (`distinguished`), as keys do, is no float beyond 64 bit: JSON's readers make these of
-integers that they cannot hold, and of several next to each other one.
+A number is a finite float, or an integer of no larger magnitude; true and false are no numbers. A
+scalar is a number, a text of at most `MAX_TEXT_CHARS`, or a truth value. Aggregates leave out and
+count all other values of a payload. Keys must be distinguishable (`distinguished`), so a float
+beyond 64 bits cannot be one. JSON readers make such floats of integers that do not fit, and several
+neighbouring integers become the same float.
 
-Sums are kept as integers in units of 2^-shift, which holds every double exactly: adding,
-merging and weighing are exact in any order, and only the last division rounds, to the
-nearest double. Cost: an addition of integers of about a hundred bits for values of like
-size, of two thousand bits at worst.
+Sums are integers in units of 2^-shift, which represent every double exactly. So additions, merges
+and weights are exact in any order, and only the last division rounds, to the nearest double. Cost:
+an addition of integers of about a hundred bits for values of similar size, of two thousand bits at
+worst.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _ESCAPE: Final = "\x00"
 
 
 def number(value: Any) -> Any:
-    """The value, or None if it is not a number that can be reckoned with."""
+    """Return the value if it is a number that arithmetic can use, else None."""
     kind = type(value)
     if kind is float:
-        # Neither NaN nor -0.0.
+        # NaN and -0.0 are not returned.
         return (value or 0.0) if -_LARGEST_FLOAT <= value <= _LARGEST_FLOAT else None
     return value if kind is int and -_LARGEST <= value <= _LARGEST else None
 
 
 def scalar(value: Any) -> Any:
-    """The value, or None if it cannot be distinguished from others or kept at small cost."""
+    """Return the value if it is a scalar, else None."""
     kind = type(value)
     if kind is str:
         return value if len(value) <= MAX_TEXT_CHARS and is_text(value) else None
@@ -51,13 +51,13 @@ def scalar(value: Any) -> Any:
 
 
 def distinguished(value: Any) -> Any:
-    """The scalar, or None if others may have become the same number."""
+    """Return the scalar, or None if other values may have become the same number."""
     is_merged = type(value) is float and not _LAST_MERGED < value < _FIRST_MERGED
     return None if is_merged else scalar(value)
 
 
 def is_text(value: str) -> bool:
-    """Return whether UTF-8 can carry it: whether it has no half of a pair of surrogates."""
+    """Return whether UTF-8 can encode the text, which unpaired surrogates prevent."""
     if value.isascii():
         return True
     try:
@@ -68,8 +68,10 @@ def is_text(value: str) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A text that represents a scalar: equal texts for equal values, and only for them. A
-    float that is whole is the integer, as senders do not agree on how they write it."""
+    """Return a text that equals the text of another scalar only if the scalars are equal.
+
+    A whole float has the text of the integer, because senders write such numbers in both ways.
+    """
     if type(value) is str:
         return value if not value.startswith(_ESCAPE) else f"{_ESCAPE}s{value}"
     if type(value) is bool:
@@ -80,7 +82,7 @@ def text_of(value: Any) -> str:
 
 
 def scalar_of(text: str) -> Any:
-    """What `text_of` was given."""
+    """Return the scalar of a text that `text_of` made."""
     if not text.startswith(_ESCAPE):
         return text
     kind, rest = text[1], text[2:]
@@ -92,24 +94,24 @@ def scalar_of(text: str) -> Any:
 
 
 def json_number(value: Any) -> Any:
-    """Return a scalar as JSON can carry it: an integer beyond 64 bit as the nearest float."""
+    """Return a scalar as JSON can represent it: an integer beyond 64 bits as the nearest float."""
     return value if type(value) is not int or -_FITS <= value < _FITS else quotient(value, 1)
 
 
 def quotient(total: int, divisor: int) -> float | None:
-    """The double nearest to total / divisor; None beyond the range of doubles."""
+    """Return the double nearest to total / divisor; None beyond the range of doubles."""
     try:
-        # Not `/`, for which the compiler makes doubles of both first, and so rounds twice.
+        # The compiler turns both operands of `/` into doubles first, and so rounds twice.
         return float(truediv(total, divisor))
     except OverflowError:
         return None
 
 
 def root(total: int, divisor: int) -> float | None:
-    """The square root of total / divisor (>= 0), never falling as that rises."""
+    """Return the square root of total / divisor (>= 0); it never decreases as the ratio grows."""
     if total <= 0:
         return 0.0
-    # So many bits that a double's 53 are right whatever the size of the ratio.
+    # So many bits give the 53 bits of a double for a ratio of any size.
     bits = max(0, 2 * _ROOT_BITS - total.bit_length() + divisor.bit_length())
     bits += bits & 1
     whole = isqrt((total << bits) // divisor)

@@ -1,11 +1,11 @@
-"""All queries of one place as one operator of the stage.
+"""Runs all queries of one kind in a stage as a single operator.
 
-The state of each is kept under its name and what it computes: one that was changed begins anew,
-amid the stream (`topology.query.beginning`), and what is kept of one that is no more goes with the
-next changes. Results of one instant stand in the order of the queries.
+The state of a query is stored under its name and a digest of what it computes. A changed query
+begins anew, in the middle of the stream (`topology.query.beginning`). The state of a removed query
+is deleted with the next changes. Results of one instant are in the order of the queries.
 
-Watermarks of a quiet stream come as ramps (`topology.model.ramp`): each query gets those beats at
-which any of them decides something.
+Watermarks of an idle stream arrive as ramps (`topology.model.ramp`): each query gets the beats at
+which any query decides something.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from topology.query.beginning import ALWAYS, QueryBeginning, begin_amid
 KNOWN_BY_BYTES: Final = 8
 
 NEWEST: Final = "newest"
-"""The key of the newest instant that was passed before MERGE. Keys of queries hold a SEPARATOR."""
+"""The state key of the newest instant that was passed before MERGE.
+
+The keys of queries contain a SEPARATOR, so this name is free.
+"""
 
 WORST: Final[Mapping[str, Any]] = {
     "target_ppm": max,
@@ -40,18 +43,23 @@ WORST: Final[Mapping[str, Any]] = {
     "wait_share_ppm": max,
     "lead_ns": max,
 }
-"""Figures that are not added up: of several queries the worst one; of `lead_ns`, which
-is 0 where nothing is read ahead, that one which wins most."""
+"""The figures of which the worst query counts, in place of a sum.
+
+For `lead_ns`, which is 0 without speculation, it is the query that gains most.
+"""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueryOperator(InstantOperator):
-    """One query as an operator. `known_by`: its name and what it computes. `beginnings`: since when
-    it counts, by stream, where that is heeded; one that is restored without a state of its own
-    begins amid the stream. `is_ordered`: its events come behind MERGE."""
+    """A query as an operator.
+
+    `known_by` is its name and a digest of what it computes. `beginnings` tell from when it counts,
+    by stream, if that matters to it. A query that is restored without a state of its own begins in
+    the middle of the stream. `is_ordered`: its events come from MERGE in order.
+    """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
-        """`fingerprint`: equal for queries whose results are the same."""
+        """Name the query; queries with the same results have the same `fingerprint`."""
         super().__init__()
         self.name = name
         digest = blake2b(fingerprint, digest_size=KNOWN_BY_BYTES).hexdigest()
@@ -65,7 +73,10 @@ class QueryOperator(InstantOperator):
         yield from super().restoring(state, held)
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
+        """Return whether these watermarks of one instant would decide something.
+
+        `topology.model.ramp` asks this.
+        """
         raise NotImplementedError
 
 
@@ -74,7 +85,7 @@ Q = TypeVar("Q", bound=QueryOperator)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Queries(Composite, Generic[Q]):
-    """`queries` in the order in which their results stand."""
+    """The queries of one kind in a stage, in the order of their results."""
 
     def __init__(self, queries: Sequence[Q]) -> None:
         super().__init__(
@@ -82,21 +93,21 @@ class Queries(Composite, Generic[Q]):
         )
         self._queries = list(queries)
         self._runners: list[InstantOperator] = [*self._queries]
-        """What is run: each query by itself, unless some hang together."""
+        """The operators that run: each query by itself, unless some depend on others."""
         self._is_ordered = all(query.is_ordered for query in queries)
         self._newest_ns = ALWAYS
-        """Before MERGE: no event that has come may lie after it."""
+        """Before MERGE: the latest possible time of the events so far."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
         for piece, until_ns in pieces(events, now_ns, self.is_due):
             step.results += self._found(piece, until_ns)
-        if len(self._queries) > 1:  # each emits its own in their order
+        if len(self._queries) > 1:  # Each query emits its results in order.
             step.results.sort(key=at_ns)
         return self._finish(step)
 
     def _finish(self, step: Step) -> Step:
-        """Add what is no result."""
+        """Add to the step what is not a result."""
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
@@ -113,7 +124,7 @@ class Queries(Composite, Generic[Q]):
         return self._finish(Step(now_ns, results=sorted(found, key=at_ns)))
 
     def on_end(self, now_ns: int) -> Step:
-        step = self.on_time(now_ns)  # of the open instant, each in its turn
+        step = self.on_time(now_ns)  # This ends the open instant of each query.
         ends = [finding for each in self._runners for finding in each.on_end(now_ns).results]
         step.results += sorted(ends, key=at_ns)
         return self._finish(step)
@@ -123,10 +134,10 @@ class Queries(Composite, Generic[Q]):
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:
-        """Those of all queries together, or of the worst (`worst`)."""
+        """Return the sums of the queries' figures, or the worst of them (`worst`)."""
         return worst(query.figures() for query in self._queries)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         return super().snapshot() | self._passed()
@@ -149,8 +160,11 @@ class Queries(Composite, Generic[Q]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQuery(QueryOperator):
-    """A query that keeps events. `kept` and `released`: those that it lately began to keep, and
-    ceased to; once for each time that it keeps one."""
+    """A query that keeps events.
+
+    `kept` and `released` list the events that it has begun and ceased to keep since they were last
+    cleared. An event that it keeps several times is listed as often.
+    """
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
         super().__init__(name, fingerprint)
@@ -163,8 +177,10 @@ K = TypeVar("K", bound=KeepingQuery)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQueries(Queries[K]):
-    """Queries that keep events beyond letting them pass. An event is held as long as one of them
-    keeps it. `position`: their bit in `Event.held_by`."""
+    """Queries that keep events after passing them on.
+
+    An event is held while one of them keeps it. `position` is their bit in `Event.held_by`.
+    """
 
     keeps_passed = True
 
@@ -172,9 +188,9 @@ class KeepingQueries(Queries[K]):
         super().__init__(queries)
         self._position = position
         self._times: dict[Event, int] = {}
-        """How often an event is kept."""
+        """How many times each event is kept."""
         self._freed: list[Event] = []
-        """What none of them keeps any more, until a step takes it."""
+        """The events that no query keeps any more, until the next step takes them."""
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._found(events, now_ns)
@@ -182,7 +198,7 @@ class KeepingQueries(Queries[K]):
         return found
 
     def _settle(self) -> None:
-        """Take note of what the queries have begun to keep, and of what they keep no more."""
+        """Record the events that the queries have begun and ceased to keep."""
         for query in self._queries:
             for event in query.kept:
                 self._times[event] = self._times.get(event, 0) + 1
@@ -208,7 +224,7 @@ class KeepingQueries(Queries[K]):
         return step
 
     def _climbed(self, events: Sequence[Event], step: Step) -> None:
-        """Add the results of these events; the watermarks of several streams rise side by side."""
+        """Add the results of these events; watermarks of several streams advance side by side."""
         for ramps, between in side_by_side(events):
             for watermarks in climb(ramps, self.is_due) if ramps else ():
                 step.results += self._found(watermarks, watermarks[0].at_ns)
@@ -228,8 +244,7 @@ class KeepingQueries(Queries[K]):
 
 
 def worst(figures: Iterable[Figures]) -> Figures:
-    """Several queries' figures: sums, but what was promised and kept by the one which is
-    worst (`WORST`)."""
+    """Return the figures of several queries together: sums, or the worst value (`WORST`)."""
     found: dict[str, list[int]] = {}
     for each in figures:
         for name, value in each.items():

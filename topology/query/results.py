@@ -1,17 +1,16 @@
-"""What was emitted of each result, and what is news.
+"""Keeps what was emitted of each result, and decides which operation comes next.
 
-A result is known by an id and corrected until it is final (`topology.model.result`). Whoever finds
-results keeps a `CurrentResult` for each one that may still change, and asks it for the operation
-by which a content is to be emitted:
+A result has an id and is corrected until it is final (`topology.model.result`). An operator keeps a
+`CurrentResult` for each result that may still change, and asks it for the operation:
 
-    not emitted, or retracted     emit
-    emitted, and this is news     update: the content is another, or is final, where that is emitted
-    emitted, and holds no more    retract
+    not emitted, or retracted        emit
+    emitted, and the content is new  update; also if only `final` is new, and readers want that
+    emitted, and no longer true      retract
 
-Revisions count from 0 without a hole, retracts too.
+Revisions count from 0 without gaps, retracts included.
 
-What is emitted is gathered, and counted, by a `ResultEmitter`; each room has one of its own that
-makes the values. Cost: O(1). Memory: some 64 bytes for each current result, and its content.
+A `ResultEmitter` collects and counts what is emitted. Each operator has a subclass that builds the
+values. Cost: O(1). Memory: about 64 bytes for each current result, and its content.
 """
 
 from __future__ import annotations
@@ -36,23 +35,28 @@ C = TypeVar("C")
 
 
 class CurrentResult(Generic[C]):
-    """A result as it was emitted last, under this `revision`. Its `content` is what distinguishes
-    news from what is known. `live` until it is retracted; if it comes again its number goes on."""
+    """A result as it was last emitted, under this `revision`.
+
+    A new value is news if its `content` differs. `live` is true until the result is retracted; if
+    it is emitted again, its revisions go on.
+    """
 
     __slots__ = ("content", "final", "live", "revision")
 
     def __init__(
         self, content: C, revision: int = -1, *, live: bool = False, final: bool = False
     ) -> None:
-        """By default it was not emitted yet."""
+        """Make a result that was not emitted yet, by default."""
         self.content = content
         self.revision = revision
         self.live = live
         self.final = final
 
     def show(self, content: C, *, is_news: bool, is_final: bool) -> str:
-        """The operation by which the content is emitted, and then is current; NO_NEWS if it stays
-        as it is. `is_news`: a reader who has the current one is to have this."""
+        """Make the content current and return its operation; NO_NEWS if nothing is emitted.
+
+        `is_news`: readers of the current content need this one.
+        """
         if self.live and not is_news:
             return NO_NEWS
         op = UPDATE if self.live else EMIT
@@ -63,7 +67,7 @@ class CurrentResult(Generic[C]):
         return op
 
     def retract(self, *, is_final: bool = True) -> str:
-        """Not final: it may come again."""
+        """Return the operation that retracts it. If it is not final, an emit may follow."""
         self.revision += 1
         self.live = False
         self.final = is_final
@@ -71,8 +75,11 @@ class CurrentResult(Generic[C]):
 
 
 class ResultEmitter:
-    """Gathers the `results` of a query. `now_ns`: the instant in which is emitted. The `counts` by
-    operation only grow."""
+    """A collector of the `results` of a query.
+
+    `now_ns` is the instant at which they are emitted. `counts` holds the number of results so far
+    by operation.
+    """
 
     def __init__(self) -> None:
         self.results: list[Finding] = []
@@ -83,7 +90,7 @@ class ResultEmitter:
         self.counts[op] += 1
 
     def finish(self, step: Step) -> None:
-        """The step takes what was emitted."""
+        """Move the collected results into the step."""
         step.results += self.results
         self.results.clear()
 
@@ -93,7 +100,10 @@ class ResultEmitter:
 
 
 def confidence_of(*, is_sure: bool, is_proven: bool) -> str:
-    """Return the confidence of a result; `is_proven`: not by the end of the input alone."""
+    """Return the confidence of a result.
+
+    `is_proven` is false if only the end of the input decided it.
+    """
     if not is_proven:
         return UNPROVEN
     return CONFIRMED if is_sure else UNCERTAIN

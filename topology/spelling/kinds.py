@@ -1,7 +1,7 @@
-"""Values whose first word is their kind, like `sliding 10s every 2s`.
+"""Reads values whose first word is their kind, like `sliding 10s every 2s`.
 
-A value in code passes the checks of its text: `Window("sliding", 1, 2)` is refused as
-`sliding 1ns every 2ns` is.
+A value made in code passes the same checks: `Window("sliding", 1, 2)` is refused as `sliding 1ns
+every 2ns` is.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from topology.spelling.problem import meant, refused, shown
 from topology.spelling.values import MAX_LENGTH_NS, NS_PER, in_unit
 
 MAX_SLICES: Final = 10_000
-"""Windows that one event may belong to."""
+"""The most windows that one event may belong to."""
 MAX_DIGITS: Final = 18
 
 
 def length_ns(word: str) -> int:
-    """Return the length of a window."""
+    """Return the length of a window that the word gives."""
     found_ns = in_unit(word, NS_PER, "10s")
     if found_ns == 0:
         raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
@@ -49,14 +49,14 @@ AMOUNTS: Final[dict[str, Callable[[str], int]]] = {
     "high_ns": _reach_ns,
     "events": _events,
 }
-"""How the field of a value is read from a word."""
+"""The reader of each field's word."""
 
 
 class Kinds(NamedTuple):
-    """The kinds of a value of the type `of`, whose text reads back.
+    """The kinds of a value of the type `of`, whose text can be read back.
 
-    `noun` is the word for it, `called` that for one of a kind. `spellings` have its fields in
-    their places.
+    `noun` names the value, `called` a value of one kind. `spellings` have the field names in their
+    places.
     """
 
     of: Any
@@ -66,7 +66,7 @@ class Kinds(NamedTuple):
     examples: tuple[str, ...]
 
     def read(self, value: Any, _: ValidationInfo) -> Any:
-        """Return the value that is spelled, or given in code."""
+        """Return the value that a text or code gives."""
         if not isinstance(value, str | self.of):
             remedy = f"write one of: {', '.join(self.examples)}"
             raise refused(f"{shown(value)} is not a {self.noun}", remedy)

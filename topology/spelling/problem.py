@@ -1,10 +1,9 @@
-"""What is wrong with a topology file: where, what, and what to write instead.
+"""Describes the problems of a topology file: where, what, and what to write instead.
 
-A check inside one section knows neither the path of its section nor the line it
-is in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
-`topology.config.reading` adds path and line and raises one `TopologyError`
-that holds every problem found. A section made in code raises pydantic's `ValidationError`,
-with the same sentences, in which what a remedy writes is Python.
+A check inside one section knows neither the path of its section nor its line. It raises
+`refused(...)` or `refused_at(...)`, which pydantic collects. `topology.config.reading` adds path
+and line, and raises one `TopologyError` with every problem. A section made in code raises
+pydantic's `ValidationError` with the same sentences, in which remedies are Python.
 """
 
 from __future__ import annotations
@@ -21,22 +20,25 @@ Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file, or of a section."""
 
 MANY = 8
-"""More known words than this are not listed beside a suggestion."""
+"""The most known words that a suggestion lists."""
 
 _YAML = (
     r"(?:\b(?!of:|known:)(\w+): )?"
     r"(\{.*\}|\[[^]]*\]|(?<=\w: )(?<!of: )(?<!known: )[\w.]+\b(?!:))"
 )
-"""What a remedy writes into a file: a key with its value, or a list or mapping alone."""
+"""The YAML in a remedy: a key with its value, or a list or mapping alone."""
 
 SHOWN_CHARS = 60
-"""At most so much of a wrong value is repeated in a message."""
+"""The most characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path` is as one would say it (`streams.pitch.reorder.max_wait`), `line`
-    counts from 1 and is None where the topology did not come from text."""
+    """A problem of a topology.
+
+    `path` is as people write it (`streams.pitch.reorder.max_wait`). `line` counts from 1; it is
+    None if the topology did not come from text.
+    """
 
     path: str
     message: str
@@ -50,7 +52,7 @@ class Problem:
 
 
 class TopologyError(ValueError):
-    """The topology is refused. `problems` is never empty and in file order."""
+    """A topology is refused. `problems` is never empty, and in the order of the file."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
@@ -60,7 +62,7 @@ class TopologyError(ValueError):
 class Fault(NamedTuple):
     """A problem seen from within a section, where its `path` starts.
 
-    `is_yaml`: what the remedy writes is of the file, and not of a pattern.
+    `is_yaml`: the remedy contains YAML of the file, and not part of a pattern.
     """
 
     path: Path
@@ -69,7 +71,7 @@ class Fault(NamedTuple):
     is_yaml: bool = True
 
     def text_in_code(self) -> str:
-        """Return the fault for who writes Python."""
+        """Return the fault as text for people who write Python."""
         place = f"{spelled(self.path)}: " if self.path else ""
         before, write, written = self.remedy.partition("write ")
         if self.is_yaml:
@@ -78,8 +80,8 @@ class Fault(NamedTuple):
 
 
 def _in_python(yaml_text: re.Match[str]) -> str:
-    """Return a key with a value, or a value alone, as Python writes it; a quotation as it is."""
-    import yaml  # what is sound needs none
+    """Return YAML (a key with a value, or a value) as Python; a quotation stays as it is."""
+    import yaml  # A sound topology does not need the import.
 
     key, text = yaml_text.groups()
     if text is None:
@@ -92,18 +94,18 @@ def _in_python(yaml_text: re.Match[str]) -> str:
 
 
 def refused(message: str, remedy: str) -> PydanticCustomError:
-    """One fault of the very value that is being read."""
+    """Return the error of the value that is being read."""
     return refused_at(Fault((), message, remedy))
 
 
 def refused_at(*faults: Fault) -> PydanticCustomError:
-    """Faults somewhere below the value that is being read."""
+    """Return the error of faults anywhere below the value that is being read."""
     text = "\n  ".join(fault.text_in_code() for fault in faults)
     return PydanticCustomError("refused", "{text}", {"text": text, "faults": list(faults)})
 
 
 def shown(value: Any) -> str:
-    """A wrong value as a message repeats it: short, whatever it is."""
+    """Return a wrong value as messages repeat it, which is always short."""
     if value is None:
         return "an empty value"
     if isinstance(value, bool):
@@ -112,7 +114,7 @@ def shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    # An integer of thousands of digits cannot be turned into text at all.
+    # An integer of thousands of digits cannot be converted to text at all.
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of more than 256 bits"
     text = f"`{value}`"
@@ -120,14 +122,14 @@ def shown(value: Any) -> str:
 
 
 def nearest(word: Any, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+    """Return the known word that was probably meant."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def meant(word: Any, known: Sequence[str]) -> str:
-    """A remedy: the likely word, and all there are unless these are many."""
+    """Return a remedy: the likely word, and all known words unless there are many."""
     close = nearest(word, known)
     every = ", ".join(known)
     if close is None:
@@ -136,7 +138,7 @@ def meant(word: Any, known: Sequence[str]) -> str:
 
 
 def spelled(path: Path) -> str:
-    """A path for people; a name with a dot in it is quoted."""
+    """Return a path as people write it; a name that contains a dot is quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):

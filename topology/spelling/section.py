@@ -1,4 +1,4 @@
-"""A section of the topology file: what all of them share."""
+"""Defines what all sections of the topology file share."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ UNITS: Final = ("_ppb", "_ppm", "_ns")
 
 
 def key_of(name: str) -> str:
-    """The key of the field that has this name in Python, where the unit comes last."""
+    """Return the key of a Python field, which is its name without the unit."""
     unit = next((unit for unit in UNITS if name.endswith(unit)), "")
     return name.removesuffix(unit)
 
 
 @dataclass(eq=False)
 class Unspelled:
-    """Marks a field that only code sets: in a file its key is one that there is not, unless the
-    file may hold it for `old` times' sake. No description of the file names it."""
+    """A mark of a field that only code sets.
+
+    In a file its key is unknown, unless the file may contain it because `old` versions had it. No
+    description of the file names it.
+    """
 
     old: bool = False
 
@@ -56,11 +59,11 @@ class Unspelled:
 
 
 class Section(BaseModel):
-    """A mapping of the file: frozen, and a key it does not know is an error. A key is spelled as
-    its field, without the unit (`key_of`), unless the field says otherwise by an alias.
+    """A mapping of the file: it is frozen, and an unknown key is an error.
 
-    In code what is given its default counts as left out, so that `Topology(**dict(topology))`, or
-    of a dump, is the topology again. A file says nothing for nothing: what is written there counts.
+    The key of a field is its name without the unit (`key_of`), unless an alias is given. In code a
+    value that equals the default counts as left out, so that `Topology(**dict(topology))` is the
+    same topology. In a file every written value counts.
     """
 
     model_config = ConfigDict(
@@ -68,18 +71,19 @@ class Section(BaseModel):
         frozen=True,
         extra="forbid",
         populate_by_name=True,
-        hide_input_in_errors=True,  # messages repeat what helps; a URL may hold a password
-        defer_build=True,  # a part is mostly read within a whole, which has the one validator
+        hide_input_in_errors=True,  # Messages repeat what helps; a URL may contain a password.
+        # Most sections are read as parts of a whole, which has its own validator.
+        defer_build=True,
     )
 
     @classmethod
     def by_default(cls) -> Self:
-        """Return the section that says nothing, without its validator, which takes ms to build."""
+        """Return the section of defaults, without the validator, which takes ms to build."""
         return cls.model_construct()
 
     @classmethod
     def spelled(cls) -> dict[str, tuple[str, FieldInfo]]:
-        """Return the name and the field of each key that a file may hold."""
+        """Return the field name and the field of each key that a file may contain."""
         return {
             str(field.validation_alias): (name, field)
             for name, field in cls.model_fields.items()
@@ -87,7 +91,7 @@ class Section(BaseModel):
         }
 
     def faults(self) -> Iterable[Fault]:
-        """Return what does not fit together in this section, whose values are sound."""
+        """Return the values of this section that do not fit together; each is sound by itself."""
         return ()
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""How values are spelled in the file, and what they are in Python.
+"""Reads the values of a topology file.
 
 | in the file                | in Python                | unit      |
 |----------------------------|--------------------------|-----------|
@@ -7,12 +7,12 @@
 | `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
 | `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
 
-Beside what it reads each spelling has its JSON schema, for editors (`inorder check --schema`):
-`title` names it in words, `examples` shows it.
+Each spelling has its JSON schema for editors (`inorder check --schema`): `title` names it in words,
+`examples` shows it.
 
-A duration or size in the file has its unit, always: a bare number is refused,
-even 0. In code the Python name takes the number as it is. Decimals are allowed
-where they give a whole number of the unit in Python; nothing is rounded.
+A duration or size in the file always has a unit: a bare number is refused, even 0. In code the
+Python name takes the plain number. Decimals are allowed if they give a whole number of the unit in
+Python; nothing is rounded.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def user_functions_of(info: ValidationInfo) -> UserFunctions:
 
 
 MAX_INT: Final = 2**63 - 1
-"""Every number fits a signed 64-bit integer: so it does on the wire and on disk."""
+"""The largest number that a signed 64-bit integer, on the wire and on disk, can hold."""
 
 MILLION: Final = 1_000_000
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
-"""A hundred years; longer ones are a slip."""
+"""A hundred years; a longer length is a mistake."""
 
 NS_PER: Final[Mapping[str, int]] = {
     "ns": 1,
@@ -78,7 +78,7 @@ ELSEWHERE: Final = {
     }.items()
     for word in words.split()
 }
-"""Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""
+"""The unit for each spelling of other programs. `m` is a minute where a duration is expected."""
 
 RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -94,12 +94,12 @@ Schema = dict[str, Any]
 
 @dataclass(eq=False)
 class Given:
-    """A reader that never meets an empty value.
+    """A reader that never gets an empty value.
 
-    `schema` says what the file may hold there. The type that it annotates has no part in it:
-    pydantic's `PlainValidator` makes a schema of that, for dumps that hold the same without, and
-    this was a tenth of what a start takes. `has_text`: a dump holds the text of the value.
-    `instead`: the remedy for an empty value.
+    `schema` describes what the file may contain. The annotated type is not part of it:
+    pydantic's `PlainValidator` would build a schema of that type for dumps, which they do not need.
+    That took a tenth of a start. `has_text`: a dump contains the text of the value. `instead`: the
+    remedy for an empty value.
     """
 
     read: Reader
@@ -125,14 +125,17 @@ class Given:
 
 
 def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
-    """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
+    """Return a reader of the words of a `Literal`.
+
+    `moved` gives the remedy for words that belong elsewhere.
+    """
     words: tuple[str | bool, ...] = get_args(literal)
 
     def read(value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str | bool) and value in words:
             return value
         said = f"{shown(value)} is not known here"
-        of_yaml = is_from_file(info)  # Python's True is true there
+        of_yaml = is_from_file(info)  # Python's True is `true` in YAML.
         texts = [str(w).lower() if of_yaml and isinstance(w, bool) else str(w) for w in words]
         for word, spelled in zip(words, texts, strict=True):
             if isinstance(word, bool) and spelled.lower() == str(value).lower():
@@ -146,7 +149,7 @@ def one_of(literal: Any, moved: Mapping[str, str] = {}) -> Given:
 
 
 def whole(low: int, high: int = MAX_INT) -> Given:
-    """An integer in [low, high]."""
+    """Return a reader of an integer in [low, high]."""
 
     def read(value: Any, _: ValidationInfo) -> int:
         return whole_number(value, low, high)
@@ -163,7 +166,7 @@ def whole_number(value: Any, low: int, high: int) -> int:
 
 
 def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
-    """`1.5s` in the smallest unit; refuses what is not a whole number of it."""
+    """Return an amount like `1.5s` in the smallest unit, of which it must be a whole number."""
     found = _AMOUNT.fullmatch(text.strip())
     units = ", ".join(unit_sizes)
     if found is None:
@@ -186,7 +189,7 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 
 
 def dotted(path: Any) -> str:
-    """Return a path as text; of what is none, text that is no path either."""
+    """Return a path as text; a malformed path becomes text that is no path either."""
     if isinstance(path, tuple | list) and not any("." in str(part) for part in path):
         return ".".join(map(str, path))
     return f"path {path}"
@@ -225,7 +228,7 @@ class Named:
 
 
 def name_fault(name: Any) -> str | None:
-    """Return why `name` is none, None if it is one."""
+    """Return why `name` is not a name, None if it is one."""
     if not isinstance(name, str):
         return f"{shown(name)} is not text"
     return None if name else "a name is empty"
@@ -243,9 +246,9 @@ def names(
     least: int = 1,
     most: int = MILLION,
 ) -> Given:
-    """A list of names, each once.
+    """Return a reader of a list of names without duplicates.
 
-    `of` says in words what they name, `fault_of` why a value is no such name.
+    `of` is the word for them, `fault_of` returns why a value is not such a name.
     """
 
     def read(value: Any, _: ValidationInfo) -> tuple[str, ...]:
@@ -305,7 +308,7 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
 
 
 def share(low: int, high: int, remedy: str) -> Given:
-    """A share in [low, high] millionths."""
+    """Return a reader of a share in [low, high] millionths."""
 
     def read(value: Any, info: ValidationInfo) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and not is_from_file(info):
@@ -322,8 +325,8 @@ def share(low: int, high: int, remedy: str) -> Given:
 
 
 def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
-    """`0.001` or `"0.1%"` in millionths, exactly."""
-    # `repr` gives the shortest decimals that stand for the float: those typed.
+    """Return `0.001` or `"0.1%"` in millionths, exactly."""
+    # `repr` gives the shortest decimals of the float, which are the typed ones.
     found = None if isinstance(value, bool) else _DECIMAL.fullmatch(str(value).strip())
     if found is None:
         raise refused(f"{shown(value)} is not a share", remedy)
@@ -337,7 +340,7 @@ def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
 
 
 def text(pattern: str, rule: str, remedy: str) -> Given:
-    """Text that matches `pattern` as a whole; `rule` says it in words."""
+    """Return a reader of text that matches `pattern` as a whole; `rule` describes it in words."""
     matching = re.compile(pattern, re.ASCII)
 
     def read(value: Any, _: ValidationInfo) -> str:
@@ -351,14 +354,14 @@ def text(pattern: str, rule: str, remedy: str) -> Given:
 
 
 def or_nothing(of: type) -> BeforeValidator:
-    """Let a key with nothing behind it be a section of defaults."""
+    """Read a key without a value as a section of defaults."""
     return BeforeValidator(
         lambda value: {} if value is None else value, json_schema_input_type=of | None
     )
 
 
 def text_names(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Refuse names that are not text; their paths show them as text all the same."""
+    """Refuse names that are not text; their paths show them as text."""
     wrong = [name for name in value if not isinstance(name, str)]
     if wrong:
         remedy = "write it in quotes"
