@@ -225,7 +225,7 @@ def retraction_headers(line: Mapping[str, Any]) -> list[tuple[str, bytes | None]
     result.
 
     Args:
-        line: The result's last revision, as a JSON object.
+        line: The retraction, as a JSON object.
     """
     names = (*RETRACTION_TEXTS, *RETRACTION_INTEGERS)
     flag = b"true" if line[RETRACTION_FLAG] else b"false"

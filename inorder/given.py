@@ -60,7 +60,8 @@ def runnable(
 
     Args:
         topology: A topology, or the text of its file.
-        functions: Your own functions, by name. If any kind is given, all replace the topology's own.
+        functions: Your own functions, by name. If any kind is given, all replace the
+            topology's own.
         aggregates: Your own aggregates, by name.
         detectors: Your own detectors, by name.
 

@@ -120,8 +120,9 @@ class Journal:
             self.release()
 
     def release(self) -> None:
-        """Release the lock without storing a number, as a crash would; the next start is a new
-        epoch.
+        """Release the lock and store no number, as a crash would.
+
+        The next start begins a new epoch.
         """
         lock, self._lock = self._lock, None
         if lock is not None:

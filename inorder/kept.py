@@ -118,8 +118,7 @@ class Kept:
                 self._write()
 
     def between(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
-        """Yield the stored records of an epoch from `first` to `last`, both included, in their
-        order.
+        """Yield the stored records of an epoch in order, from `first` to `last` inclusive.
 
         Raises:
             JournalError: The file cannot be read.
@@ -136,9 +135,7 @@ class Kept:
             first = found[-1][1] + 1
 
     def place_of(self, part: int) -> int | None:
-        """Return the offset from which to read a partition of requests, or None if it was never
-        read.
-        """
+        """Return the next offset of a partition of requests, or None if it was never read."""
         found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
