@@ -1,8 +1,8 @@
 """Read and write the keys of signed streams: the keys that sources sign with, and the master keys.
 
-A key contains its scope, so that it is not used for another: `source HEX press-7`, or `prefix HEX
-press-` for a gateway that signs for all sources whose names begin so. `inorder keys` derives them
-from a master key. `inorder.signature` defines the derivation and the signed content.
+A key contains its scope, so that it is not used for another: `source HEX press-7`, or
+`prefix HEX press-` for a gateway that signs for all sources whose names begin so. `inorder keys`
+derives them from a master key. `inorder.signature` defines the derivation and the signed content.
 
 A file of master keys has one in a line, the newest first. The newest derives new keys, and
 signatures of all of them are accepted. So a master key is replaced without a gap. Put the new one

@@ -244,9 +244,7 @@ class TopologyDriver:
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
-        """Return the input with its arrival; an arrival that is no time stays, and makes a dead
-        letter.
-        """
+        """Return the input with an arrival; one that is no time stays, and is a dead letter."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each
@@ -263,7 +261,7 @@ class TopologyDriver:
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
     def _go_on_to(self, each: Input, ts: Any) -> None:
-        """Move time to the input's own: time begins with the first event, and none arrives early."""
+        """Move time to the event's own: the first one begins time, and none arrives early."""
         if ts is not None:
             (content,) = Reader(self.topology).contents([each])
             if isinstance(content, Event) and (not self._begun or content.ts_ns > self._now_ns):
@@ -325,9 +323,15 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class LawsReport:
-    """`orders` were tried, of which `compared` emitted the same events with the same times, so
-    that their results could be held against each other. `late`: events that came too late, over
-    all orders; where many are, give `max_delay_ns` below what the topology waits."""
+    """The measures of a topology that kept the laws.
+
+    Attributes:
+        orders: The number of shuffled orders.
+        compared: How many of them emitted the same events with the same times, so that their
+            results could be compared.
+        late: The number of late events over all orders. If it is large, choose `max_delay_ns`
+            below the wait of the topology.
+    """
 
     orders: int
     compared: int
@@ -382,8 +386,8 @@ def check_laws(
     * Each event ends as exactly one of emitted, late, duplicate, dead or buffered.
     * Each source is in sequence, and its stream in the order of time, except for late events.
     * The pieces in which the events are sent do not matter.
-    * If the same events were emitted with the same times, the current results after the last correction
-      are the same, whatever the order of arrival.
+    * If the same events were emitted with the same times, the current results after the last
+      correction are the same, whatever the order of arrival.
     * No user function raises (`raise_failures`).
 
     The fourth law finds an aggregate, a function or a detector that depends on the order. If
@@ -419,7 +423,7 @@ def check_laws(
 
 
 class _Run:
-    """One order of arrival, whose events are sent one at a time to the end; its laws are checked."""
+    """One order of arrival: its events are sent one at a time, and its laws are checked."""
 
     def __init__(
         self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
@@ -476,7 +480,7 @@ class _Run:
 
 
 def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
-    """Yield each event with its arrival or its time as arrival, but not before the event before it."""
+    """Yield each event with its arrival or its time as arrival, never before the last one."""
     newest_ns = None
     for event in events:
         at_ns = _sent_ns(event)

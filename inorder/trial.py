@@ -41,9 +41,15 @@ class BadDetector(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class DetectorReport:
-    """`events` and timers were read, `results` emitted. `state_values`: how many values the largest
-    state has, `state_bytes`: what it takes where it is kept, `snapshot_us`: how long a way back to
-    it takes to keep, on this machine."""
+    """The measures of a detector that passed the check.
+
+    Attributes:
+        items: The number of events and timers that were read.
+        results: The number of results that were emitted.
+        state_values: The number of values in the largest state.
+        state_bytes: The size of that state as it is stored.
+        snapshot_us: The time that a copy of it takes on this machine, in µs.
+    """
 
     items: int
     results: int
@@ -186,9 +192,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Yield where `correct` differs from a run in order, with some events taken as if each came
-    last.
-    """
+    """Yield the faults of `correct`: events taken as late, after which it differs from a run."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen
