@@ -8,7 +8,8 @@ The file is TOML, the same on the server's side and the source's, with a table f
     sources = ["press-7", "press 8"]
 
 `id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
-(`openssl rand -hex 32`). A key without `sources` is a *group key*, for every source that no other key names.
+(`openssl rand -hex 32`). A key without `sources` is a *group key*, for every source that no other
+key names.
 
 A source may have several keys, and it signs with the last one in the file. So keys are exchanged
 without a gap: add, distribute, remove. The holder of a group key can speak for any source of the
