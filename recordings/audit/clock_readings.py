@@ -1,8 +1,8 @@
 """Store the readings of one source's clock, by stretches of time.
 
 A reading is `ts` minus a reference. The reference is the arrival, if that is known. Otherwise it is
-the middle of the newest timestamps of the other sources at that line. No event arrives before it happens, and late
-events read lower. So the largest reading of a stretch counts.
+the middle of the newest timestamps of the other sources at that line. No event arrives before it
+happens, and late events read lower. So the largest reading of a stretch counts.
 
 Memory: `MAX_STRETCHES` for a source; beyond that, each two become one.
 """

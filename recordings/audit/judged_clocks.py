@@ -8,8 +8,8 @@ A clock has jumped between two neighbours that differ from its usual pace by mor
 and by far more than usual. A single stretch that stands out is not a jump.
 
 The offset of a source is its level since the last jump, compared with the middle of the others'
-levels. If two are in the middle, the nearer one counts. If there are not two others, arrivals themselves
-are the reference. Stretches of few readings are skipped.
+levels. If two are in the middle, the nearer one counts. If there are not two others, arrivals
+themselves are the reference. Stretches of few readings are skipped.
 
 The bound is how far the delays of two sources' quickest records may differ, which cannot be
 measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS` as in CLOCK, the distance

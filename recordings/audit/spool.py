@@ -1,6 +1,7 @@
 """Store the rows of an audit on disk for its second pass: clock correction and the engine.
 
-A row takes `ROW_BYTES` in a file without a name, which is deleted with the process. Memory is one page.
+A row takes `ROW_BYTES` in a file without a name, which is deleted with the process. Memory is one
+page.
 """
 
 from __future__ import annotations
