@@ -157,8 +157,8 @@ def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iter
     from topology.flow.replay import Replay
     from topology.wire.line_reader import bears_arrivals
 
-    bears, read = bears_arrivals(Reader(topology).contents(inputs))
-    run = Replay(topology if bears else topology.without_arrivals())
+    has_arrivals, read = bears_arrivals(Reader(topology).contents(inputs))
+    run = Replay(topology if has_arrivals else topology.without_arrivals())
     for contents, until_ns in batches(read):
         if (step := run.on_inputs(contents, until_ns)) is not None:
             yield step

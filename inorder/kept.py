@@ -42,7 +42,7 @@ COMMIT_RECORDS: Final = 500
 COMMIT_BYTES: Final = 1 << 20
 COMMIT_S: Final = 1.0
 RECORD_BYTES: Final = 64
-LET_GO: Final = 0.05
+FREED_SHARE: Final = 0.05
 """The share of `max_bytes` that is freed in addition when the bound is reached."""
 
 logger = logging.getLogger("inorder.producers")
@@ -98,7 +98,7 @@ class Kept:
         self.not_kept = 0
         self._lock: int | None = locked(path, "what is kept,")
         with ExitStack() as refused:
-            refused.callback(self._let_lock_go)
+            refused.callback(self._release_lock)
             try:
                 self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
                 refused.callback(self._db.close)
@@ -154,14 +154,14 @@ class Kept:
         SQLite would take the child's connection for the last one.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
-        self._let_lock_go()  # In a child this does not release the parent's lock.
+        self._release_lock()  # In a child this does not release the parent's lock.
 
     def close(self) -> None:
         """Write the added records, close the file and release the lock."""
         with self._guard:
             self._write()
             self._db.close()
-        self._let_lock_go()
+        self._release_lock()
 
     def _open(self, source: str, stream: str) -> None:
         (known,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -204,7 +204,7 @@ class Kept:
             self.bytes += size
             if self.bytes > self._max_bytes:
                 over_bytes = self.bytes - self._max_bytes
-                self._let_go(over_bytes + int(LET_GO * self._max_bytes))
+                self._delete_oldest(over_bytes + int(FREED_SHARE * self._max_bytes))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self.bytes = before
@@ -213,7 +213,7 @@ class Kept:
             self.not_kept += len(waiting)
             logger.error("%s; %d records cannot be sent again", self._failed(error), len(waiting))
 
-    def _let_go(self, wanted_bytes: int) -> None:
+    def _delete_oldest(self, wanted_bytes: int) -> None:
         """Delete the oldest records until `wanted_bytes` are free."""
         freed = 0
         oldest = self._db.execute(f"SELECT epoch, seq, {_SIZE} FROM sent ORDER BY epoch, seq")
@@ -228,7 +228,7 @@ class Kept:
             self._db.execute("DELETE FROM sent WHERE (epoch, seq) <= (?, ?)", last)
             self.bytes -= freed
 
-    def _let_lock_go(self) -> None:
+    def _release_lock(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)

@@ -95,7 +95,7 @@ class Ordering:
         self._run = Replay(self.topology)
         self._reader = Reader(self.topology)
         self._is_ticked = False
-        self._bears: bool | None = None
+        self._has_arrivals: bool | None = None
         """Whether events have their own arrivals, by the first one; None before it."""
         self._is_closed = False
         self._next: dict[Partition, int] = {}
@@ -228,7 +228,7 @@ class Ordering:
         saved = self._run.saved()
         values = (
             self._setting(),
-            (self._is_ticked, self._bears, self._reader.number),
+            (self._is_ticked, self._has_arrivals, self._reader.number),
             (self._next, self._places, dict(self._counts)),
             None if saved is None else packed_replay(saved),
         )
@@ -261,7 +261,7 @@ class Ordering:
         self.__dict__.update(fresh.__dict__)
 
     def _restored(self, values: Any) -> Ordering:
-        setting, (is_ticked, bears, number), (next_offsets, places, counts), packed = values
+        setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
         if setting != self._setting():
             raise StateUnreadable(
                 f"the snapshot is of a topology with {_setting_text(setting)}, this one has"
@@ -269,9 +269,9 @@ class Ordering:
                 f" {FORM.anew}"
             )
         fresh = Ordering(self.topology, events=self._events)
-        fresh._is_ticked, fresh._bears = is_ticked, bears
+        fresh._is_ticked, fresh._has_arrivals = is_ticked, has_arrivals
         fresh._next, fresh._places, fresh._counts = next_offsets, places, Counter(counts)
-        if bears is False:
+        if has_arrivals is False:
             fresh._run = Replay(self.topology.without_arrivals())
         if packed is not None:
             fresh._run.restore(unpacked_replay(packed))
@@ -304,9 +304,9 @@ class Ordering:
     def _note(self, content: Content, partition: Partition, offset: int) -> None:
         if not isinstance(content, (Event, Malformed)):
             return
-        if self._bears is None and isinstance(content, Event):
-            self._bears = self._is_ticked or content.record.get("arrival") is not None
-            if not self._bears:
+        if self._has_arrivals is None and isinstance(content, Event):
+            self._has_arrivals = self._is_ticked or content.record.get("arrival") is not None
+            if not self._has_arrivals:
                 saved, self._run = self._run.saved(), Replay(self.topology.without_arrivals())
                 if saved is not None:
                     self._run.restore(saved)

@@ -339,7 +339,7 @@ class SequencedProducer:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one thread publish at a time; another one may wait as long as for room."""
+        """Let one thread publish at a time; others wait `queue_wait_s` and a second at most."""
         if not self._lock.acquire(timeout=self._limits.queue_wait_s + 1.0):
             raise QueueFull(f"source {self._source}: other threads wait for the broker already")
         try:

@@ -168,8 +168,8 @@ class TopologyDriver:
         """Send inputs, which arrive one after the other.
 
         An input arrives now, or at its own arrival if that is later. Without `ts_ns` an event
-        happened when it arrived. An event without an arrival that happened later than now moves the
-        time to its own. A reading of a clock applies to all that is sent in the same instant.
+        happened when it arrived. If it has no arrival and its `ts_ns` is later than now, time moves
+        to that `ts_ns`. A reading of a clock applies to all that is sent in the same instant.
 
         Args:
             inputs: The inputs.
@@ -307,8 +307,8 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
         is_value = isinstance(own, Detector)
         parts = ("step", "tick", "end") if is_value else ("on_event", "on_time", "on_end")
         calls = {part: getattr(own, part, None) for part in (*parts, "deadline")}
-        noted: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
-        return replace(own, **noted) if is_value else type(own.__name__, (own,), noted)
+        hooks: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
+        return replace(own, **hooks) if is_value else type(own.__name__, (own,), hooks)
 
     own = topology.user_functions
     return topology.with_functions(

@@ -27,8 +27,8 @@ def replayed(
     advance: Advance = lambda _: None,
 ) -> Iterator[Step]:
     """Yield the steps of the whole topology over the lines, and count them in `summary`."""
-    bears, contents = bears_arrivals(lines)
-    running = topology if bears else summary.without_arrivals(topology)
+    has_arrivals, contents = bears_arrivals(lines)
+    running = topology if has_arrivals else summary.without_arrivals(topology)
     replay = Replay(running)
     yield from passed(replay, contents, summary, advance=advance)
     if to_end and (step := replay.on_end()) is not None:

@@ -93,8 +93,8 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
-            told = f"{wrong.msg} (column {wrong.colno})"
-            yield Row(number, {}, fault_of("line", "not_json", "the line", told=told))
+            detail = f"{wrong.msg} (column {wrong.colno})"
+            yield Row(number, {}, fault_of("line", "not_json", "the line", told=detail))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
@@ -114,8 +114,8 @@ def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, b
         number += 1
         if len(line) > MAX_LINE_BYTES:
             _skip_line(raw, line)
-            told = f"more than {MAX_LINE_BYTES} bytes"
-            yield number, fault_of("line", "huge", "the line", told=told)
+            detail = f"more than {MAX_LINE_BYTES} bytes"
+            yield number, fault_of("line", "huge", "the line", told=detail)
             continue
         if number == 1 and begins:
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -199,8 +199,8 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
                 yield number, fault_of("row", "not_csv", "the row", told=str(wrong))
                 continue
             if cells and len(cells) != len(names):
-                told = f"{len(cells)} under {len(names)} columns"
-                yield number, fault_of("row", "ragged", "the row", told=told)
+                detail = f"{len(cells)} under {len(names)} columns"
+                yield number, fault_of("row", "ragged", "the row", told=detail)
             elif cells:
                 yield number, cells
     finally:

@@ -65,12 +65,12 @@ class Key:
 
 
 class NoKey(Key):
-    """A replacement of a key where there is none: packets are signed with zeros."""
+    """A stand-in used without a key file: it signs packets with zeros."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        """Make a key whose id means that there is none."""
+        """Use the key id that means `no key`."""
         super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
 
     def signed(self, body: bytes) -> bytes:

@@ -108,8 +108,8 @@ class Advice:
 def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     """Return the advice that follows from the counts.
 
-    If rows have arrivals, the wait for a source is as long as its own records were out of order.
-    Otherwise it is as long as records were behind the newest of all.
+    If rows have arrivals, the wait for a source covers the delays of its own late records.
+    Otherwise it covers how far records were behind the newest of all.
     """
     waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
