@@ -4,7 +4,7 @@ A key contains its scope, so that it is not used for another: `source HEX press-
 `prefix HEX press-` for a gateway that signs for all sources whose names begin so. `inorder keys`
 derives them from a master key. `inorder.signature` defines the derivation and the signed content.
 
-A file of master keys has one in a line, the newest first. The newest derives new keys, and
+A file of master keys has one key per line, the newest first. The newest derives new keys, and
 signatures of all of them are accepted. So a master key is replaced without a gap. Put the new one
 first, and give sources keys of it. Remove the old one when no unread record has its signature.
 """
@@ -141,7 +141,7 @@ def masters_of(text: str) -> tuple[bytes, ...]:
     """Return the master keys of a file, the newest first.
 
     Args:
-        text: The text of the file: one key in a line. Empty lines and lines that begin with `#`
+        text: The text of the file: one key per line. Empty lines and lines that begin with `#`
             are skipped.
 
     Raises:

@@ -244,7 +244,7 @@ class TopologyDriver:
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
-        """Return the input with an arrival; one that is no time stays, and is a dead letter."""
+        """Return the input with an arrival; an arrival that is not a time is left as it is."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each

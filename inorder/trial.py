@@ -192,7 +192,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Yield the faults of `correct`: events taken as late, after which it differs from a run."""
+    """Yield where `correct` differs from a run in order, for events taken as late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen

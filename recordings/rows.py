@@ -1,6 +1,6 @@
 """Read the rows of a replay's input in any form, as dictionaries keyed as in JSON lines.
 
-* JSON lines: one object in a line. Blank lines are skipped.
+* JSON lines: one object per line. Blank lines are skipped.
 * CSV: the first line names the columns, separated by commas, semicolons, tabs or bars. An empty
   cell is an absent key. Integers are plain ASCII digits, with an optional minus. `payload` holds
   JSON, or each column `payload.x` holds a field: JSON if the cell is JSON, else its text.
