@@ -1,18 +1,18 @@
-"""inorder for programs: publish events that can be put back in order, and read what was found.
+"""Publish events that can be put back in order, and read the results with types.
 
     SequencedProducer        numbers, stamps and publishes the events of a source
-    HeaderContract           what the headers are called, where it is not the default
+    HeaderContract           names the headers, if they are not the default ones
     SyncClient, ...          has the source's clock measured in the background
-    record_of, current, ...  results of a worker's topics, typed
+    record_of, current, ...  read the results of a worker's topics as typed records
 
-`pip install inorder` brings these, on orjson. SequencedProducer needs a Kafka client besides:
-`pip install 'inorder[kafka]'`. With `inorder-engine` beside it:
+`pip install inorder` installs these names and orjson. SequencedProducer also needs a Kafka client:
+`pip install 'inorder[kafka]'`. With `inorder-engine` installed beside it:
 
     Topology, parse, replay  topologies in code, and their replay in this process
-    inorder.engine           all that a topology in code is made of
-    inorder.testing          for tests of one's own topologies and functions
+    inorder.engine           all parts of a topology in code
+    inorder.testing          tests of your own topologies and functions
 
-A name is imported when it is asked for: who only reads pays for no Kafka client.
+Each name is imported on first use. A program that only reads results loads no Kafka client.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Starts every `inorder` command of the engine: `inorder …`, or `python -m inorder …`.
+"""Start every `inorder` command of the engine: `inorder …`, or `python -m inorder …`.
 
-The packages of the engine lie beside this one under common names (`cli`, `agents`, `sinks`, …).
-They are looked for here and nowhere else: what bears their names elsewhere on Python's path would
-run with the command's environment, and the passwords in it. Where another distribution has put
-files into one of them, the command is refused with one line: code of others would run in ours, or
-ours in theirs.
+The engine's packages are installed beside this one under common names (`cli`, `agents`, `sinks`,
+…). They are searched for here only. A package of the same name elsewhere on Python's path would run
+with the command's environment, and with the passwords in it. If another distribution has put files
+into one of them, the command is refused with one line. Foreign code would run in the engine
+otherwise, or the engine's code in the other program.
 
-A signal may come while everything is still imported, which takes a second and more. What serves
-leaves with 0 then, for there is nothing to finish yet; anything else dies of it as programs do,
-without a stack trace. Before this module is there (the start of Python itself, some hundredths of
-a second) the signal is Python's.
+A signal may arrive during the imports, which take a second or more. A command that serves then
+exits with 0, because it has nothing to finish yet. Any other command dies of the signal, as
+programs do, without a stack trace. Before this module is loaded (the start of Python itself, some
+hundredths of a second), Python handles the signal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOMS = frozenset(
     }
 )
 SERVING = frozenset({"sink", "stage", "sync-server", "worker"})
-"""These run until they are told to stop, and leave with 0 then."""
+"""Commands that run until they are stopped, and then exit with 0."""
 
 REFUSED = 2
 INFO = ".dist-info"
@@ -39,10 +39,11 @@ MADE_BY_PYTHON = frozenset({"__pycache__"})
 
 
 class RoomsBesideThis:
-    """A finder of the engine's packages, asked before all that looks along the path."""
+    """A finder of the engine's packages, asked before the finders that search the path."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004 - as the import system calls it
+        """Return the engine's package of this name, or None for any other name."""
         return PathFinder.find_spec(name, [HERE]) if name in ROOMS else None
 
 
@@ -53,24 +54,25 @@ def main() -> None:
         print(f"Error: {fault}", file=sys.stderr)
         raise SystemExit(REFUSED)
     sys.meta_path.insert(0, RoomsBesideThis)
-    gc.disable()  # until the command is there: what imports make is kept
+    # The objects that imports create stay alive, so a collection would only cost time.
+    gc.disable()
     from cli.main import main as command
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which click knows to take
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Click handles KeyboardInterrupt.
     command(prog_name="inorder")
 
 
 def packages_fault(site: str) -> str:
-    """Return what is wrong with the engine's packages in a folder, and the remedy.
+    """Return the fault of the engine's packages in a folder, and its remedy.
 
     The folder is compared with the list that pip wrote. A checkout has no such list.
 
     Args:
-        site: The folder that the packages lie in.
+        site: The folder that contains the packages.
 
     Returns:
-        One line, empty where nothing is wrong.
+        One line, or an empty text if there is no fault.
     """
     if not os.path.isdir(f"{site}/cli"):  # noqa: PTH112
         return f"the engine is not in {site}, where `inorder` is; pip install inorder-engine"
@@ -86,7 +88,7 @@ def packages_fault(site: str) -> str:
 
 
 def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
-    """Whether nothing was added at the top of a package, and its first file is ours."""
+    """Return whether a package has no added files at its top, and its first file is ours."""
     if not os.path.isdir(folder):  # noqa: PTH112
         return False
     with os.scandir(folder) as entries:
@@ -96,7 +98,7 @@ def _is_as_installed(folder: str, names: dict[str, int]) -> bool:
 
 
 def _as_installed(site: str) -> dict[str, dict[str, int]]:
-    """Return what pip put into each package, by name: the size of a file, 0 for a folder."""
+    """Return what pip installed, by package and name: the size of a file, 0 for a folder."""
     found: dict[str, dict[str, int]] = {}
     for info in _installed(site):
         if info.startswith(ENGINE):
@@ -122,18 +124,18 @@ def _installed(site: str) -> list[str]:
 
 
 def _files(site: str, info: str) -> Iterator[tuple[str, int]]:
-    """Yield the path and the size of each file of a distribution, as pip noted them."""
+    """Yield the path and the size of each file of a distribution, as pip recorded them."""
     try:
         with open(f"{site}/{info}/RECORD", encoding="utf-8") as record:  # noqa: PTH123
             for line in record:
                 path, _, size = line.strip().rsplit(",", 2)
                 yield path, int(size or 0)
     except FileNotFoundError:
-        return  # a distribution's own packages have none
+        return  # Packages of the operating system have no such list.
 
 
 def _heed_signals() -> None:
-    """Take the signals that come before the command has handlers of its own."""
+    """Handle signals that arrive before the command has its own handlers."""
     if sys.argv[1:2] and sys.argv[1] in SERVING:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: os._exit(0))

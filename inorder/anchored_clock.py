@@ -1,9 +1,9 @@
-"""A clock for stamps that no step of the wall clock disturbs.
+"""A clock for timestamps that ignores steps of the wall clock.
 
-It reads the wall clock once and from then on adds what the monotonic clock has
-run: stamps of one producer never go back and never jump. What the wall clock is
-wrong by, and what it is later corrected by, is an offset of the source's clock, which
-the reader's clock estimation measures; a jump in the middle would defeat it.
+It reads the wall clock once and then adds the time that the monotonic clock has run. So the
+timestamps of one producer never go back and never jump. An error of the wall clock at the start,
+and its later correction, are a constant offset of the source's clock. The reader's clock estimation
+measures that offset; a jump in the middle would defeat it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ ClockNs = Callable[[], int]
 
 
 class AnchoredClock:
-    """Call it for the time in ns since the epoch. Both sources are in ns."""
+    """A clock that never steps; a call returns the time in ns since 1970.
+
+    Args:
+        wall_ns: The wall clock, in ns since 1970. It is read once.
+        monotonic_ns: A clock that never goes back, in ns.
+    """
 
     def __init__(
         self, wall_ns: ClockNs = time.time_ns, monotonic_ns: ClockNs = time.monotonic_ns
     ) -> None:
+        """Read both clocks once."""
         self._monotonic_ns = monotonic_ns
         self._anchor_ns = wall_ns() - monotonic_ns()
 
     def __call__(self) -> int:
+        """Return the time in ns since 1970."""
         return self._anchor_ns + self._monotonic_ns()

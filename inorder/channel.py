@@ -1,24 +1,24 @@
-"""A bounded, idempotent way to one topic, shared by what publishes.
+"""A bounded, idempotent connection that publishes to one topic.
 
-On confluent-kafka: `acks=all`, idempotent (no copy and no swap by the client's own
-retries), murmur2 of the key for the partition, as the Java clients do it.
+It uses confluent-kafka with `acks=all` and idempotence, so the client's retries neither duplicate
+nor reorder records. The partition follows from the murmur2 hash of the key, as in the Java clients.
 
-A broker finds a copy by the producer's id and number in a batch, which nobody proves: who may write
-the topic can send them first, and the broker confirms the honest batch without storing it. Where
-the topic has strangers, for sources that sign, the channel is not `is_idempotent`: one request is
-on its way at a time, so that nothing is swapped, and a retry may leave a copy, which the reader
-knows by its number.
+A broker detects duplicates by a producer's id and the number in a batch, and nobody proves these.
+Anyone who may write the topic can send them first, and the broker then confirms the honest batch
+without storing it. Sources that sign expect strangers on the topic, so their channel is not
+`is_idempotent`. It sends one request at a time, so that records keep their order. A retry may leave
+a duplicate, which the reader recognizes by its sequence number.
 
-Bounds: at most `queue_records` and `queue_bytes` wait for the broker; beyond that
-`send` waits `queue_wait_s`, then raises QueueFull. A record not acknowledged within
-`delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures
-not yet raised are kept whole, the rest counted.
+Bounds: at most `queue_records` and `queue_bytes` wait for the broker. If there is no room, `send`
+waits `queue_wait_s` and then raises QueueFull. A record that is not acknowledged within
+`delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures that are not yet raised are
+stored in full, and the others are counted.
 
-Nothing fails in silence: a failed delivery is raised by the next `raise_failures`,
-an error of the broker connection is named in the next time-out.
+No failure is silent. The next `raise_failures` raises failed deliveries, and the next time-out
+names an error of the broker connection.
 
-Only the process that made a channel may use it. A forked child has none of the client's
-threads: there every call raises ForkedError, and the child ends without ending the client.
+Only the process that made a channel may use it. A forked child has none of the client's threads.
+Every call in it raises ForkedError, and the child exits without closing the client.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ONE_BY_ONE: Final[Settings] = {
     "enable.idempotence": False,
     "max.in.flight.requests.per.connection": 1,
 }
-"""In the place of the same names above, without idempotence."""
+"""Replacements of the settings above, for a channel without idempotence."""
 
 _OURS: Final = frozenset(GUARANTEES) | {
     "request.required.acks",
@@ -72,9 +72,9 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "queue.buffering.max.kbytes",
     "delivery.timeout.ms",
     "message.timeout.ms",
-    "delivery.report.only.error",  # what is delivered would never be reported
-    "queuing.strategy",  # lifo: not in the order of the numbers
-    "default.topic.config",  # holds any of these
+    "delivery.report.only.error",  # Successful deliveries would never be reported.
+    "queuing.strategy",  # With lifo, records would leave in another order than their numbers.
+    "default.topic.config",  # It may contain any of these.
 }
 _NOT_TAKEN: Final = frozenset(
     {
@@ -90,15 +90,25 @@ _NOT_TAKEN: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-"""Never sent, or refused by the broker. After all others, a time-out first of all, nobody
-knows: the client's binding does not pass on what librdkafka knows of it."""
+"""Errors of records that were never sent, or that the broker refused.
+
+After any other error, such as a time-out, the record may be in the topic. The Python binding does
+not report what librdkafka knows about it.
+"""
 
 logger = logging.getLogger("inorder.producers")
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """See the module's docstring."""
+    """The bounds of a channel.
+
+    Attributes:
+        queue_records: The most records that wait for the broker.
+        queue_bytes: The most bytes that wait for the broker.
+        queue_wait_s: How long `send` waits for room before it raises QueueFull.
+        delivery_timeout_s: A record that is not acknowledged within this time has failed.
+    """
 
     queue_records: int = 100_000
     queue_bytes: int = 64 << 20
@@ -107,7 +117,7 @@ class ChannelLimits:
 
 
 class Coordinates(NamedTuple):
-    """Which event a record carries."""
+    """The event that a record carries, named by its source, epoch and sequence number."""
 
     source: str
     epoch: int
@@ -115,8 +125,17 @@ class Coordinates(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What became of a record. `error` None: it is at `partition`, `offset`; else `may_stand` is
-    whether it may be in the topic all the same."""
+    """The final report on a record: delivered or failed.
+
+    Attributes:
+        source: The source of the event.
+        epoch: The source's epoch.
+        seq: The event's sequence number.
+        partition: The partition of the record, or None after a failure.
+        offset: The offset of the record, or None after a failure.
+        error: The cause of the failure, or None if the record was delivered.
+        may_stand: Whether the record may be in the topic although `error` is set.
+    """
 
     source: str
     epoch: int
@@ -128,11 +147,23 @@ class Delivery(NamedTuple):
 
 
 OnDelivery = Callable[[Delivery], None]
-"""Called from the thread that sends or flushes; must be quick and not call back."""
+"""A function called from the thread that sends or flushes.
+
+It must be quick, and must not call the producer.
+"""
 
 
 class Channel:
-    """Usable from several threads. `settings` are librdkafka's, for what is not a guarantee."""
+    """A connection to one topic, which several threads may share.
+
+    Args:
+        brokers: HOST:PORT; several are separated by commas.
+        topic: The topic that is written.
+        limits: The bounds of the queue and of its waits.
+        settings: Settings of librdkafka, except those that the guarantees need.
+        on_delivery: A function called with the report on each record.
+        is_idempotent: Whether the broker detects the duplicates of retries.
+    """
 
     def __init__(
         self,
@@ -144,6 +175,11 @@ class Channel:
         on_delivery: OnDelivery | None = None,
         is_idempotent: bool = True,
     ) -> None:
+        """Make the client; it connects in the background.
+
+        Raises:
+            ValueError: A setting belongs to the guarantees, or librdkafka refuses it.
+        """
         self._topic = topic
         self._own: Settings = GUARANTEES if is_idempotent else {**GUARANTEES, **ONE_BY_ONE}
         self._pid = os.getpid()
@@ -153,9 +189,9 @@ class Channel:
         self._failures: list[Failure] = []
         self._may_stand_count = 0
         self.failed = 0
-        """Failures not yet raised."""
+        """The number of failures that are not yet raised."""
         self.delivered = 0
-        """Records acknowledged by the broker."""
+        """The number of records that the broker has acknowledged."""
         self._callback_error: Exception | None = None
         self._calling_back = threading.local()
         self._trouble = ""
@@ -173,9 +209,19 @@ class Channel:
         value: bytes | None,
         headers: list[tuple[str, str | bytes | None]],
     ) -> None:
-        """Take the record, waiting `queue_wait_s` at most for room.
+        """Queue a record, and wait at most `queue_wait_s` for room.
 
-        QueueFull, RecordRefused, BrokerFatal: it was not taken.
+        Args:
+            coordinates: The event that the record carries.
+            key: The record's key, which decides its partition.
+            value: The record's value; None for a control event.
+            headers: The record's headers.
+
+        Raises:
+            QueueFull: There was no room in time. The record was not taken.
+            RecordRefused: The record cannot be sent. It was not taken.
+            BrokerFatal: The client takes no more records. This one was not taken.
+            ForkedError: A forked child called.
         """
         self._check_process()
         deadline_s: float | None = None
@@ -199,12 +245,16 @@ class Channel:
                 raise self._not_taken(coordinates, error) from error
 
     def poll(self, timeout_s: float = 0.0) -> None:
-        """Serve delivery reports, waiting up to `timeout_s` for one."""
+        """Process delivery reports, and wait up to `timeout_s` for one."""
         self._check_process()
         self._producer.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
-        """Until all taken records are delivered or failed; FlushTimeout if that is too long."""
+        """Wait until all queued records are delivered or failed.
+
+        Raises:
+            FlushTimeout: Records are still on their way after `timeout_s`.
+        """
         self._check_process()
         waiting = self._producer.flush(timeout_s)
         if waiting:
@@ -214,28 +264,40 @@ class Channel:
             )
 
     def purge(self) -> None:
-        """Give up what has not been acknowledged; each such record counts as failed."""
+        """Give up the records that are not acknowledged; each of them counts as failed."""
         self._check_process()
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.flush(PURGE_S)
 
     def is_ours(self) -> bool:
-        """Whether this process made the channel, and not the one that forked it."""
+        """Return whether this process made the channel, and not its parent."""
         return is_ours(self._pid)
 
     def left_to_parent(self) -> None:
-        """The client is never freed here: librdkafka would wait for threads that only the
-        parent has, and crash."""
+        """Keep the client alive in a forked child.
+
+        librdkafka would wait for threads that only the parent has, and crash.
+        """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
 
     def check_caller(self) -> None:
-        """ForkedError in a forked child, CallbackError from inside `on_delivery`."""
+        """Check that the caller may use the channel now.
+
+        Raises:
+            ForkedError: A forked child called.
+            CallbackError: `on_delivery` called.
+        """
         self._check_process()
         if getattr(self._calling_back, "now", False):
             raise CallbackError("on_delivery must not call the producer; hand over to a thread")
 
     def raise_failures(self) -> None:
-        """Raise what has gone wrong since the last call, once."""
+        """Raise the failures since the last call, once.
+
+        Raises:
+            DeliveryFailed: Records were not delivered.
+            CallbackError: `on_delivery` raised.
+        """
         with self._guard:
             failures, self._failures = self._failures, []
             count, self.failed = self.failed, 0

@@ -1,6 +1,6 @@
-"""confluent-kafka's classes, or the remedy where it is not installed.
+"""Import the classes of confluent-kafka, or name the remedy if it is not installed.
 
-It is the extra `kafka`, so that who reads results, or orders events in a process of its own,
+It is the extra `kafka`. A program that only reads results, or orders events in its own process,
 installs no Kafka client.
 """
 

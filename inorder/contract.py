@@ -1,20 +1,21 @@
 """The header contract: the names of a record's headers, and their values.
 
-Who writes events and who puts them in order read it here, so they agree:
+Producers and the engine both read it here, so they agree:
 
 | header     |          | value                                                         |
 |------------|----------|---------------------------------------------------------------|
 | `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
-| `seqNum`   | required | integer in [0, 2^63); not looked at in streams by time        |
+| `seqNum`   | required | integer in [0, 2^63); ignored in streams by time              |
 | `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
 | `epoch`    | optional | integer in [0, 2^63)                                          |
 | `ts`       | optional | integer in the unit of the contract, or RFC 3339              |
 | `type`     | optional | UTF-8; absent: empty                                          |
 | `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
-| `sig`      | optional | who sent it, borne out (`inorder.signature`)                  |
+| `sig`      | optional | signature of the source (`inorder.signature`)                 |
 
-Names are those of the preset `plain`. `HeaderContract` renames them for who writes; the `fields` of
-a stream name the same headers for who reads. Python alone is imported here.
+The names are those of the preset `plain`. Producers rename them with `HeaderContract`, and the
+`fields` of a stream name the same headers for the engine. This module imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ Preset = Literal["plain", "cloudevents"]
 TimeUnit = Literal["ns", "us", "ms", "s"]
 
 DATA: Final = ""
-"""An ordinary event; every other kind is a control event and counted apart."""
+"""An ordinary event. Every other kind is a control event and is counted apart."""
 
 HEARTBEAT: Final = "heartbeat"
-"""From a producer, with a sequence number: nothing older than its time follows."""
+"""A control event of a producer, with a sequence number: nothing older than its time follows."""
 
 BYE: Final = "bye"
-"""From a producer, with a sequence number: the source leaves, wait for it no more."""
+"""A control event of a producer, with a sequence number: the source leaves, so do not wait for it.
+"""
 
 PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
 
@@ -47,13 +49,13 @@ MAX_EPOCH: Final = MAX_INT64
 MAX_SOURCE_BYTES: Final = 256
 MAX_STREAM_BYTES: Final = 249
 MAX_NAME: Final = 256
-"""Characters of a header's name."""
+"""The most characters of a header's name."""
 
 UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class HeaderNames(NamedTuple):
-    """What the contract's headers are called on the wire."""
+    """The names of the contract's headers on the wire."""
 
     source: str
     seq: str
@@ -91,30 +93,42 @@ STAMPED_NAMES: Final = (
     "errAll",
     "reason",
 )
-"""Written by the stages on derived topics; a producer's header of such a name is
-replaced there."""
+"""Headers that the stages write on derived topics; they replace a producer's headers there."""
 
 
 class Contract(Protocol):
     """A header contract, read from a topology file or made in code."""
 
     @property
-    def preset(self) -> Preset: ...
+    def preset(self) -> Preset:
+        """The preset, whose names apply where no other name is given."""
 
     @property
-    def ts_unit(self) -> TimeUnit: ...
+    def ts_unit(self) -> TimeUnit:
+        """The unit of an integer `ts`."""
 
     def names(self) -> HeaderNames:
-        """The names as they are on the wire."""
+        """Return the names as they are on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderContract:
-    """A preset, the unit of `ts`, and names that differ from the preset's.
+    """A header contract made in code: a preset, the unit of `ts`, and names that differ.
 
-    The stream that reads the records has to read these names: by `headers: {preset: …}`, or by
-    `fields: {preset: …, source: header.NAME, …}`. ValueError names which field is wrong and what to
-    write.
+    The stream that reads the records must read these names: by `headers: {preset: …}`, or by
+    `fields: {preset: …, source: header.NAME, …}`.
+
+    Attributes:
+        preset: The names that apply where no other name is given: `plain` or `cloudevents`.
+        ts_unit: The unit of an integer `ts`: `ns`, `us`, `ms` or `s`.
+        source: The name of the header with the source.
+        seq: The name of the header with the sequence number.
+        ts: The name of the header with the reported timestamp.
+        type: The name of the header with the event's type.
+        epoch: The name of the header with the epoch.
+        stream: The name of the header with the stream.
+        kind: The name of the header with the kind.
+        sig: The name of the header with the signature.
     """
 
     preset: Preset = "plain"
@@ -129,6 +143,11 @@ class HeaderContract:
     sig: str | None = None
 
     def __post_init__(self) -> None:
+        """Check the preset, the unit and the names.
+
+        Raises:
+            ValueError: A field is wrong. The message names it and what to write.
+        """
         if self.preset not in PRESETS:
             raise ValueError(f"preset {self.preset!r} is not known; write one of {list(PRESETS)}")
         if self.ts_unit not in UNIT_NS:
@@ -147,13 +166,13 @@ class HeaderContract:
             )
 
     def names(self) -> HeaderNames:
-        """The names as they are on the wire, the preset's filled in."""
+        """Return the names as they are on the wire, completed by the preset's."""
         found = ((field, getattr(self, field)) for field in HeaderNames._fields)
         return PRESETS[self.preset]._replace(**{field: name for field, name in found if name})
 
 
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
-    """(field, name, what has the name already), for each name that is there twice."""
+    """Return each name that is used twice, as (field, name, earlier use of the name)."""
     found: list[tuple[str, str, str]] = []
     taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
     for field, name in zip(HeaderNames._fields, names, strict=True):
@@ -164,7 +183,7 @@ def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
 
 
 def source_name_fault(name: str) -> str | None:
-    """Why `name` cannot be the name of a source, None if it can."""
+    """Return why `name` cannot be the name of a source, or None if it can."""
     if not name:
         return "a source's name is empty"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
@@ -173,21 +192,26 @@ def source_name_fault(name: str) -> str | None:
 
 
 def epoch_fault(epoch: int) -> str | None:
-    """Why `epoch` cannot be a header of the contract, None if it can."""
+    """Return why `epoch` cannot be a header of the contract, or None if it can."""
     return None if 0 <= epoch <= MAX_EPOCH else f"epoch {epoch} is not in 0..{MAX_EPOCH}"
 
 
 def ascii_fault(what: str, value: str) -> str | None:
-    """Why `value` cannot be a header of the contract, None if it can."""
+    """Return why `value` cannot be a header of the contract, or None if it can.
+
+    Args:
+        what: The name of the value, for the message.
+        value: The text to check.
+    """
     if not value.isascii() or not value.isprintable():
         return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
     return None
 
 
-# -- results that are taken back, in a topic that is a table ---------------------------------------
+# -- retracted results in a compacted topic --------------------------------------------------------
 
 RETRACT: Final = "retract"
-"""`op` of a result that is taken back."""
+"""The `op` of a retracted result."""
 
 RETRACTION_INTEGERS: Final = ("revision", "start", "end", "at")
 RETRACTION_TEXTS: Final = ("op", "query", "confidence", "stream")
@@ -195,8 +219,14 @@ RETRACTION_FLAG: Final = "final"
 
 
 def retraction_headers(line: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
-    """Headers of the record that takes a result back, of which `line` is the JSON object. Its key
-    is the result's id, and it has no value, so a compacted topic forgets the result."""
+    """Return the headers of the record that retracts a result.
+
+    The record's key is the result's id. The record has no value, so a compacted topic forgets the
+    result.
+
+    Args:
+        line: The retraction, as a JSON object.
+    """
     names = (*RETRACTION_TEXTS, *RETRACTION_INTEGERS)
     flag = b"true" if line[RETRACTION_FLAG] else b"false"
     return [*((name, str(line[name]).encode()) for name in names), (RETRACTION_FLAG, flag)]
@@ -205,8 +235,16 @@ def retraction_headers(line: Mapping[str, Any]) -> list[tuple[str, bytes | None]
 def retraction_line(
     key: bytes | None, headers: Iterable[tuple[str, bytes | None]] | None
 ) -> dict[str, Any] | None:
-    """What such a record says, as a JSON object; None if a record without a value is none. What the
-    headers do not say is missing; what is to be an integer and is none is a text."""
+    """Return the content of a record that retracts a result, as a JSON object.
+
+    Args:
+        key: The record's key, which is the result's id.
+        headers: The record's headers. The record itself has no value.
+
+    Returns:
+        None if the record retracts no result. Keys without a header are absent. A header that
+        should be an integer and is not one stays text.
+    """
     found = {name: (text or b"").decode(errors="replace") for name, text in headers or ()}
     if found.get("op") != RETRACT:
         return None

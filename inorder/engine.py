@@ -1,4 +1,4 @@
-"""Topologies in code, and their replay in this process; needs the distribution `inorder-engine`.
+"""Define topologies in code and replay them in this process; needs `inorder-engine`.
 
     from inorder.engine import QueryConfig, RawEvent, StreamConfig, Topology, pattern, replay
 
@@ -9,14 +9,22 @@
     for record in replay(topology, [RawEvent(source="s", seq=0, ts_ns=1, type="A")]):
         ...
 
-`Topology` is the value that a YAML file gives (`parse`), and the one a worker runs. Names of fields
-carry their units (`max_wait_ns`). What is wrong is a ValueError: pydantic's ValidationError of a
-section made in code, TopologyError of a file or of a whole, QueryRefused of a pattern's text. What
-is no topology or no event at all is a TypeError. A replay needs no Kafka and no clock: the same
-input gives the same records, and those of `inorder replay`.
+`Topology` is the value that `parse` makes of a YAML file, and the value that a worker runs. Names
+of fields carry their units (`max_wait_ns`).
 
-`Ordering` is the same for events that are pushed: by a callback, a socket, or a consumer of one's
-own. It is told the time, which offsets may be committed, and its state is kept as bytes.
+A fault raises a ValueError:
+
+* pydantic's ValidationError for a section made in code;
+* TopologyError for a file or a whole topology;
+* QueryRefused for the text of a pattern.
+
+A value that is no topology or no event at all raises TypeError.
+
+A replay needs no Kafka and no clock. The same input gives the same records, and they equal those of
+`inorder replay`.
+
+`Ordering` does the same for events that are pushed: by a callback, a socket, or your own consumer.
+The caller gives it the time. It returns the offsets that may be committed, and its state as bytes.
 """
 
 from __future__ import annotations
@@ -87,7 +95,7 @@ _HOMES = {
     "topology.wire.marked": "StateUnreadable",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-"""By name, the module that it is imported from when it is asked for."""
+"""The module that each name is imported from, on first use."""
 
 _SECTIONS = [name for name in vars(_config).keys() & globals().keys() if name[0] != "_"]
 """The names that are imported from `topology.config` above."""
@@ -96,7 +104,7 @@ _EVENTS = ["ClockOffset", "ClockSample", "RawEvent", "Record"]
 __all__ = [*sorted([*_EVENTS, *_HOME_OF, *_SECTIONS, "replay"])]  # noqa: PLE0604 - names, all
 
 
-if not TYPE_CHECKING:  # a name that is not there stays an error of types
+if not TYPE_CHECKING:  # Type checkers still report unknown names.
 
     def __getattr__(name: str) -> object:
         if name not in _HOME_OF:
@@ -113,17 +121,26 @@ def __dir__() -> list[str]:
 def replay(
     topology: Topology | str, inputs: Iterable[Input], *, to_end: bool = True
 ) -> Iterator[Record]:
-    """The records that follow from the inputs, in the order they happen.
+    """Return the records that follow from the inputs, in the order in which they happen.
 
-    `topology` may be the text of a file. Inputs come in the order of their arrival; they are read
-    as the records are asked for, so an endless input is fine. An input that cannot be used is a
-    `DeadRecord`; what is none at all (a text, a list) is a TypeError when its turn comes. `to_end`:
-    the input is over after the last one, and what is held leaves in order (results that only the
-    end decides are `uncertain` and not `final`); without it the replay ends with what had been
-    emitted by then. Where the first event has no arrival, stamps are taken as they
-    are: such inputs show nothing about clocks.
+    If the first event has no arrival, timestamps are taken as they are, because such inputs show
+    nothing about clocks.
 
-    Raises TopologyError where the topology names functions of a user's that it does not have.
+    Args:
+        topology: A topology, or the text of its file.
+        inputs: The inputs in the order of their arrival. They are read as records are requested, so
+            the input may be endless.
+        to_end: Whether the input is over after the last one. If so, buffered events are emitted in
+            order, and results that only the end decides are `uncertain` and not `final`. If not,
+            the replay ends with the records that were emitted by then.
+
+    Returns:
+        The records. An input that cannot be used becomes a `DeadRecord`.
+
+    Raises:
+        TopologyError: The topology names user functions that it does not have.
+        TypeError: `inputs` is a single value. A value that is no input at all, such as a text or a
+            list, raises it when its turn comes.
     """
     from inorder.given import INPUTS, check_many, records_of, runnable
     from topology.flow.instants import whole_instants
@@ -140,8 +157,8 @@ def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iter
     from topology.flow.replay import Replay
     from topology.wire.line_reader import bears_arrivals
 
-    bears, read = bears_arrivals(Reader(topology).contents(inputs))
-    run = Replay(topology if bears else topology.without_arrivals())
+    has_arrivals, read = bears_arrivals(Reader(topology).contents(inputs))
+    run = Replay(topology if has_arrivals else topology.without_arrivals())
     for contents, until_ns in batches(read):
         if (step := run.on_inputs(contents, until_ns)) is not None:
             yield step

@@ -1,4 +1,4 @@
-"""What can go wrong for those who publish; all are ProducerError."""
+"""Errors of programs that publish; each is a ProducerError."""
 
 from __future__ import annotations
 
@@ -7,46 +7,51 @@ from dataclasses import dataclass
 
 
 class ProducerError(Exception):
-    """Base of all that a producer raises on purpose."""
+    """Base of the errors that a producer raises on purpose."""
 
 
 class QueueFull(ProducerError):
-    """The broker takes less than is sent, or nothing, and the bounded wait is over.
+    """The broker takes fewer records than are sent, or none, and the bounded wait is over.
 
-    The record was not taken and has no number; send it again, or drop it knowingly.
+    The record was not taken and has no number. Send it again, or drop it on purpose.
     """
 
 
 class RecordRefused(ProducerError):
-    """The record cannot be sent at all (too large, say); it has no number."""
+    """The record cannot be sent at all, for example because it is too large; it has no number."""
 
 
 class BrokerFatal(ProducerError):
-    """The client lost its guarantees and takes no more records; build a new producer."""
+    """The client lost its guarantees and takes no more records; make a new producer."""
 
 
 class FlushTimeout(ProducerError):
-    """Records are still on their way after the time given."""
+    """Records are still on their way after the given time."""
 
 
 class JournalError(ProducerError):
-    """The journal cannot be read, written or locked, or is another source's."""
+    """The journal cannot be read, written or locked, or belongs to another source."""
 
 
 class ForkedError(ProducerError):
-    """A forked child called the producer of its parent; nothing was done."""
+    """A forked child called its parent's producer, which did nothing."""
 
 
 class CallbackError(ProducerError):
-    """`on_delivery` raised, or called back into the producer; the cause is attached."""
+    """`on_delivery` raised, or called the producer; the cause is attached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A record that was not delivered, as far as the client knows.
 
-    `may_stand`: it may be in the topic all the same, for it had been sent, or may have
-    been, and the time was over before the broker's answer. Else it surely does not.
+    Attributes:
+        source: The source of the event.
+        epoch: The source's epoch.
+        seq: The event's sequence number.
+        reason: The client's error.
+        may_stand: Whether the record may be in the topic all the same. It was sent, or may have
+            been, and the broker did not answer in time. If false, it is certainly not there.
     """
 
     source: str
@@ -59,14 +64,19 @@ class Failure:
 class DeliveryFailed(ProducerError):
     """Records that had been taken were not delivered, as far as the client knows.
 
-    Their numbers are used. Where a record is not in the topic its number stays
-    empty: a reader waits for it as for any lost record, then declares it missing. A payload
-    that is sent again gets a new number, so one whose record is there after all (`may_stand`)
-    is there twice, as two events. `failures` are the first ones, `count` is all of them,
-    `may_stand` how many of all may be there.
+    Their numbers are used up. If a record is not in the topic, its number stays empty. A reader
+    waits for it as for any lost record, and then declares it missing. A payload that is sent again
+    gets a new number. If its first record is in the topic after all (`may_stand`), readers see two
+    events.
+
+    Attributes:
+        failures: The first failures.
+        count: The number of all failures.
+        may_stand: How many of all these records may be in the topic.
     """
 
     def __init__(self, failures: Sequence[Failure], count: int, may_stand: int) -> None:
+        """Make the message, which shows the first three failures."""
         self.failures = tuple(failures)
         self.count = count
         self.may_stand = may_stand

@@ -1,9 +1,9 @@
-"""What a forked child must not share with its parent.
+"""Protect resources that a forked child must not share with its parent.
 
-A child has the memory of its parent and its open files, and none of its threads. What
-must not be used there knows it by the id of its process (`is_ours`); what the child should
-release as soon as it lives is registered (`left_at_fork`): a lock that the child would
-keep beyond its parent's death, a client whose end needs threads that the child has not.
+A child has its parent's memory and open files, and none of its threads. An object that must not be
+used in a child compares process ids (`is_ours`). An object that the child must release at once is
+registered (`left_at_fork`). Examples are a lock, which the child would keep after its parent's
+death, and a client that needs the missing threads to close.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from weakref import WeakSet
 
 
 class Shared(Protocol):
-    """Something that a child gets a copy of and must not use."""
+    """An object that a child gets a copy of and must not use."""
 
     def left_to_parent(self) -> None:
-        """Called in the child, before anything else of it runs: release what is held. Must not
-        raise."""
+        """Release the child's copy, before any other code of the child runs.
+
+        It must not raise.
+        """
 
 
 _SHARED: Final[WeakSet[Shared]] = WeakSet()
 
 
 def left_at_fork(shared: Shared) -> None:
-    """Have `left_to_parent` called in each child forked from now on, while `shared` lives."""
+    """Call `left_to_parent` in each child that is forked from now on, while `shared` lives."""
     _SHARED.add(shared)
 
 
 def is_ours(pid: int) -> bool:
-    """Whether `pid`, noted when something was made, is this process and not its parent."""
+    """Return whether this process, and not its parent, has the id that an object recorded."""
     return os.getpid() == pid
 
 

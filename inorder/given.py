@@ -1,4 +1,4 @@
-"""What a run in this process is given: a topology, or its text, and inputs; and what it returns."""
+"""Read the topology and the inputs of a run in this process, and type its output as records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topology.wire.json_lines import in_time, report_line, result_line
 from topology.wire.line_reader import Content, LineReader, Row
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
-"""A mapping is a line of `inorder replay`, read as the command reads it."""
+"""A mapping is a line of `inorder replay`, read as that command reads it."""
 
 TYPES: Final = (RawEvent, ClockSample, ClockOffset)
 INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
@@ -30,10 +30,18 @@ def parse(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """The topology that YAML text describes, or the mapping of such a text. Functions of your own
-    are given here; a file that the text names behind `functions:` is for workers, and not run.
+    """Return the topology that YAML text describes, or the mapping of such a text.
 
-    Raises TopologyError with every problem, its line and its remedy.
+    Args:
+        source: The text, or its mapping.
+        functions: Your own functions of patterns and queries, by name. A file that the text names
+            after `functions:` is for workers, and is not run here.
+        aggregates: Your own aggregates, by name.
+        detectors: Your own detectors, by name.
+
+    Raises:
+        TopologyError: The topology has faults. The message names all of them, with line and remedy.
+        TypeError: `source` is neither text nor a mapping.
     """
     if not isinstance(source, str | bytes | Mapping):
         raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
@@ -48,8 +56,18 @@ def runnable(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """The topology, or the one that the text describes; with these functions, if any are given.
-    TopologyError if it asks for others."""
+    """Return the topology, or the one that the text describes, ready to run.
+
+    Args:
+        topology: A topology, or the text of its file.
+        functions: Your own functions, by name. If any kind is given, all replace the
+            topology's own.
+        aggregates: Your own aggregates, by name.
+        detectors: Your own detectors, by name.
+
+    Raises:
+        TopologyError: The topology has faults, or names functions that are not given.
+    """
     if not isinstance(topology, Topology):
         topology = parse(topology, functions, aggregates, detectors)
     elif functions is not None or aggregates is not None or detectors is not None:
@@ -59,26 +77,51 @@ def runnable(
 
 
 def check_many(name: str, given: Any, of: str) -> None:
-    """TypeError for what is not many: one alone, or nothing."""
+    """Raise TypeError if `given` is a single value, or cannot be iterated.
+
+    Args:
+        name: The argument's name, for the message.
+        given: The argument's value.
+        of: The kind of elements that the message asks for.
+    """
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
 
 
 class Reader:
-    """Numbers the inputs, from behind `number` on, and reads each as the topology's streams want
-    it; it carries the arrival clock, from `arrival_ns` on, from one to the next."""
+    """A reader that numbers the inputs and reads each as the topology's streams require.
+
+    It carries the arrival clock from one input to the next.
+
+    Args:
+        topology: The topology whose streams say how to read an input.
+        number: The number of the last input before these.
+        arrival_ns: The arrival time of that input, in ns since 1970.
+    """
 
     def __init__(self, topology: Topology, number: int = 0, arrival_ns: int | None = None) -> None:
+        """Begin to read after the input `number`."""
         self._lines = LineReader(topology.reading(), arrival_ns)
         self.number = number
 
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
+        """Yield the content of each input.
+
+        Raises:
+            TypeError: A value is no input.
+        """
         for each in inputs:
             check_input(each, self.number + 1)
             yield self.read(each)
 
     def read(self, each: Input, now_ns: int | None = None) -> Content:
-        """`now_ns`: the time that has been reached; None: that of the input before."""
+        """Return the content of the next input.
+
+        Args:
+            each: The input.
+            now_ns: The current time. An input without an arrival arrives then, and none arrives
+                earlier. If it is None, the input arrives as in a replay.
+        """
         self.number += 1
         is_typed = isinstance(each, TYPES)
         values = each.line() if isinstance(each, TYPES) else each
@@ -88,24 +131,24 @@ class Reader:
                 values = {**values, "arrival": now_ns}
         content = self._lines.read(Row(self.number, values, ts_is_instant=is_typed))
         if now_ns is not None and isinstance(content, Malformed) and content.at_ns < now_ns:
-            return replace(content, at_ns=now_ns)  # what cannot be read is its own arrival
+            return replace(content, at_ns=now_ns)  # The arrival of this input could not be read.
         return content
 
 
 def check_input(each: Any, number: int) -> None:
-    """TypeError for what is none."""
+    """Raise TypeError if `each` is no input."""
     if not isinstance(each, TYPES) and not isinstance(each, Mapping):
         wrong = f"input {number} is of type {type(each).__name__}"
         raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
 
 
 def records_of(step: Step) -> list[Record]:
-    """The output of a step, in the order of its instants."""
+    """Return the output of a step as records, in the order of its instants."""
     return in_time(step, _reported, _ordered, _resulting)
 
 
 def _ordered(event: Event) -> Record:
-    """What `record_of` makes of the event's line."""
+    """Return the record that `record_of` would read from the event's line."""
     return OrderedEvent(
         event.stream,
         event.source,

@@ -1,9 +1,8 @@
-"""The contract, written: from coordinates to a record's headers.
+"""Write the header contract: from the coordinates of an event to a record's headers.
 
-`streamId` is left out where it is `default`,
-`type` and `kind` where they are empty. With the CloudEvents preset the time is
-RFC 3339 and `ce_specversion` and `ce_id` (source/epoch/seq; without a number a random one) are
-added, which makes the record a CloudEvent in binary mode.
+`streamId` is left out if it is `default`, and `type` and `kind` are left out if they are empty. The
+CloudEvents preset writes the time as RFC 3339 and adds `ce_specversion` and `ce_id`, which make the
+record a CloudEvent in binary mode. `ce_id` is source/epoch/seq, or random without a number.
 """
 
 from __future__ import annotations
@@ -15,16 +14,21 @@ from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract
 from inorder.signing_keys import SigningKey
 
 Headers = list[tuple[str, str | bytes | None]]
-"""As confluent-kafka has it; the values written here are bytes."""
+"""Headers in the form of confluent-kafka; the values written here are bytes."""
 
 
 class HeaderWriter:
-    """One per producer: what does not change from record to record is made once.
+    """A writer of headers, one for each producer; it prepares once what all records share.
 
-    Text is written as UTF-8; whether a value must be ASCII is the caller's to ask.
+    Text is written as UTF-8. The caller checks whether a value must be ASCII.
+
+    Args:
+        contract: The names of the headers, and the unit of time.
+        signing_key: The key that signs each record. None: records are not signed.
     """
 
     def __init__(self, contract: Contract, signing_key: SigningKey | None = None) -> None:
+        """Prepare the names and the unit of time."""
         self._signing_key = signing_key
         self._names = contract.names()
         self._ns_per_unit = UNIT_NS[contract.ts_unit]
@@ -42,8 +46,20 @@ class HeaderWriter:
         kind: str = "",
         value: bytes | None = None,
     ) -> Headers:
-        """`seq`, `ts_ns` or `epoch` None: the header is left out. `value` is that of the record,
-        which the signature covers, too, last of all."""
+        """Return the headers of one record.
+
+        The signature is the last header. It covers the other headers of the contract and the value.
+
+        Args:
+            source: The source of the event.
+            seq: The sequence number. None leaves the header out.
+            ts_ns: The reported timestamp, in ns since 1970. None leaves the header out.
+            epoch: The source's epoch. None leaves the header out.
+            stream: The stream of the event.
+            type: The type of the event.
+            kind: The kind of a control event, empty for an ordinary event.
+            value: The value of the record, for the signature.
+        """
         names = self._names
         headers: Headers = [(names.source, source.encode())]
         if seq is not None:

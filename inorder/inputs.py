@@ -1,4 +1,7 @@
-"""What goes into a replay, typed: each as a line of `inorder replay`. See `inorder.records`."""
+"""The inputs of a replay as typed values; each stands for a line of `inorder replay`.
+
+See `inorder.records` for the outputs.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,18 @@ from inorder.contract import BYE, DATA, HEARTBEAT
 class RawEvent:
     """An event as its source sends it.
 
-    `seq` may be missing in a stream by time only. `ts_ns` is the source's clock, `arrival_ns` when
-    the event reached the log; without it the event arrives at the largest `ts_ns` so far.
-    `stream` None: the only one there is, or `default`. `kind`: `heartbeat` and `bye` bear a number
-    and no payload.
+    Attributes:
+        source: The source of the event.
+        seq: The sequence number. It may be missing only in a stream by time.
+        ts_ns: The time by the source's clock.
+        arrival_ns: The time at which the event reached the log. Without it the event arrives at
+            the largest `ts_ns` so far.
+        type: The type of the event.
+        payload: The content of the event.
+        stream: The stream. None means the only stream of the topology, or `default`.
+        epoch: The source's epoch.
+        kind: Empty for an ordinary event. Events of kind `heartbeat` and `bye` have a number
+            and no payload.
     """
 
     source: str
@@ -29,11 +40,16 @@ class RawEvent:
     kind: str = DATA
 
     def __post_init__(self) -> None:
+        """Check the kind.
+
+        Raises:
+            ValueError: The kind is not known.
+        """
         if self.kind not in (DATA, HEARTBEAT, BYE):
             raise ValueError(f"kind {self.kind!r} is not known; write `heartbeat`, `bye` or none")
 
     def line(self) -> dict[str, Any]:
-        """As a line of a recording whose `ts` is in ns."""
+        """Return the event as a line of a recording whose `ts` is in ns."""
         values: dict[str, Any] = {"source": self.source}
         if self.seq is not None:
             values["seq"] = self.seq
@@ -56,8 +72,17 @@ class RawEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSample:
-    """A round of time sync: asked at `t1_ns`, answered at `t4_ns` by the source's clock; received
-    at `t2_ns`, answered at `t3_ns` by the server's."""
+    """A round of time sync between a source and a server.
+
+    Attributes:
+        source: The source whose clock is measured.
+        t1_ns: The time of the request, by the source's clock.
+        t2_ns: The time at which the request was received, by the server's clock.
+        t3_ns: The time of the answer, by the server's clock.
+        t4_ns: The time at which the answer was received, by the source's clock.
+        server: The name of the server.
+        arrival_ns: The time at which the sample arrived. None: it arrives with the input before.
+    """
 
     source: str
     t1_ns: int
@@ -68,7 +93,7 @@ class ClockSample:
     arrival_ns: int | None = None
 
     def line(self) -> dict[str, Any]:
-        """As a line of a recording."""
+        """Return the sample as a line of a recording."""
         rounds = {f"t{at}": getattr(self, f"t{at}_ns") for at in range(1, 5)}
         line = {"clock": self.source, **rounds, "server": self.server or None}
         return _with_arrival(line, self.arrival_ns)
@@ -76,8 +101,16 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockOffset:
-    """From arrival `at_ns` on `offset_ns` is added to the source's times, give or take `error_ns`;
-    None takes the last one back."""
+    """A declared offset of a source's clock, added to its timestamps from `at_ns` on.
+
+    Attributes:
+        source: The source whose clock it describes.
+        at_ns: The arrival time from which on it applies.
+        offset_ns: The offset that is added. None ends the last declaration.
+        error_ns: The bound of the offset's error, on both sides.
+        arrival_ns: The time at which the declaration arrived. None: it arrives with the input
+            before.
+    """
 
     source: str
     at_ns: int
@@ -86,7 +119,7 @@ class ClockOffset:
     arrival_ns: int | None = None
 
     def line(self) -> dict[str, Any]:
-        """As a line of a recording."""
+        """Return the offset as a line of a recording."""
         line = {"clock": self.source, "at": self.at_ns, "offset": self.offset_ns}
         return _with_arrival({**line, "error": self.error_ns}, self.arrival_ns)
 

@@ -1,23 +1,22 @@
-"""Where a source's numbering goes on after a restart: one small file.
+"""Store where a source's numbering continues after a restart, in one small file.
 
-The reader takes every number that is skipped for a lost record. So numbers may not
-be skipped, and none may be used twice, for the second would pass for a copy:
+A reader takes each skipped number for a lost record, and the second use of a number for a
+duplicate. So a source may neither skip nor reuse numbers:
 
-* A clean close stores the exact next number; the next start goes on there, in the
-  same epoch, without a hole.
-* While the journal is open the file is marked "in use". A start that finds it so cannot
-  know which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the
-  reader neither misses nor drops anything.
-* Where there is no file yet, the epoch is `first_epoch`. The default of the callers
-  is the wall clock in seconds, so that a lost file, too, leads to a higher epoch.
+* A clean close stores the exact next number. The next start continues there, in the same epoch,
+  without a gap.
+* While the journal is open, the file is marked "in use". A start that finds this mark cannot know
+  which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the reader neither
+  misses nor drops an event.
+* If there is no file yet, the epoch is `first_epoch`. Callers default to the wall clock in seconds,
+  so a lost file also leads to a higher epoch.
 
-The file is replaced whole (written beside, synced, renamed, folder synced), twice per
-life of a producer and never per record. A lock file beside it keeps a second process
-from using the same numbers.
+The file is replaced as a whole (written beside, synced, renamed, folder synced). This happens twice
+in the life of a producer and never per record. A lock file beside it keeps a second process from
+using the same numbers.
 
-A forked child lets go of the lock as soon as it lives and can store nothing: the numbers
-are its parent's, and when that dies the next start must find the lock free and the
-journal in use.
+A forked child releases the lock as soon as it starts, and can store nothing. The numbers are its
+parent's. When the parent dies, the next start must find the lock free and the journal in use.
 """
 
 from __future__ import annotations
@@ -44,11 +43,19 @@ class _Page(NamedTuple):
     source: str
     stream: str
     epoch: int
-    next_seq: int | None  # None: in use, or left so by a crash
+    next_seq: int | None  # None if the journal is in use, or a crash left it so.
 
 
 def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
-    """Return the named tuple that the JSON object holds. ValueError for what is none."""
+    """Return the named tuple whose fields a JSON object holds.
+
+    Args:
+        content: The JSON text.
+        kind: The named tuple, whose fields are texts and integers.
+
+    Raises:
+        ValueError: The text is not JSON, or an object with other keys or types.
+    """
     hints = get_type_hints(kind)
     found = orjson.loads(content)
     if not isinstance(found, dict) or set(found) != set(hints):
@@ -60,12 +67,25 @@ def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
 
 
 class Journal:
-    """Open once constructed, with `epoch` and `next_seq` to begin with.
+    """A journal file, locked from its construction to `close` or `release`.
 
-    JournalError: in use by another process, unreadable, or another source's.
+    Attributes:
+        epoch: The epoch to use.
+        next_seq: The first sequence number to use in it.
     """
 
     def __init__(self, path: Path, source: str, stream: str, first_epoch: int) -> None:
+        """Lock the file, read it and mark it as in use.
+
+        Args:
+            path: The file. Its folder is made if it is missing.
+            source: The source that the numbers belong to.
+            stream: The stream of the source.
+            first_epoch: The epoch if there is no file yet.
+
+        Raises:
+            JournalError: The file is in use by another process, unreadable, or another source's.
+        """
         self._path = path
         self._source = source
         self._stream = stream
@@ -80,7 +100,15 @@ class Journal:
             raise
 
     def close(self, next_seq: int) -> None:
-        """Store the number to go on with; the journal is done with."""
+        """Store the next number and release the lock; the journal cannot be used again.
+
+        Args:
+            next_seq: The number that the next start continues with.
+
+        Raises:
+            ForkedError: A forked child called.
+            JournalError: The file cannot be written.
+        """
         if not is_ours(self._pid):
             raise ForkedError(
                 f"journal {self._path} belongs to process {self._pid}, which forked this one;"
@@ -92,10 +120,13 @@ class Journal:
             self.release()
 
     def release(self) -> None:
-        """Release it without a mark, as a crash would: the next start is a new epoch."""
+        """Release the lock and store no number, as a crash would.
+
+        The next start begins a new epoch.
+        """
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)  # in a child this leaves the parent's hold on it
+            os.close(lock)  # In a child this does not release the parent's lock.
 
     left_to_parent = release
 
@@ -146,9 +177,19 @@ _REMEDY: Final = "remove it and the source begins a new epoch, which must be hig
 
 
 def locked(path: Path, what: str) -> int:
-    """The lock of a file that belongs to one producer, as a descriptor to be closed. JournalError:
-    another one has it."""
-    # Not on the file itself: a journal is replaced, and its lock with it.
+    """Lock a file that belongs to one producer.
+
+    Args:
+        path: The file.
+        what: The kind of file, for messages.
+
+    Returns:
+        The descriptor of the lock. Closing it releases the lock.
+
+    Raises:
+        JournalError: Another producer has the lock, or it cannot be made.
+    """
+    # A lock on the file itself would be lost when a journal is replaced.
     beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,21 +1,23 @@
-"""What a source has sent, kept for a while in one file, so that it can be sent again.
+"""Store the records that a source has sent for a while, so that it can send them again.
 
     kept = Kept(Path("/var/lib/press-7.kept"), "press-7", "default", max_bytes=256 << 20)
     kept.add(Sent(epoch, seq, ts_ns, "stroke", "", b"..."))
     for sent in kept.between(epoch, 7, 9): ...
 
-The file is SQLite's, and belongs to one source of one stream and to one producer at a time, as a
-journal does. Payloads, types and `RECORD_BYTES` for the rest of each record make up at most
-`max_bytes`, and the oldest records go first; the file itself may take three times that. Records are
-written at every `COMMIT_RECORDS` or `COMMIT_BYTES`, once `COMMIT_S` are over, at `commit` and at
-`close`: what was added since is lost with the process, and with a machine that loses power the last
-seconds.
+The file is an SQLite database. It belongs to one source of one stream, and to one producer at a
+time, as a journal does. Its content is at most `max_bytes`: payloads, types, and `RECORD_BYTES` for
+the rest of each record. The oldest records are deleted first. The file itself may take three times
+that.
 
-Who publishes is not stopped by a file that cannot be written: those records are not kept, counted
-in `not_kept`, and reported in the log (`inorder.producers`).
+Records are written after every `COMMIT_RECORDS` or `COMMIT_BYTES`, after `COMMIT_S`, at `commit`
+and at `close`. A crash of the process loses the records added since then, and a power failure loses
+the last seconds.
 
-Beside the records lies how far requests have been answered (`place_of`), so none is answered twice
-after a restart.
+A file that cannot be written does not stop the publisher. The records that it misses are counted in
+`not_kept` and reported in the log (`inorder.producers`).
+
+The file also stores how far requests have been answered (`place_of`), so that none is answered
+twice after a restart.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ COMMIT_RECORDS: Final = 500
 COMMIT_BYTES: Final = 1 << 20
 COMMIT_S: Final = 1.0
 RECORD_BYTES: Final = 64
-LET_GO: Final = 0.05
-"""At the bound so large a part of it goes at once."""
+FREED_SHARE: Final = 0.05
+"""The share of `max_bytes` that is freed in addition when the bound is reached."""
 
 logger = logging.getLogger("inorder.producers")
 
@@ -57,7 +59,7 @@ _SIZE: Final = f"coalesce(length(payload), 0) + length(type) + {RECORD_BYTES}"
 
 
 class Sent(NamedTuple):
-    """One record: what it takes to make its headers and its value anew."""
+    """One sent record: the fields that its headers and value are made from."""
 
     epoch: int
     seq: int
@@ -68,10 +70,25 @@ class Sent(NamedTuple):
 
 
 class Kept:
-    """See the module's docstring. Usable from several threads. JournalError: the file cannot be
-    read, is none of these, another source's, or in use."""
+    """The stored records of one source, which several threads may use.
+
+    Args:
+        path: The file.
+        source: The source that the file belongs to.
+        stream: The stream of the source.
+        max_bytes: The bound of the stored content.
+
+    Attributes:
+        not_kept: The number of records that could not be written.
+    """
 
     def __init__(self, path: Path, source: str, stream: str, max_bytes: int) -> None:
+        """Lock and open the file.
+
+        Raises:
+            JournalError: The file cannot be read, is another kind of file or another source's, or
+                is in use.
+        """
         self._path = path
         self._max_bytes = max_bytes
         self._guard = threading.Lock()
@@ -81,7 +98,7 @@ class Kept:
         self.not_kept = 0
         self._lock: int | None = locked(path, "what is kept,")
         with ExitStack() as refused:
-            refused.callback(self._let_lock_go)
+            refused.callback(self._release_lock)
             try:
                 self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
                 refused.callback(self._db.close)
@@ -92,7 +109,7 @@ class Kept:
         left_at_fork(self)
 
     def add(self, sent: Sent) -> None:
-        """Never raises for the file's sake."""
+        """Add a record, which is written later; a fault of the file raises nothing."""
         with self._guard:
             self._waiting.append(sent)
             self._waiting_bytes += _size(sent)
@@ -101,7 +118,11 @@ class Kept:
                 self._write()
 
     def between(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
-        """Those there are of an epoch from `first` to `last`, in their order."""
+        """Yield the stored records of an epoch in order, from `first` to `last` inclusive.
+
+        Raises:
+            JournalError: The file cannot be read.
+        """
         self.commit()
         while first <= last:
             found = self._asked(
@@ -114,35 +135,39 @@ class Kept:
             first = found[-1][1] + 1
 
     def place_of(self, part: int) -> int | None:
-        """The offset to read a partition of requests from; None: it was never read."""
+        """Return the next offset of a partition of requests, or None if it was never read."""
         found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
         return int(found[0][0]) if found else None
 
     def answered(self, part: int, next_offset: int) -> None:
-        """All requests of the partition before that offset have been answered."""
+        """Store that all requests of the partition before `next_offset` have been answered."""
         self._asked("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
-        """Write what was added."""
+        """Write the added records."""
         with self._guard:
             self._write()
 
     def left_to_parent(self) -> None:
-        """The connection is never freed in a child: SQLite would take it for the last one."""
+        """Keep the connection alive in a child, and release the lock.
+
+        SQLite would take the child's connection for the last one.
+        """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
-        self._let_lock_go()  # in a child this leaves the parent's hold on it
+        self._release_lock()  # In a child this does not release the parent's lock.
 
     def close(self) -> None:
+        """Write the added records, close the file and release the lock."""
         with self._guard:
             self._write()
             self._db.close()
-        self._let_lock_go()
+        self._release_lock()
 
     def _open(self, source: str, stream: str) -> None:
         (known,) = self._db.execute("PRAGMA user_version").fetchone()
         if known not in (0, FORMAT):
             raise sqlite3.DatabaseError(f"format {known} is not {FORMAT}")
-        # A crash of the process loses nothing that was written; only one of the machine may.
+        # A crash of the process loses nothing that was written; a crash of the machine may.
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.executescript(_TABLES)
@@ -157,7 +182,7 @@ class Kept:
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
         (size,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()
         self.bytes = int(size)
-        """How much is kept, as `max_bytes` counts it."""
+        """The size of the stored content, as `max_bytes` counts it."""
 
     def _asked(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
         with self._guard:
@@ -179,7 +204,7 @@ class Kept:
             self.bytes += size
             if self.bytes > self._max_bytes:
                 over_bytes = self.bytes - self._max_bytes
-                self._let_go(over_bytes + int(LET_GO * self._max_bytes))
+                self._delete_oldest(over_bytes + int(FREED_SHARE * self._max_bytes))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self.bytes = before
@@ -188,8 +213,8 @@ class Kept:
             self.not_kept += len(waiting)
             logger.error("%s; %d records cannot be sent again", self._failed(error), len(waiting))
 
-    def _let_go(self, wanted_bytes: int) -> None:
-        """The oldest, until so many bytes are free."""
+    def _delete_oldest(self, wanted_bytes: int) -> None:
+        """Delete the oldest records until `wanted_bytes` are free."""
         freed = 0
         oldest = self._db.execute(f"SELECT epoch, seq, {_SIZE} FROM sent ORDER BY epoch, seq")
         last: tuple[int, int] | None = None
@@ -203,7 +228,7 @@ class Kept:
             self._db.execute("DELETE FROM sent WHERE (epoch, seq) <= (?, ?)", last)
             self.bytes -= freed
 
-    def _let_lock_go(self) -> None:
+    def _release_lock(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)

@@ -1,5 +1,7 @@
-"""Events that are pushed into a topology in this process: by a callback, a socket, or a consumer of
-one's own. See `inorder.engine`."""
+"""Run a topology in this process on events that are pushed into it.
+
+They come from a callback, a socket, or your own consumer. See `inorder.engine`.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ from topology.wire.line_reader import MAX_ARRIVAL_NS, Content
 from topology.wire.marked import Form, StateUnreadable
 
 Partition = int | str
-"""Where an event comes from: a number, or a name that the caller chooses (`"events/3"`)."""
+"""The origin of an event: a number, or a name that the caller chooses (`"events/3"`)."""
 
 MAX_PARTITIONS: Final = 65_536
-"""One `Ordering` knows so many."""
+"""The most partitions that one `Ordering` takes."""
 
 PLACES_UNUSED: Final = 1_024
-"""Offsets that are kept beyond those of the events that wait, at the most; or as many as these."""
+"""The most offsets that are stored beyond two for each buffered event."""
 
 FORM: Final = Form(
     "inorder ordering",
@@ -38,7 +40,16 @@ FORM: Final = Form(
 
 
 class Balance(NamedTuple):
-    """What became of all that was sent; heartbeats and byes are not counted."""
+    """The outcomes of all inputs so far, without heartbeats and end-of-stream markers.
+
+    Attributes:
+        sent: The number of inputs.
+        event: The number of emitted events that were not late.
+        late: The number of late events.
+        duplicate: The number of duplicates.
+        dead: The number of inputs that cannot be used.
+        held: The number of buffered events.
+    """
 
     sent: int
     event: int
@@ -49,58 +60,76 @@ class Balance(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Every input ended as exactly one of these."""
+        """Whether every input has exactly one of these outcomes."""
         return self.sent == self.event + self.late + self.duplicate + self.dead + self.held
 
 
 class Ordering:
-    """The topology run on events that are pushed into it, in the order of their arrival. It does
-    no I/O and asks no clock. Each call returns the records that follow from it, in their order.
+    """A topology that runs on pushed events, in the order of their arrival.
 
-    Time is the largest `arrival_ns` that an event has named and the largest `now_ns` of a `tick`;
-    an earlier one counts as that. From the first tick on, an event without `arrival_ns` arrives at
-    that time. Without ticks it arrives as in a `replay`, at the largest `ts_ns` so far: a machine
-    whose clock is ahead would then take time along. What is decided when an instant is over comes
-    with the next event or tick.
+    It does no I/O and reads no clock. Each call returns the records that follow from it, in their
+    order. Only one thread at a time may call.
 
-    What waits, in events and bytes, is bounded by the topology. Besides, each partition has its
-    next offset (`MAX_PARTITIONS`), and each waiting event its own. One thread at a time may call.
+    Time is the largest `arrival_ns` of an event or `now_ns` of a `tick` so far. An earlier value
+    counts as that time. From the first tick on, an event without `arrival_ns` arrives at that time.
+    Without ticks it arrives as in a `replay`, at the largest `ts_ns` so far, so a source whose
+    clock is ahead moves the time ahead. Outcomes that are decided when an instant is over come with
+    the next event or tick.
 
-    `topology` may be the text of a file. `events`: False where results and reports alone are of
-    use: events in their place are counted (`balance`) and not returned, which saves a tenth of the
-    CPU. Raises TopologyError for a topology that cannot run.
+    The topology bounds the events and bytes that are buffered. In addition, each partition has its
+    next offset (`MAX_PARTITIONS`), and each buffered event has its own.
+
+    Args:
+        topology: A topology, or the text of its file.
+        events: Whether events that are not late are returned. If False, they are only counted
+            (`balance`), which saves a tenth of the CPU time.
     """
 
     def __init__(self, topology: Topology | str, *, events: bool = True) -> None:
+        """Prepare the topology.
+
+        Raises:
+            TopologyError: The topology cannot run.
+        """
         self.topology = runnable(topology)
         self._events = events
         self._run = Replay(self.topology)
         self._reader = Reader(self.topology)
         self._is_ticked = False
-        self._bears: bool | None = None
-        """Whether events name their arrivals, by the first one; None: none has come."""
+        self._has_arrivals: bool | None = None
+        """Whether events have their own arrivals, by the first one; None before it."""
         self._is_closed = False
         self._next: dict[Partition, int] = {}
         self._places: dict[int, tuple[Partition, int]] = {}
-        """By the number of the input: its partition and offset."""
+        """The partition and offset of each input, by the input's number."""
         self._most_places = PLACES_UNUSED
         self._counts: Counter[str] = Counter()
 
     @property
     def now_ns(self) -> int | None:
-        """The time that has been reached; None before the first event or tick."""
+        """The current time, or None before the first event or tick."""
         return self._run.now_ns
 
     def feed(
         self, *events: Input, partition: Partition = 0, offset: int | None = None
     ) -> list[Record]:
-        """These arrive, one after the other.
+        """Take events that arrive one after the other.
 
-        `offset`: of the first in its partition, the others follow it by one each; None: the next
-        one. What has been taken already, by its offset, is not taken again, so a consumer may go
-        back. An event that cannot be used is a `DeadRecord`. TypeError and ValueError for arguments
-        that are wrong; nothing is taken then. Ten events in one call cost half of what they cost in
-        ten calls.
+        An event that was taken before, by its offset, is skipped, so a consumer may go back. Ten
+        events in one call cost half as much as in ten calls.
+
+        Args:
+            events: The inputs, in the order of their arrival.
+            partition: The partition that they come from.
+            offset: The offset of the first one; each other one follows by one. None: the next
+                offset.
+
+        Returns:
+            The records that follow. An event that cannot be used becomes a `DeadRecord`.
+
+        Raises:
+            TypeError: An argument has a wrong type. No event was taken.
+            ValueError: An argument is out of range, or the input is over. No event was taken.
         """
         self._check_open()
         first = self._first_offset(partition, offset)
@@ -118,10 +147,21 @@ class Ordering:
         return self._out(self._run.on_inputs(contents))
 
     def tick(self, now_ns: int) -> list[Record]:
-        """It is `now_ns` (ns since 1970), and nothing has come up to then that is not fed yet.
+        """Move the time to `now_ns`; all that arrived before it has been fed.
 
-        Who has no events for a while ticks some times a second, so that what waits for a time
-        leaves. TypeError and ValueError for what is no such time."""
+        A caller without events for a while ticks some times a second, so that events that wait for
+        a time are emitted.
+
+        Args:
+            now_ns: The time in ns since 1970, at most in 2100.
+
+        Returns:
+            The records that follow.
+
+        Raises:
+            TypeError: `now_ns` is not an integer.
+            ValueError: `now_ns` is out of range, or the input is over.
+        """
         self._check_open()
         if type(now_ns) is not int:
             raise TypeError(f"now_ns is {now_ns!r}, no whole number of ns; give time.time_ns()")
@@ -131,22 +171,30 @@ class Ordering:
         return self._out(self._run.on_time(max(now_ns, self.now_ns or 0)))
 
     def close(self) -> list[Record]:
-        """The input is over: what waits leaves in order. Nothing is taken any more."""
+        """End the input and return the buffered events in order; no event is taken any more."""
         if self._is_closed:
             return []
         self._is_closed = True
         return self._out(self._run.on_end())
 
-    # -- what waits --------------------------------------------------------------------------------
+    # -- buffered events ---------------------------------------------------------------------------
 
     def safe_offset(self, partition: Partition = 0) -> int | None:
-        """The offset from which on this partition has to be read again if all else were lost: every
-        event before it has left, or has been reported. None: nothing of it has been fed.
+        """Return the offset from which a restart would have to read this partition.
 
-        Commit it, and after a start feed from there. With the last `snapshot` restored, what
-        follows is then what an unbroken run gives; commit what was safe when it was taken, not
-        what is later. Without one no event is missing, some come twice, and windows, patterns and
-        what is known of sources begin anew. O(events that wait).
+        Every event before it has been emitted or reported. Commit it, and feed from it after a
+        start. If the last `snapshot` is restored, the records then equal those of an unbroken run.
+        In that case commit the offset that was safe at the snapshot, not a later one. Without a
+        snapshot no event is missing, but some come twice. Windows, patterns and the knowledge of
+        sources begin anew.
+
+        The cost is O(buffered events).
+
+        Args:
+            partition: The partition.
+
+        Returns:
+            None if nothing of the partition has been fed.
         """
         if partition not in self._next:
             return None
@@ -155,12 +203,12 @@ class Ordering:
         return min(waits, default=self._next[partition])
 
     def held(self) -> list[EventPlace]:
-        """The events that wait."""
+        """Return the buffered events."""
         waiting = (event for event in self._run.held() if event.kind == DATA)
         return sorted(EventPlace(each.source, max(each.epoch, 0), each.seq) for each in waiting)
 
     def balance(self) -> Balance:
-        """What became of all that was fed so far."""
+        """Return the outcomes of all inputs so far."""
         counts = self._counts
         kinds = (counts["event"], counts["late"], counts["duplicate"], counts["dead"])
         return Balance(counts["sent"], *kinds, len(self.held()))
@@ -168,14 +216,20 @@ class Ordering:
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """All that a fresh `Ordering` of this topology needs to go on from here. O(state and events
-        that wait). ValueError where it holds what is no plain value (an object as a payload)."""
+        """Return the whole state, from which a new `Ordering` of this topology can continue.
+
+        The cost is O(state and buffered events).
+
+        Raises:
+            ValueError: The state contains a value that is not plain, such as an object as a
+                payload.
+        """
         self._check_open()
         self._forget_places()
         saved = self._run.saved()
         values = (
             self._setting(),
-            (self._is_ticked, self._bears, self._reader.number),
+            (self._is_ticked, self._has_arrivals, self._reader.number),
             (self._next, self._places, dict(self._counts)),
             None if saved is None else packed_replay(saved),
         )
@@ -186,9 +240,19 @@ class Ordering:
             raise ValueError(f"the state cannot be kept ({wrong}); {remedy}") from None
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from there; for one that has taken nothing yet. StateUnreadable (a ValueError) for
-        what is no snapshot, is damaged, or is of a topology with other streams or operators. Give
-        it snapshots of your own alone: it is made for damage, not for attackers."""
+        """Continue from a snapshot; only an `Ordering` that has taken nothing yet can do so.
+
+        Restore only your own snapshots. Damage is detected, but an attack is not.
+
+        Args:
+            snapshot: The bytes that `snapshot` returned.
+
+        Raises:
+            StateUnreadable: The bytes are no snapshot, are damaged, or belong to a topology with
+                other streams or operators. It is a ValueError.
+            TypeError: `snapshot` is not bytes.
+            ValueError: Events or ticks have been taken already.
+        """
         if not isinstance(snapshot, bytes):
             raise TypeError(f"a snapshot is bytes, not of type {type(snapshot).__name__}")
         self._check_open()
@@ -198,7 +262,7 @@ class Ordering:
         self.__dict__.update(fresh.__dict__)
 
     def _restored(self, values: Any) -> Ordering:
-        setting, (is_ticked, bears, number), (next_offsets, places, counts), packed = values
+        setting, (is_ticked, has_arrivals, number), (next_offsets, places, counts), packed = values
         if setting != self._setting():
             raise StateUnreadable(
                 f"the snapshot is of a topology with {_setting_text(setting)}, this one has"
@@ -206,9 +270,9 @@ class Ordering:
                 f" {FORM.anew}"
             )
         fresh = Ordering(self.topology, events=self._events)
-        fresh._is_ticked, fresh._bears = is_ticked, bears
+        fresh._is_ticked, fresh._has_arrivals = is_ticked, has_arrivals
         fresh._next, fresh._places, fresh._counts = next_offsets, places, Counter(counts)
-        if bears is False:
+        if has_arrivals is False:
             fresh._run = Replay(self.topology.without_arrivals())
         if packed is not None:
             fresh._run.restore(unpacked_replay(packed))
@@ -216,7 +280,7 @@ class Ordering:
         return fresh
 
     def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        # In their order in the chain: by it held events are given back.
+        # The order in the chain counts, because buffered events are restored by it.
         return (*self.topology.streams,), (*self.topology.operators,)
 
     # -- parts of a call ---------------------------------------------------------------------------
@@ -241,9 +305,9 @@ class Ordering:
     def _note(self, content: Content, partition: Partition, offset: int) -> None:
         if not isinstance(content, (Event, Malformed)):
             return
-        if self._bears is None and isinstance(content, Event):
-            self._bears = self._is_ticked or content.record.get("arrival") is not None
-            if not self._bears:
+        if self._has_arrivals is None and isinstance(content, Event):
+            self._has_arrivals = self._is_ticked or content.record.get("arrival") is not None
+            if not self._has_arrivals:
                 saved, self._run = self._run.saved(), Replay(self.topology.without_arrivals())
                 if saved is not None:
                     self._run.restore(saved)
@@ -252,7 +316,7 @@ class Ordering:
         self._places[content.offset] = partition, offset
 
     def _forget_places(self) -> None:
-        """Keep those of events that wait."""
+        """Drop the places of events that are no longer buffered."""
         waits = {event.offset for event in self._run.held()}
         self._places = {at: place for at, place in self._places.items() if at in waits}
         self._most_places = 2 * len(self._places) + PLACES_UNUSED
@@ -271,7 +335,7 @@ class Ordering:
                 counts["duplicate"] += 1
             elif isinstance(report, Malformed):
                 counts["dead"] += 1
-                counts["sent"] += report.kind != DATA  # a control event was not counted yet
+                counts["sent"] += report.kind != DATA  # A control event was not counted yet.
         if not self._events:
             step = replace(step, released=[each for each in step.released if each.late])
         return records_of(step)

@@ -1,9 +1,9 @@
-"""Has the core run in Python where it is installed compiled: INORDER_PURE=1.
+"""Run the core from its Python sources where it is installed compiled: INORDER_PURE=1.
 
-Python takes a compiled module before the source beside it. Where INORDER_PURE is 1, the packages
-`topology` and `agents` have a finder put in front that knows sources alone, before any of their
-modules is imported: the core is compiled as one, so all of it is taken or none. The answers are the
-same. The codec has a switch of its own (INORDER_CODEC).
+Python prefers a compiled module to the source beside it. If INORDER_PURE is 1, the packages
+`topology` and `agents` install a finder that knows sources only, before any of their modules is
+imported. The core is compiled as one unit, so all of it is replaced or none. The results are the
+same. The codec has its own switch (INORDER_CODEC).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VARIABLE: Final = "INORDER_PURE"
 
 
 class SourceFinder:
-    """A finder of the core's sources, asked before the one that takes what is compiled."""
+    """A finder of the core's sources, asked before the finder that prefers compiled modules."""
 
     @staticmethod
     def find_spec(
@@ -30,7 +30,13 @@ class SourceFinder:
         path: Sequence[str] | None = None,
         target: object = None,  # noqa: ARG004 - as the import system calls it
     ) -> ModuleSpec | None:
-        """Return the source of a module of the core, or None, and others are asked."""
+        """Return the source of a module of the core, or None to have other finders asked.
+
+        Args:
+            name: The full name of the module.
+            path: The folders of its package.
+            target: Not used.
+        """
         if not name.startswith(COMPILED):
             return None
         found = (_sources(folder).find_spec(name) for folder in path or ())
@@ -43,7 +49,7 @@ def _sources(folder: str) -> FileFinder:
 
 
 def heed() -> None:
-    """Put the finder in front where the environment asks for it.
+    """Install the finder if the environment asks for it.
 
     Raises:
         ImportError: INORDER_PURE is neither 1 nor 0.

@@ -1,24 +1,25 @@
-"""What goes in and what comes out, typed.
+"""Read the inputs and outputs of inorder as typed records.
 
-In: `RawEvent`, `ClockSample`, `ClockOffset`, as a line of `inorder replay` has them.
+Inputs are `RawEvent`, `ClockSample` and `ClockOffset`; each stands for a line of `inorder replay`.
 
-Out, from a replay, the test kit, or the topics of a worker:
+Outputs come from a replay, the test kit, or the topics of a worker:
 
-    OrderedEvent                            an event in its place, or late and let pass
-    GapRecord                               numbers that are declared missing
-    LateRecord, DuplicateRecord, DeadRecord an event that is not in the order, and why
+    OrderedEvent                            an event in order, or a late event that is emitted
+    GapRecord                               sequence numbers that are declared missing
+    LateRecord, DuplicateRecord, DeadRecord an event that is left out of the order, and why
     WindowRecord, MatchRecord, JoinRecord   a result, or its correction
-    MatchSetRecord                          the same, of all matches that end with one event
+    MatchSetRecord                          the same for all matches that end with one event
     OverflowRecord                          a query had more results than its bound allows
-    RetractRecord                           a result is taken back, in a topic that is a table
+    RetractRecord                           a retracted result in a compacted topic
 
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
-late, duplicates or dead. It also takes the message of a Kafka client, which a topic of a query with
-`upsert` needs: what is taken back has no value there. `ordered_event` reads a record of
-`events.ordered`. Times are ns since 1970. Python and orjson alone are imported here.
+late events, duplicates or dead letters. It also takes the message of a Kafka client. A topic of a
+query with `upsert` needs the message, because a retracted result has no value there.
+`ordered_event` reads a record of `events.ordered`. Times are in ns since 1970. This module imports
+only the standard library and orjson.
 
-A result is known by its `id`; its revisions count from 0, and the highest is the latest truth:
-`op` is `emit`, `update` or `retract`. After `final` no further revision comes. `current` keeps the
+A result is identified by its `id`. Its revisions count from 0, and the highest one is valid. `op`
+is `emit`, `update` or `retract`. No revision follows one that is `final`. `current` returns the
 current results.
 """
 
@@ -38,13 +39,13 @@ from inorder.inputs import ClockSample as ClockSample
 from inorder.inputs import RawEvent as RawEvent
 
 Line = Mapping[str, Any]
-"""A JSON object as the black-box interface has it."""
+"""A JSON object of the black-box interface."""
 
 REF_TIME: Final = "refTs"
 
 
 class EventPlace(NamedTuple):
-    """Which event: the number `seq` of the epoch `epoch` of a source."""
+    """The identity of an event: the number `seq` of the epoch `epoch` of a source."""
 
     source: str
     epoch: int
@@ -53,8 +54,21 @@ class EventPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrderedEvent:
-    """The true time lies within `error_ns` of `ref_time_ns`. `late` is the reason why the event
-    is outside the order, "" if it is not; `at_ns` when it was released."""
+    """An event in order, or a late event that is emitted.
+
+    Attributes:
+        stream: The stream of the event.
+        source: The source of the event.
+        epoch: The source's epoch.
+        seq: The event's sequence number.
+        ts_ns: The reported timestamp.
+        ref_time_ns: The corrected timestamp.
+        error_ns: The time error. The event time differs from `ref_time_ns` by at most this.
+        type: The type of the event.
+        payload: The content of the event.
+        late: The reason why the event is out of order, or empty if it is in order.
+        at_ns: The time at which the event was emitted.
+    """
 
     stream: str
     source: str
@@ -70,12 +84,23 @@ class OrderedEvent:
 
     @property
     def place(self) -> EventPlace:
+        """The identity of the event."""
         return EventPlace(self.source, self.epoch, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
 class GapRecord:
-    """The numbers `first` to `last` are declared missing: `timeout`, `overflow`, `jump`, `end`."""
+    """A gap: the numbers `first` to `last` are declared missing.
+
+    Attributes:
+        stream: The stream of the source.
+        source: The source of the missing events.
+        epoch: The source's epoch.
+        first: The first missing number.
+        last: The last missing number.
+        reason: `timeout`, `overflow`, `jump` or `end`.
+        at_ns: The time of the declaration.
+    """
 
     stream: str
     source: str
@@ -88,7 +113,17 @@ class GapRecord:
 
 @dataclass(frozen=True, slots=True)
 class _NotOrdered:
-    """None is what is unknown. `line` is the place in a recording, from 1."""
+    """An event that is left out of the order. A field is None if it is unknown.
+
+    Attributes:
+        stream: The stream of the event.
+        source: The source of the event.
+        epoch: The source's epoch.
+        seq: The event's sequence number.
+        reason: The reason, as a word.
+        at_ns: The time of the decision.
+        line: The line number in a recording, from 1.
+    """
 
     stream: str | None
     source: str | None
@@ -101,24 +136,43 @@ class _NotOrdered:
 
 @dataclass(frozen=True, slots=True)
 class LateRecord(_NotOrdered):
-    """The event came too late and is not passed on."""
+    """An event that came too late and is not emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRecord(_NotOrdered):
-    """The event has been seen: `copy`, or `conflict` where its content differs."""
+    """An event that was seen before. Its reason is `copy`, or `conflict` if its content differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord(_NotOrdered):
-    """The event cannot be used; `detail` is the reason and what to write instead."""
+    """An event that cannot be used.
+
+    Attributes:
+        detail: The fault, and what to write instead.
+    """
 
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """`values` are plain JSON values by name; times lie in [start_ns, end_ns)."""
+    """A result of a query. Its times are in [start_ns, end_ns).
+
+    Attributes:
+        id: The identity of the result over all its revisions.
+        query: The name of the query.
+        op: `emit`, `update` or `retract`.
+        revision: The number of the revision, from 0.
+        final: Whether no further revision follows.
+        confidence: The word for the result's certainty.
+        start_ns: The begin of the result.
+        end_ns: The end of the result, which is not included.
+        values: Plain JSON values by name.
+        key: The key that the result belongs to, or None.
+        stream: The stream, or empty.
+        at_ns: The time at which this revision was emitted.
+    """
 
     id: str
     query: str
@@ -136,7 +190,13 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class WindowRecord(_Found):
-    """`low` and `high` bound the values that the true times allow, `expected` is their mean."""
+    """A window's result, or its correction.
+
+    Attributes:
+        low: The lowest values that the event times allow.
+        high: The highest values that the event times allow.
+        expected: The means of the values that the event times allow.
+    """
 
     low: Mapping[str, Any]
     high: Mapping[str, Any]
@@ -144,7 +204,7 @@ class WindowRecord(_Found):
 
 
 class EventOfResult(NamedTuple):
-    """An event that a result is made of. `stream` is empty where the query has one only."""
+    """An event that a result is made of. `stream` is empty if the query has only one."""
 
     alias: str
     source: str
@@ -156,13 +216,17 @@ class EventOfResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchRecord(_Found):
-    """`events` in the order of time."""
+    """A match of a pattern, or its correction.
+
+    Attributes:
+        events: The events of the match, in the order of time.
+    """
 
     events: tuple[EventOfResult, ...]
 
 
 class RangeOfResult(NamedTuple):
-    """The `size` events from `first` to `last` that may be `alias`."""
+    """The `size` events from `first` to `last`, each of which may be `alias`."""
 
     alias: str
     size: int
@@ -172,8 +236,13 @@ class RangeOfResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchSetRecord(_Found):
-    """`count` matches, each a choice out of the `ranges` (AS SETS). `joined`: what an update has
-    brought into them."""
+    """All matches that end with one event (AS SETS), or a correction of them.
+
+    Attributes:
+        count: The number of matches. Each is a choice from the ranges.
+        ranges: The events to choose from.
+        joined: The events that this update has added to the ranges.
+    """
 
     count: int
     ranges: tuple[RangeOfResult, ...]
@@ -182,8 +251,12 @@ class MatchSetRecord(_Found):
 
 @dataclass(frozen=True, slots=True)
 class JoinRecord(_Found):
-    """`events` in the order of the sides; a side without a partner is left out. `probability`:
-    that they belong together, by the errors of their times."""
+    """A row of a join, or its correction.
+
+    Attributes:
+        events: The events in the order of the sides. A side without a partner is left out.
+        probability: The probability that they belong together, given the errors of their times.
+    """
 
     events: tuple[EventOfResult, ...]
     probability: float
@@ -191,13 +264,23 @@ class JoinRecord(_Found):
 
 @dataclass(frozen=True, slots=True)
 class RetractRecord(_Found):
-    """The result is taken back: `op` is `retract`, `values` are empty. Only topics of queries with
-    `upsert` have it; elsewhere a retract is a record of its kind."""
+    """A retracted result: `op` is `retract`, and `values` is empty.
+
+    Only topics of queries with `upsert` contain it. Elsewhere a retraction is a record of its kind.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OverflowRecord:
-    """More results begin with `event` than the query may emit: the `shown` ones are not all."""
+    """More results begin with `event` than the query may emit.
+
+    Attributes:
+        query: The name of the query.
+        event: The event that the results begin with.
+        shown: The number of results that were emitted, which is less than all.
+        stream: The stream, or empty.
+        at_ns: The time of the report.
+    """
 
     query: str
     event: EventOfResult
@@ -220,8 +303,14 @@ Record = (
 
 
 def record_of(line: Any) -> Record:
-    """From a JSON object, its text, or a Kafka client's message with such a value. ValueError for
-    what is none of ours."""
+    """Return the record that a line or a message contains.
+
+    Args:
+        line: A JSON object, its text, or the message of a Kafka client with such a value.
+
+    Raises:
+        ValueError: It is not a record of inorder.
+    """
     values: Any = line
     if hasattr(line, "headers"):
         values = _called(line.value)
@@ -241,10 +330,21 @@ def record_of(line: Any) -> Record:
 def ordered_event(
     record: Any, value: bytes | None = None, contract: Contract | None = None
 ) -> OrderedEvent | None:
-    """A record of `events.ordered`: the message of a Kafka client (confluent-kafka, aiokafka,
-    kafka-python), or its headers and its `value`. None for one that holds no event (a watermark,
-    whose value is null). The payload is parsed where it is JSON, and text else. ValueError for what
-    no worker has written."""
+    """Return the event that a record of `events.ordered` contains.
+
+    Args:
+        record: The message of a Kafka client (confluent-kafka, aiokafka, kafka-python), or the
+            headers of the record.
+        value: The record's value, if `record` has only the headers. It is parsed if it is JSON,
+            and decoded as text otherwise.
+        contract: The names of the headers. None: those of the preset `plain`.
+
+    Returns:
+        None if the record holds no event, such as a watermark, whose value is null.
+
+    Raises:
+        ValueError: No worker has written such a record.
+    """
     headers: Iterable[tuple[str, bytes | None]] = record
     if hasattr(record, "headers"):
         headers, value = _called(record.headers) or (), _called(record.value)
@@ -274,8 +374,11 @@ def ordered_event(
 
 
 def current(records: Iterable[Record]) -> dict[str, Found]:
-    """The current results after all these, by id: each one's highest revision, but for those
-    that are taken back."""
+    """Return the current results by id: the highest revision of each that is not retracted.
+
+    Args:
+        records: The records so far, in any order.
+    """
     newest: dict[str, Found | RetractRecord] = {}
     for record in records:
         if isinstance(record, Found | RetractRecord):
@@ -290,7 +393,7 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
 
 
 def _called(part: Any) -> Any:
-    """A part of a message, which some clients have as a method, others as an attribute."""
+    """Return a part of a message, which is a method in some clients and an attribute in others."""
     return part() if callable(part) else part
 
 
@@ -314,8 +417,10 @@ def _payload(value: bytes | None) -> Any:
 
 
 def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
-    """Return the values of a record of this kind by the names of its fields: those `given`, and
-    those of the line, whose keys have no unit."""
+    """Return the values of a record of this kind by field: those `given`, and those of the line.
+
+    The keys of the line have no unit.
+    """
     return given | {name: line[key] for name, key in _keys(kind) if name not in given}
 
 

@@ -1,22 +1,24 @@
-"""Requests to send again, answered in the background.
+"""Answer requests to send records again, in the background.
 
     Resend(topic="events.resend", keep=Path("/var/lib/press-7.kept"))
 
-given to `SequencedProducer(resend=...)` keeps what it sends (`inorder.kept`) and listens to the
-topic of requests, which `inorder resend` fills from the gap ledger. A request names numbers of an
-epoch; what is kept of them is published once more with the headers it had. To the reader these are
-late events (reason `gap`), which correct windows and patterns, or copies of what came after all.
+`SequencedProducer(resend=...)` then stores what it sends (`inorder.kept`) and reads the topic of
+requests, which `inorder resend` fills from the gap ledger. A request names the numbers of an epoch.
+Those that are stored are published once more, with the headers that they had. For the reader these
+are late events (reason `gap`), which correct windows and patterns, or duplicates of events that
+arrived after all.
 
-A request: key the source's name, value JSON
+A request has the source's name as its key, and this value in JSON:
 
     {"stream": "default", "source": "press-7", "epoch": 1700000000, "first": 17, "last": 19}
 
-All partitions are read, from where the last answer was; by a source that never listened from the
-end. At most `per_second` records are sent in a second, so that what is new has room; at the end of
-the producer what has begun is broken off, and answered anew after the next start. What is no longer
-kept, or no request at all, is counted and logged (`inorder.producers`). A broker that is
-away is waited for; nothing met here reaches who publishes, but for records that could not be
-delivered.
+All partitions are read, from the last answer on. A source that never read them begins at their end.
+At most `per_second` records are sent in a second, so that new records have room. The end of the
+producer interrupts an answer, which is repeated from its beginning after the next start.
+
+Requests for records that are no longer stored, and records that are no requests, are counted and
+logged (`inorder.producers`). If a broker is away, the thread waits for it. No fault here reaches
+the publisher, except records that could not be delivered.
 """
 
 from __future__ import annotations
@@ -47,8 +49,14 @@ logger = logging.getLogger("inorder.producers")
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """See the module's docstring. `keep_bytes` bounds what the file `keep` holds. ValueError where
-    a bound is not above 0."""
+    """The settings for sending again; `SequencedProducer` takes them.
+
+    Attributes:
+        topic: The topic of requests.
+        keep: The file that stores the sent records.
+        keep_bytes: The bound of the content of that file.
+        per_second: The most records that are sent again in a second.
+    """
 
     topic: str
     keep: Path
@@ -56,12 +64,17 @@ class Resend:
     per_second: float = 1_000.0
 
     def __post_init__(self) -> None:
+        """Check the bounds.
+
+        Raises:
+            ValueError: A bound is not above 0.
+        """
         if self.keep_bytes <= 0 or not self.per_second > 0:
             raise ValueError("keep_bytes and per_second are to be above 0")
 
 
 class Request(NamedTuple):
-    """Numbers of an epoch that are asked for, both ends included."""
+    """A request for numbers of an epoch, from `first` to `last` inclusive."""
 
     stream: str
     source: str
@@ -70,11 +83,16 @@ class Request(NamedTuple):
     last: int
 
     def value(self) -> bytes:
+        """Return the value of the request's record."""
         return orjson.dumps(self._asdict())
 
 
 def request_of(value: bytes | None) -> Request:
-    """ValueError for what is none."""
+    """Return the request in a record's value.
+
+    Raises:
+        ValueError: The value is no request.
+    """
     request = tuple_of(value or b"", Request)
     for name in ("epoch", "first", "last"):
         if not 0 <= getattr(request, name) <= MAX_SEQ:
@@ -86,8 +104,14 @@ def request_of(value: bytes | None) -> Request:
 
 @dataclass(slots=True)
 class ResendStatus:
-    """Since the start: requests of this source, records sent again, numbers that are not kept,
-    records of the topic that are no requests."""
+    """Counts since the start.
+
+    Attributes:
+        requests: Requests for this source.
+        resent: Records that were sent again.
+        unknown: Numbers that were requested and are not stored.
+        unreadable: Records of the topic that are no requests.
+    """
 
     requests: int = 0
     resent: int = 0
@@ -96,8 +120,11 @@ class ResendStatus:
 
 
 class Answering:
-    """A daemon thread that answers the requests to one source until `close`. `again` publishes a
-    record once more."""
+    """A daemon thread that answers the requests to one source until `close`.
+
+    Attributes:
+        status: The counts since the start.
+    """
 
     def __init__(
         self,
@@ -108,6 +135,16 @@ class Answering:
         again: Callable[[Sent], None],
         settings: Mapping[str, Any],
     ) -> None:
+        """Start the thread.
+
+        Args:
+            brokers: HOST:PORT; several are separated by commas.
+            wanted: The settings.
+            kept: The stored records.
+            name: The stream and the source.
+            again: Publishes a record once more.
+            settings: Settings of librdkafka for the consumer.
+        """
         self.status = ResendStatus()
         self._wanted = wanted
         self._kept = kept
@@ -116,9 +153,11 @@ class Answering:
         self._settings = {
             **settings,
             "bootstrap.servers": brokers,
-            "group.id": f"resend-{self._source}",  # the client wants one; nothing is committed
+            # The client requires a group, but nothing is committed.
+            "group.id": f"resend-{self._source}",
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",  # requests older than the topic keeps were deleted
+            # If the topic has deleted the next requests, reading continues at its first one.
+            "auto.offset.reset": "earliest",
             "log_level": 0,
         }
         self._closing = threading.Event()
@@ -128,7 +167,7 @@ class Answering:
         self._thread.start()
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Answer no more; what has begun is broken off between two records."""
+        """Stop the thread, and interrupt an answer between two records."""
         self._closing.set()
         self._thread.join(timeout_s)
 
@@ -164,7 +203,7 @@ class Answering:
         for part in parts:
             known = self._kept.place_of(part)
             if known is None:
-                # A request that comes before the first poll counts, so the end is asked for now.
+                # A request that arrives before the first poll counts, so the end is read now.
                 ends = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=RETRY_S)
                 if ends is None:
                     raise ProducerError(f"the end of partition {part} is not to be had")
@@ -174,7 +213,7 @@ class Answering:
         return places
 
     def _take(self, message: Message) -> bool:
-        """False: it was broken off, and will be answered after the next start."""
+        """Answer a message; return False if it was interrupted and must be answered again."""
         part, offset = message.partition(), message.offset()
         assert part is not None
         assert offset is not None
@@ -185,7 +224,7 @@ class Answering:
         return True
 
     def _read(self, message: Message) -> Request | None:
-        """None: for another source, or no request."""
+        """Return the request, or None if it is for another source or no request."""
         if message.key() != self._source.encode():
             return None
         try:

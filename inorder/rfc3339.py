@@ -1,8 +1,8 @@
-"""RFC 3339 times as exact nanoseconds since the Unix epoch.
+"""Convert between RFC 3339 times and exact nanoseconds since the Unix epoch.
 
-Years 1 to 9999, up to nine decimals of a second, `Z` or a numeric offset. A leap
-second is refused: it has no number of its own in Unix time. Plain integers
-throughout, so nothing is rounded.
+Times have years 1 to 9999, up to nine decimals of a second, and `Z` or a numeric offset. A leap
+second is refused, because it has no number of its own in Unix time. All values are integers, so
+nothing is rounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def parse_ns(text: bytes) -> int | None:
-    """Nanoseconds since the epoch, None if `text` is no such time."""
+    """Return the nanoseconds since the epoch, or None if `text` is no such time."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -45,6 +45,6 @@ def parse_ns(text: bytes) -> int | None:
 
 
 def spelled(ts_ns: int) -> str:
-    """UTC, with all nine digits."""
+    """Return the time in UTC, with all nine decimals."""
     seconds, ns = divmod(ts_ns, _SECOND_NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"

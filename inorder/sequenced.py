@@ -1,51 +1,50 @@
-"""A producer whose events can be put back in order.
+"""Publish events that can be put back in order.
 
     with SequencedProducer("broker:9092", "events.raw", "press-7",
                            journal=Path("/var/lib/press-7.journal")) as producer:
         producer.send(b'{"force": 12.5}', type="stroke")
 
-Every record gets the headers that the reader orders by: the source, a number that
-counts up by one within an epoch, the source's time in nanoseconds, the epoch, and where
-they are set the stream and the type. All records of a source go to one partition,
-chosen by the Kafka default (murmur2) from the key: the source, or the stream where
-reorder and merge run fused (`key_by="stream"`). The key is therefore not the sender's
-to choose per record.
+Each record gets the headers that the reader orders by. These are the source, a number that counts
+up by one within an epoch, the source's time in nanoseconds, and the epoch. The stream and the type
+are added if they are set. All records of a source go to one partition. The Kafka default (murmur2)
+chooses it from the key: the source, or the stream if one stage reorders and merges
+(`key_by="stream"`). So the sender cannot choose a key for each record.
 
-What is promised:
+Guarantees:
 
-* Numbers have no holes but for records that failed, and each such failure is reported:
-  to `on_delivery`, and by DeliveryFailed from the next call of any method. That call
-  has done nothing else: repeat it.
-* No number of an epoch is used twice, over restarts too. With a journal a clean
-  `close` continues the count, and anything else begins a new epoch; without one
-  every start is a new epoch, numbered by the wall clock in seconds (`first_epoch`
-  sets it otherwise): two starts of a source within one second, or a clock set back
-  between them, need a journal. See `inorder.journal`.
-* Stamps never go back or jump while the producer lives, whatever happens to the wall
-  clock (`inorder.anchored_clock`); `ts_ns` gives a stamp of the sender's own.
-* With `signing_key` each record bears the signature of its source (`inorder.signature`), which a
-  stream that is `signed` asks for. Its retries may leave copies, which readers know by their
-  numbers: a broker would take a stranger's word for what is a copy (`inorder.channel`).
-* With `sync` the offset of those stamps is measured in the background
-  (`inorder.sync.client`), and no trouble of that reaches who sends. It holds for the
-  producer's own stamps, not for a `ts_ns` of another clock.
-* With `resend` what is sent is kept, and sent again where `inorder resend` asks for it
-  (`inorder.resending`): under its numbers and stamps, so readers put it where it belongs.
-* Memory is bounded: `ChannelLimits`. When the queue is full `send` waits, then raises
-  QueueFull; the record then has no number, and leaves no hole.
+* Numbers have no gaps except for records that failed. Each such failure is reported to
+  `on_delivery`, and by DeliveryFailed from the next call of any method. That call has done nothing
+  else; repeat it.
+* No number of an epoch is used twice, even over restarts. With a journal a clean `close` continues
+  the count, and any other end begins a new epoch (`inorder.journal`). Without one every start is a
+  new epoch, numbered by the wall clock in seconds unless `first_epoch` sets it. Two starts of a
+  source within one second, or a clock that is set back between them, need a journal.
+* Timestamps never go back or jump while the producer lives, whatever the wall clock does
+  (`inorder.anchored_clock`). `ts_ns` sets a timestamp of the sender's own.
+* With `signing_key` each record has the signature of its source (`inorder.signature`), which a
+  `signed` stream requires. Its retries may leave duplicates, which readers recognize by their
+  numbers. The broker cannot detect them safely, because strangers could forge duplicates
+  (`inorder.channel`).
+* With `sync` the offset of those timestamps is measured in the background (`inorder.sync.client`).
+  No fault of the measurement reaches the sender. It covers the producer's own timestamps, not a
+  `ts_ns` of another clock.
+* With `resend` sent records are stored, and sent again if `inorder resend` asks for them
+  (`inorder.resending`). They keep their numbers and timestamps, so readers put them where they
+  belong.
+* Memory is bounded by `ChannelLimits`. If the queue is full, `send` waits and then raises
+  QueueFull. That record has no number and leaves no gap.
 
-What is not: a record taken and not yet delivered is lost with the process. `flush`
-returns when all are delivered.
+There is no guarantee for a record that was taken and not yet delivered: a crash of the process
+loses it. `flush` returns when all records are delivered.
 
-Threads may share a producer; numbers, stamps and the order in the queue agree. After
-a fork only the parent may use it: in the child every call raises ForkedError, but for
-`close`, which does nothing, so that a child may leave a `with`. POSIX only (the journal's
-lock).
+Threads may share a producer; numbers, timestamps and the order in the queue agree. After a fork
+only the parent may use it. In the child every call raises ForkedError, except `close`, which does
+nothing, so that a child may leave a `with`. The lock of the journal needs a POSIX system.
 
-A journal keeps two producers of one machine apart, not two machines, nor two journals of
-one source. Kafka's own fence goes by transactions, which would cost one for each record.
-So the reader sees to it: the higher epoch counts, and what comes of the other is late,
-reason `old_epoch`, counted and reported in the worker's log (docs/guides/connect.md).
+A journal separates two producers on one machine. It does not separate two machines, or two journals
+of one source. Kafka's own fencing uses transactions, and would need one for each record. So the
+reader decides: the higher epoch counts. Events of the other epoch are late, with reason
+`old_epoch`, counted and reported in the worker's log (docs/guides/connect.md).
 """
 
 from __future__ import annotations
@@ -85,17 +84,29 @@ FLUSH_TIMEOUT_S: Final = 30.0
 
 
 class SequencedProducer:
-    """See the module's docstring.
+    """A producer of one source, which numbers, stamps and publishes its events.
 
-    `brokers` is HOST:PORT, several with commas. `headers` says what the section `headers:`
-    of the reader's topology file says. `settings` are librdkafka's, for compression,
-    security and the like; those the guarantees rest on are refused with ValueError. `sync`: a
-    client of this source, whose clock then stamps, or the settings of one; it is started
-    here and ended by `close`. `resend`: keep what is sent, and answer requests for it.
-    `signing_key`: this source's, or of a prefix of its name.
-
-    Raises ValueError for names that cannot be headers, JournalError for the journal and for
-    what is kept.
+    Args:
+        brokers: HOST:PORT; several are separated by commas.
+        topic: The topic that is written.
+        source: The name of the source: ASCII, 1 to 256 bytes.
+        stream: The stream of the source.
+        journal: The file that keeps the numbering over restarts. None: each start is a new
+            epoch.
+        first_epoch: The epoch of a start without a journal, or with a new one. None: the wall
+            clock in seconds.
+        key_by: Whether the key is the source or the stream.
+        headers: The names of the headers, as in the section `headers:` of the reader's topology
+            file.
+        limits: The bounds of the queue.
+        settings: Settings of librdkafka, for compression, security and the like. Those that the
+            guarantees need are refused.
+        on_delivery: A function called with the report on each record.
+        clock: The clock that stamps the events, in ns since 1970. None: an `AnchoredClock`.
+        sync: A time-sync client of this source, or the settings of one. Its clock stamps the
+            events. It is started here, and `close` ends it.
+        resend: The settings for storing sent records and answering requests for them.
+        signing_key: The key of this source, or of a prefix of its name.
     """
 
     def __init__(
@@ -117,6 +128,12 @@ class SequencedProducer:
         resend: Resend | None = None,
         signing_key: SigningKey | None = None,
     ) -> None:
+        """Open the journal and the client, and start the background threads.
+
+        Raises:
+            ValueError: A name cannot be a header, or a setting is refused.
+            JournalError: The journal or the file of sent records cannot be used.
+        """
         _check_names(source, stream)
         if signing_key is not None and not signing_key.speaks_for(source):
             raise ValueError(f"{signing_key!r} does not speak for source {source!r}; give its own")
@@ -141,7 +158,7 @@ class SequencedProducer:
         if fault := epoch_fault(first):
             raise ValueError(fault)
         self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
-        # Last, so that nothing that fails above leaves the journal marked as in use.
+        # The journal comes last, so that no failure above leaves it marked as in use.
         try:
             self._journal = Journal(journal, source, stream, first) if journal else None
         except BaseException:
@@ -161,22 +178,22 @@ class SequencedProducer:
 
     @property
     def epoch(self) -> int:
-        """The epoch all records of this producer bear."""
+        """The epoch of all records of this producer."""
         return self._epoch
 
     @property
     def next_seq(self) -> int:
-        """The number the next record will get."""
+        """The number of the next record."""
         return self._next
 
     @property
     def sync(self) -> SyncClient | None:
-        """What measures the clock: ask its `status`. None without `sync`."""
+        """The client that measures the clock (see its `status`); None without `sync`."""
         return self._sync
 
     @property
     def resend(self) -> ResendStatus | None:
-        """What was asked for and sent again. None without `resend`."""
+        """The counts of requests and of records sent again; None without `resend`."""
         return None if self._answering is None else self._answering.status
 
     def send(
@@ -186,35 +203,60 @@ class SequencedProducer:
         ts_ns: int | None = None,
         type: str = "",  # noqa: A002 - the contract calls it so
     ) -> int:
-        """Publish an event and return its number.
+        """Publish an event and return its number; the record is then in the queue.
 
-        `ts_ns`: the source's time of the event, ns since the epoch; default is now.
-        Returns when the record is queued. Raises DeliveryFailed for *earlier* records;
-        QueueFull, RecordRefused or BrokerFatal where this one was not taken.
+        Args:
+            payload: The value of the record.
+            ts_ns: The source's time of the event, in ns since 1970. None: now.
+            type: The type of the event, in printable ASCII.
+
+        Raises:
+            DeliveryFailed: *Earlier* records were not delivered. This one was not taken.
+            QueueFull: There was no room in time. This record was not taken.
+            RecordRefused: This record cannot be sent. It was not taken.
+            BrokerFatal: The client takes no more records.
+            ValueError: `type` is not printable ASCII.
         """
         if type and (fault := ascii_fault("type", type)):
             raise ValueError(fault)
         return self._publish(payload, DATA, ts_ns, type)
 
     def heartbeat(self, *, ts_ns: int | None = None) -> int:
-        """Announce that nothing older than now follows, so that nobody waits for this source.
+        """Announce that nothing older than now follows; readers do not wait for this source.
 
-        Takes a number like an event and returns it.
+        The announcement takes a number like an event.
+
+        Args:
+            ts_ns: The time that it is about, in ns since 1970. None: now.
+
+        Returns:
+            The number.
         """
         return self._publish(None, HEARTBEAT, ts_ns, "")
 
     def bye(self, *, ts_ns: int | None = None) -> int:
-        """Announce that the source leaves; readers wait for it no more until it sends again.
+        """Announce that the source leaves; readers do not wait for it until it sends again.
 
-        Takes a number like an event and returns it. `close` does not announce it by itself:
-        a restart is no leave.
+        The announcement takes a number like an event. `close` does not send it, because a restart
+        is not a leave.
+
+        Args:
+            ts_ns: The time that it is about, in ns since 1970. None: now.
+
+        Returns:
+            The number.
         """
         return self._publish(None, BYE, ts_ns, "")
 
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Wait until every record sent so far is delivered.
 
-        DeliveryFailed: some were not. FlushTimeout: some are still on their way.
+        Args:
+            timeout_s: The longest wait.
+
+        Raises:
+            DeliveryFailed: Some records were not delivered.
+            FlushTimeout: Some records are still on their way.
         """
         self._check_open()
         try:
@@ -225,9 +267,14 @@ class SequencedProducer:
     def close(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Flush, store the next number in the journal, and end; a second call does nothing.
 
-        What is not delivered within `timeout_s` is given up and raised as DeliveryFailed.
-        Numbers given up are holes that the reader will report, as they should be: the
-        records are lost. So the count goes on after them.
+        Records that are not delivered within `timeout_s` are given up. Their numbers are gaps,
+        which the reader reports because the records are lost. So the count continues after them.
+
+        Args:
+            timeout_s: The longest wait for deliveries.
+
+        Raises:
+            DeliveryFailed: Some records were not delivered, or were given up.
         """
         if not self._channel.is_ours():
             return
@@ -252,9 +299,11 @@ class SequencedProducer:
         self._channel.raise_failures()
 
     def __enter__(self) -> Self:
+        """Return the producer itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the producer."""
         self.close()
 
     def _publish(self, value: bytes | None, kind: str, ts_ns: int | None, type_: str) -> int:
@@ -267,13 +316,14 @@ class SequencedProducer:
             ts_ns = self._clock() if ts_ns is None else ts_ns
             sent = Sent(self._epoch, seq, ts_ns, type_, kind, value)
             self._put(sent)
-            self._next = seq + 1  # only now: a record that was not taken leaves no hole
+            # The number is used only now, so a record that was not taken leaves no gap.
+            self._next = seq + 1
             if self._kept is not None:
                 self._kept.add(sent)
         return seq
 
     def _put(self, sent: Sent) -> None:
-        """Into the queue, for the first time or again."""
+        """Queue a record, for the first time or again."""
         headers = self._writer.write(
             self._source,
             sent.seq,
@@ -289,7 +339,7 @@ class SequencedProducer:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """One thread at a time; who waits for one that waits for room waits as long."""
+        """Let one thread publish at a time; others wait `queue_wait_s` and a second at most."""
         if not self._lock.acquire(timeout=self._limits.queue_wait_s + 1.0):
             raise QueueFull(f"source {self._source}: other threads wait for the broker already")
         try:

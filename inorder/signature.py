@@ -1,29 +1,30 @@
-"""A source's name borne out: the header `sig`, over all that decides what becomes of an event.
+"""Sign events, so that the header `sig` proves the source of all that the engine reads of them.
 
-What is signed is what the contract reads of a record, as it is on the wire: the word
-`inorder-1`; how many bytes each of stream, source, epoch, number, time, type, kind and the record's
-value have, as eight integers of four bytes, the highest byte first, -1 for one that is not there;
-then their bytes, in this order, nothing between. A record of `press-7` with number 17, in hex:
+The signed content has every field that the contract reads of a record, as on the wire. It begins
+with the word `inorder-1`. Then follow the lengths in bytes of stream, source, epoch, number, time,
+type, kind and the record's value. They are eight integers of four bytes, the highest byte first; -1
+means that the field is absent. Last come the bytes of the fields, in this order, with nothing
+between them. A record of `press-7` with number 17, in hex:
 
     696e6f726465722d31ffffffff000000070000000a0000000200000013ffffffffffffffff0000000f
     70726573732d3731373030303030303030313731373030303030303030303030303030303030
     7b22666f726365223a2031322e357d
 
-So nothing of one event can be moved to another, nor from one field to the next. A header whose
-value is null counts as one that is not there. The key of the record, its partition, the broker's
-stamp and headers that the contract does not know are not signed.
+So nobody can move a part of one event to another event, or from one field to the next. A header
+whose value is null counts as absent. The signature does not cover the record's key, its partition,
+the broker's timestamp, and headers that the contract does not know.
 
-The signature is the first 16 bytes of the HMAC-SHA-256 of these bytes, in hex, behind its name:
+The signature is the first 16 bytes of the HMAC-SHA-256 of these bytes, in hex, after its name:
 
     sig: hmac-sha256-128:TAG        by the source's own key
     sig: hmac-sha256-128:6:TAG      by the key of a prefix that is 6 bytes long
 
-A key is made of a *master key* and a name, so that whoever checks needs no list of sources:
+A key is derived from a *master key* and a name, so a checker needs no list of sources. It is
 HMAC-SHA-256(master, "source " + name), or "prefix " + prefix for all sources whose names begin with
-it. Who has such a key can make neither the master nor another source's.
+the prefix. The holder of such a key can derive neither the master key nor another source's key.
 
-Python alone is imported here, and nothing is read: `inorder.signing_keys` has what publishers hold,
-`topology.wire.signed` the check.
+This module imports only the standard library and reads no file. `inorder.signing_keys` has the keys
+of publishers, and `topology.wire.signed` has the check.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ Found = Mapping[str, bytes | None]
 
 
 class Mac:
-    """HMAC-SHA-256 by one key, both of its hashes begun once: half the time of `hmac`'s own."""
+    """HMAC-SHA-256 by one key; both hashes are begun once, which takes half the time of `hmac`."""
 
     __slots__ = ("_inner", "_outer")
 
     def __init__(self, key: bytes) -> None:
+        """Begin both hashes with the key."""
         block = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(
             _BLOCK_BYTES, b"\0"
         )
@@ -64,7 +66,7 @@ class Mac:
         self._outer = sha256(block.translate(_OUTER))
 
     def tag(self, content: bytes) -> bytes:
-        """16 bytes."""
+        """Return the first 16 bytes of the content's HMAC."""
         inner = self._inner.copy()
         inner.update(content)
         outer = self._outer.copy()
@@ -73,17 +75,29 @@ class Mac:
 
 
 def signed_names(names: HeaderNames) -> tuple[str, ...]:
-    """The headers that are signed, in their order."""
+    """Return the names of the signed headers, in the order in which they are signed."""
     return (names.stream, names.source, names.epoch, names.seq, names.ts, names.type, names.kind)
 
 
 def signed_content(order: tuple[str, ...], found: Found, value: bytes | None) -> bytes:
-    """What is signed of a record with these headers and this value; `order` is `signed_names`."""
+    """Return the bytes that are signed.
+
+    Args:
+        order: The names of the signed headers (`signed_names`).
+        found: The headers of the record.
+        value: The record's value.
+    """
     fields = [*map(found.get, order), value]
     sizes = [_ABSENT if field is None else len(field) for field in fields]
     return _BEGINS.pack(_WORD, *sizes) + b"".join(filter(None, fields))
 
 
 def derived(master: bytes, scope: Scope, name: bytes) -> bytes:
-    """The key of a source, or of all sources whose names begin so; 32 bytes."""
+    """Return the 32 bytes of the key of a source or of a prefix of sources' names.
+
+    Args:
+        master: The master key.
+        scope: Whether `name` is a source or a prefix.
+        name: The name or prefix, in UTF-8.
+    """
     return digest(master, scope.encode() + b" " + name, "sha256")

@@ -1,12 +1,12 @@
-"""The keys of signed streams, in writing: what sources sign with, and the masters these come from.
+"""Read and write the keys of signed streams: the keys that sources sign with, and the master keys.
 
-A key contains what it is for, so that it is not used for another: `source HEX press-7`, or
+A key contains its scope, so that it is not used for another: `source HEX press-7`, or
 `prefix HEX press-` for a gateway that signs for all sources whose names begin so. `inorder keys`
-makes them of a master key; `inorder.signature` defines how, and what is signed.
+derives them from a master key. `inorder.signature` defines the derivation and the signed content.
 
-A file of masters has one a line, the newest first. The newest makes keys, each of them is believed:
-so a master is exchanged without a gap. Put the new one first, give sources keys of it, take the old
-one away when nothing that it signed is still to be read.
+A file of master keys has one key per line, the newest first. The newest derives new keys, and
+signatures of all of them are accepted. So a master key is replaced without a gap. Put the new one
+first, and give sources keys of it. Remove the old one when no unread record has its signature.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from inorder.signature import (
 MIN_MASTER_BYTES: Final = 16
 MAX_MASTER_BYTES: Final = 64
 MAX_MASTERS: Final = 4
-"""As many as are in use while one takes another's place; each may cost a try for a forged event."""
+"""Enough for a replacement of keys. Each master key may cost one more check of a forged event."""
 
 MAX_FILE_BYTES: Final = 64 << 10
 KEY_BYTES: Final = 32
@@ -39,19 +39,29 @@ MASTER_FORM: Final = "32 to 128 hex digits a line (`openssl rand -hex 32`)"
 
 
 class BadSigningKey(ValueError):
-    """Keys that cannot be used: which, why, and what to write instead. Shows no secret."""
+    """A key cannot be used; the message says which, why, and what to write. It shows no secret."""
 
 
 class SigningKey:
-    """What a source, or a gateway for the sources of a prefix, signs with.
+    """A key with which a source signs, or a gateway for the sources of a prefix.
 
-    Made by `parse` and `read` from what `inorder keys` prints, or of a key's 32 bytes. `repr`
-    shows what it is for and not the key.
+    `parse` and `read` make it from the output of `inorder keys`. `repr` shows its scope and name,
+    and not the key.
+
+    Args:
+        scope: `source` or `prefix`.
+        name: The source, or the prefix of sources' names.
+        key: The 32 bytes of the key.
     """
 
     __slots__ = ("_begins", "_mac", "_name", "name", "scope")
 
     def __init__(self, scope: Scope, name: str, key: bytes) -> None:
+        """Check the name and the key.
+
+        Raises:
+            BadSigningKey: The key has another length, or the name is too long or empty.
+        """
         if len(key) != KEY_BYTES:
             raise BadSigningKey(f"a signing key has {KEY_BYTES} bytes, this one {len(key)}")
         self.scope = scope
@@ -64,7 +74,11 @@ class SigningKey:
 
     @classmethod
     def parse(cls, text: str) -> SigningKey:
-        """BadSigningKey states what to write instead."""
+        """Return the key that a line of `inorder keys` contains.
+
+        Raises:
+            BadSigningKey: The text is no key. The message says what to write instead.
+        """
         scope, _, rest = text.strip("\r\n").partition(" ")
         digits, space, name = rest.partition(" ")
         if scope not in {SOURCE, PREFIX} or not space:
@@ -79,13 +93,19 @@ class SigningKey:
 
     @classmethod
     def read(cls, path: Path | str) -> SigningKey:
-        """From a file of one line. BadSigningKey, also where it cannot be read."""
+        """Return the key in a file of one line.
+
+        Raises:
+            BadSigningKey: The file cannot be read, or contains no key.
+        """
         return cls.parse(content_of(path))
 
     def __repr__(self) -> str:
+        """Return the scope and the name, without the key."""
         return f"SigningKey({self.scope} {self.name!r})"
 
     def speaks_for(self, source: str) -> bool:
+        """Return whether the key may sign for a source."""
         return source == self.name if self.scope == SOURCE else source.startswith(self.name)
 
     def signature(
@@ -94,20 +114,40 @@ class SigningKey:
         headers: Sequence[tuple[str, str | bytes | None]],
         value: bytes | None,
     ) -> bytes:
-        """The value of the header `sig` for a record with these headers, each but once."""
+        """Return the value of the header `sig` for a record.
+
+        Args:
+            names: The names of the headers.
+            headers: The headers of the record, each of them once.
+            value: The record's value.
+        """
         found = {name: v.encode() if isinstance(v, str) else v for name, v in headers}
         tag = self._mac.tag(signed_content(signed_names(names), found, value))
         return self._begins + tag.hex().encode()
 
 
 def signing_key(master: bytes, scope: Scope, name: str) -> str:
-    """The key in writing, for who is to sign."""
+    """Return the key as a line of text, for the source that signs with it.
+
+    Args:
+        master: The master key.
+        scope: Whether `name` is a source or a prefix.
+        name: The source, or the prefix.
+    """
     return f"{scope} {derived(master, scope, name.encode()).hex()} {name}"
 
 
 def masters_of(text: str) -> tuple[bytes, ...]:
-    """Master keys, one a line, the newest first; empty lines and lines with `#` are skipped.
-    BadSigningKey names the line."""
+    """Return the master keys of a file, the newest first.
+
+    Args:
+        text: The text of the file: one key per line. Empty lines and lines that begin with `#`
+            are skipped.
+
+    Raises:
+        BadSigningKey: A line is no key, or there are too many or none. The message names the
+            line.
+    """
     found: list[bytes] = []
     for number, line in enumerate(text.splitlines(), start=1):
         digits = line.strip()
@@ -137,7 +177,16 @@ def masters_of(text: str) -> tuple[bytes, ...]:
 def content_of(
     path: Path | str, most_bytes: int = MAX_FILE_BYTES, bad: type[ValueError] = BadSigningKey
 ) -> str:
-    """Return a key file's text; raise `bad` where it cannot be read or is none."""
+    """Return the text of a key file.
+
+    Args:
+        path: The file.
+        most_bytes: The largest size of a key file.
+        bad: The error to raise.
+
+    Raises:
+        ValueError: `bad`, if the file cannot be read, is too large or is not UTF-8 text.
+    """
     try:
         with Path(path).open("rb") as file:
             content = file.read(most_bytes + 1)

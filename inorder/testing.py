@@ -1,4 +1,4 @@
-"""For tests of one's own topologies and functions: a topology in the process, with time in hand.
+"""Test your own topologies and functions in this process, with time under the test's control.
 
     from inorder.testing import TopologyDriver, check_laws
 
@@ -7,16 +7,18 @@
     driver.advance(seconds(10))
     assert [window.values["n"] for window in driver.read(WindowRecord)] == [1]
 
-`TopologyDriver` runs what a worker runs, without Kafka: an event arrives when it is sent, and time
-goes on when the test moves it, so a test waits for nothing. An instant is over when time has gone
-on: what is decided at its end comes with the next event or `advance`. `check_laws` sends the same
-events in many orders and cuts, and checks what must hold of any topology. `shuffled` makes such an
-order. `check_detector` tries a detector by itself.
+`TopologyDriver` runs the code of a worker without Kafka. An event arrives when it is sent, and time
+moves only when the test moves it, so a test never waits. An instant is over when time has moved on.
+Outcomes that are decided at its end come with the next event or `advance`.
 
-Needs the distribution `inorder-engine`.
+`check_laws` sends the same events in many orders and pieces, and checks the laws that every
+topology must keep. `shuffled` makes such an order. `check_detector` checks a detector by itself.
 
-A worker goes on where a function of yours raises: the value is left out, or NULL. Here it is
-raised: `FunctionFailed` names the function, what it was given, and comes from what it raised.
+If your function raises, a worker continues: the value is left out, or NULL. Here the error is
+raised as `FunctionFailed`, which names the function and its arguments, and has the error as its
+cause.
+
+The module needs the distribution `inorder-engine`.
 """
 
 from __future__ import annotations
@@ -83,18 +85,18 @@ __all__ = [
 R = TypeVar("R", bound=Record)
 
 FIRST_NS: Final = 1_700_000_000 * 10**9
-"""A driver's time at the start, where neither the test nor the first event names one."""
+"""A driver's time at the start, if neither the test nor the first event sets one."""
 SHUFFLES: Final = 20
 FAILURES_KEPT: Final = 100
 
 
 def seconds(amount: float) -> int:
-    """As nanoseconds."""
+    """Return an amount of seconds as nanoseconds."""
     return round(amount * 1_000_000_000)
 
 
 def milliseconds(amount: float) -> int:
-    """As nanoseconds."""
+    """Return an amount of milliseconds as nanoseconds."""
     return round(amount * 1_000_000)
 
 
@@ -105,21 +107,30 @@ def _checked_ns(name: str, given: Any) -> int:
 
 
 class BrokenLaw(AssertionError):
-    """A law does not hold; the text names which, in which order of arrival, and what was seen."""
+    """A law is broken; the text says which, in which order of arrival, and what was found."""
 
 
 class FunctionFailed(BrokenLaw):
-    """A function of one's own has raised; it comes from what was raised."""
+    """A user's function has raised; the error is the cause of this one."""
 
 
 class TopologyDriver:
-    """`topology` may be the text of a file. `functions`, `aggregates` and `detectors`: one's own,
-    in place of those it has. `start_ns`: the time at which the test begins; None: when the first
-    event happened, if it comes before time is moved, and in 2023 else. `raise_failures`: what
-    these functions raise is raised, as FunctionFailed, by the call that led to it; else it is in
-    `failures` alone (the first `FAILURES_KEPT`), and all goes on as in a worker.
+    """A topology in this process, whose time a test controls.
 
-    Raises TopologyError for a topology that cannot run.
+    Args:
+        topology: A topology, or the text of its file.
+        functions: Your own functions, by name. If any kind is given, all replace the topology's
+            own.
+        aggregates: Your own aggregates, by name.
+        detectors: Your own detectors, by name.
+        start_ns: The time at which the test begins. None: the time of the first event, if it
+            comes before the test moves time; otherwise a time in 2023.
+        raise_failures: Whether the call that made a function raise raises FunctionFailed. If
+            False, all continues as in a worker.
+
+    Attributes:
+        topology: The topology that runs.
+        failures: The first `FAILURES_KEPT` errors of functions.
     """
 
     def __init__(
@@ -132,6 +143,12 @@ class TopologyDriver:
         start_ns: int | None = None,
         raise_failures: bool = True,
     ) -> None:
+        """Prepare the topology.
+
+        Raises:
+            TopologyError: The topology cannot run.
+            TypeError: `start_ns` is not an integer.
+        """
         self.topology = runnable(topology, functions, aggregates, detectors)
         self.failures: list[FunctionFailed] = []
         self._raises = raise_failures
@@ -144,21 +161,44 @@ class TopologyDriver:
 
     @property
     def now_ns(self) -> int:
+        """The current time, in ns since 1970."""
         return self._now_ns
 
     def send(self, *inputs: Input) -> None:
-        """These arrive, one after the other: now, or at an arrival of their own that is not
-        before now. Without `ts_ns` an event happened when it arrived; one that has happened later
-        than now, and has no arrival, takes time along with it. A reading of a clock concerns all
-        that is sent with it in one instant."""
+        """Send inputs, which arrive one after the other.
+
+        An input arrives now, or at its own arrival if that is later. Without `ts_ns` an event
+        happened when it arrived. If it has no arrival and its `ts_ns` is later than now, time moves
+        to that `ts_ns`. A reading of a clock applies to all that is sent in the same instant.
+
+        Args:
+            inputs: The inputs.
+
+        Raises:
+            FunctionFailed: A function raised, and `raise_failures` is set.
+        """
         self._take(self._order.feed(*[self._arriving(each) for each in inputs]))
 
     def advance(self, by_ns: int) -> None:
-        """Time goes on, and nothing comes. What is due on the way happens at its instant."""
+        """Move time by `by_ns` without input; what is due on the way happens at its instant.
+
+        Args:
+            by_ns: The duration in ns, not negative.
+
+        Raises:
+            FunctionFailed: A function raised, and `raise_failures` is set.
+        """
         self.advance_to(self._now_ns + _checked_ns("by_ns", by_ns))
 
     def advance_to(self, now_ns: int) -> None:
-        """As `advance`. ValueError for a time that is over."""
+        """Move time to `now_ns` without input, as `advance` does.
+
+        Args:
+            now_ns: The new time, in ns since 1970.
+
+        Raises:
+            ValueError: The time is over already.
+        """
         if _checked_ns("now_ns", now_ns) < self._now_ns:
             raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
         self._begun = True
@@ -166,7 +206,7 @@ class TopologyDriver:
         self._take(self._order.tick(now_ns))
 
     def end(self) -> None:
-        """The input is over: what is held leaves in order."""
+        """End the input; buffered events are emitted in order."""
         self._take(self._order.close())
 
     @overload
@@ -174,7 +214,11 @@ class TopologyDriver:
     @overload
     def read(self, kind: type[R]) -> list[R]: ...
     def read(self, kind: type[Any] | None = None) -> list[Any]:
-        """What came out since it was last read: all of it, or the records of one kind."""
+        """Return the records since the last read, once.
+
+        Args:
+            kind: The type of records to return; the others stay unread. None: all records.
+        """
         unread, self._unread = self._unread, []
         if kind is None:
             return unread
@@ -182,21 +226,25 @@ class TopologyDriver:
         return [each for each in unread if isinstance(each, kind)]
 
     def current(self, query: str | None = None) -> list[Found]:
-        """The current results after all corrections so far, by their beginning."""
+        """Return the current results after all corrections so far, by their beginning.
+
+        Args:
+            query: The query of the results. None: all queries.
+        """
         found = current(self._found).values()
         wanted = [each for each in found if query is None or each.query == query]
         return sorted(wanted, key=lambda each: (each.start_ns, each.end_ns, each.id))
 
     def held(self) -> list[EventPlace]:
-        """The events that wait."""
+        """Return the buffered events."""
         return self._order.held()
 
     def balance(self) -> Balance:
-        """What became of all that was sent so far."""
+        """Return the outcomes of all inputs so far."""
         return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
-        """With the arrival that the time in hand gives it; what is no time stays, and is dead."""
+        """Return the input with an arrival; an arrival that is not a time is left as it is."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each
@@ -213,7 +261,7 @@ class TopologyDriver:
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
     def _go_on_to(self, each: Input, ts: Any) -> None:
-        """Time begins when the first event happened, and no event comes before it happened."""
+        """Move time to the event's own: the first one begins time, and none arrives early."""
         if ts is not None:
             (content,) = Reader(self.topology).contents([each])
             if isinstance(content, Event) and (not self._begun or content.ts_ns > self._now_ns):
@@ -230,11 +278,11 @@ class TopologyDriver:
             raise fresh[0]
 
 
-# -- functions of a user's own ---------------------------------------------------------------------
+# -- user functions --------------------------------------------------------------------------------
 
 
 def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
-    """The same, whose functions note there what they raise."""
+    """Return the same topology with functions that record their errors in `failures`."""
 
     def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(call)
@@ -259,8 +307,8 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
         is_value = isinstance(own, Detector)
         parts = ("step", "tick", "end") if is_value else ("on_event", "on_time", "on_end")
         calls = {part: getattr(own, part, None) for part in (*parts, "deadline")}
-        noted: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
-        return replace(own, **noted) if is_value else type(own.__name__, (own,), noted)
+        hooks: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
+        return replace(own, **hooks) if is_value else type(own.__name__, (own,), hooks)
 
     own = topology.user_functions
     return topology.with_functions(
@@ -275,9 +323,15 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class LawsReport:
-    """`orders` were tried, of which `compared` emitted the same events with the same times, so
-    that their results could be held against each other. `late`: events that came too late, over
-    all orders; where many are, give `max_delay_ns` below what the topology waits."""
+    """The measures of a topology that kept the laws.
+
+    Attributes:
+        orders: The number of shuffled orders.
+        compared: How many of them emitted the same events with the same times, so that their
+            results could be compared.
+        late: The number of late events over all orders. If it is large, choose `max_delay_ns`
+            below the wait of the topology.
+    """
 
     orders: int
     compared: int
@@ -285,8 +339,17 @@ class LawsReport:
 
 
 def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) -> list[RawEvent]:
-    """The same events, each up to `max_delay_ns` later on its way, in the order in which they
-    arrive then. Every event needs a `ts_ns` or an `arrival_ns`."""
+    """Return the events in the order in which they arrive after random delays.
+
+    Args:
+        events: The events. Each has a `ts_ns` or an `arrival_ns`.
+        max_delay_ns: The longest delay that is added to an event, in ns.
+        seed: The seed of the delays.
+
+    Raises:
+        ValueError: An event has no time, or `max_delay_ns` is negative.
+        TypeError: A value is no event, or a time is not an integer.
+    """
     if _checked_ns("max_delay_ns", max_delay_ns) < 0:
         raise ValueError(f"max_delay_ns is {max_delay_ns}; nothing arrives before it was sent")
     dice = random.Random(seed)
@@ -318,18 +381,32 @@ def check_laws(
     detectors: Mapping[str, Any] | None = None,
     raise_failures: bool = True,
 ) -> LawsReport:
-    """Check what must hold of any topology, for the events as they are and in shuffled orders.
+    """Check the laws of every topology, for the events as they are and in shuffled orders.
 
-    * every event ends as exactly one of emitted, late, duplicate, dead, held;
-    * each source is in sequence, and its stream in the order of time, but for late events;
-    * it does not matter in which pieces the events are handed in;
-    * where the same events were emitted with the same times, the current results after the
-      last correction are the same, whatever the order of arrival;
-    * no function of one's own raises (`raise_failures`).
+    * Each event ends as exactly one of emitted, late, duplicate, dead or buffered.
+    * Each source is in sequence, and its stream in the order of time, except for late events.
+    * The pieces in which the events are sent do not matter.
+    * If the same events were emitted with the same times, the current results after the last
+      correction are the same, whatever the order of arrival.
+    * No user function raises (`raise_failures`).
 
-    Raises BrokenLaw. The last but one finds an aggregate, a function or a detector that depends on
-    the order. `topology`, `functions`, `aggregates` and `detectors` are those of TopologyDriver.
-    Where `unsynced: estimate` knows clocks by arrivals, times differ, and nothing is compared.
+    The fourth law finds an aggregate, a function or a detector that depends on the order. If
+    `unsynced: estimate` learns clocks from arrivals, times differ, and nothing is compared.
+
+    Args:
+        topology: A topology, or the text of its file.
+        events: The events. Each has a `ts_ns` or an `arrival_ns`.
+        max_delay_ns: The longest delay of an event in a shuffled order, in ns.
+        orders: The number of shuffled orders.
+        seed: The seed of the first order.
+        functions: Your own functions, as for TopologyDriver.
+        aggregates: Your own aggregates, as for TopologyDriver.
+        detectors: Your own detectors, as for TopologyDriver.
+        raise_failures: Whether a user function that raises breaks a law.
+
+    Raises:
+        BrokenLaw: A law is broken.
+        TopologyError: The topology cannot run.
     """
     check_many("events", events, "RawEvents")
     whole, given = runnable(topology, functions, aggregates, detectors), list(events)
@@ -346,7 +423,7 @@ def check_laws(
 
 
 class _Run:
-    """The events in one order of arrival, sent one at a time, to the end; its laws are checked."""
+    """One order of arrival: its events are sent one at a time, and its laws are checked."""
 
     def __init__(
         self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
@@ -371,7 +448,7 @@ class _Run:
         self._check_pieces(topology, events)
 
     def must_find(self, other: _Run) -> None:
-        """The same results as in another order."""
+        """Fail unless the results equal those of another order."""
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
             if here is None or there is None or _content(here) != _content(there):
@@ -403,7 +480,7 @@ class _Run:
 
 
 def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
-    """Each arrives at its arrival or its time, but not before the one before it."""
+    """Yield each event with its arrival or its time as arrival, never before the last one."""
     newest_ns = None
     for event in events:
         at_ns = _sent_ns(event)

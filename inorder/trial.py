@@ -1,4 +1,4 @@
-"""A detector by itself, on trial: for tests of one's own (`inorder.testing` has it, too).
+"""Check a detector by itself, for your own tests (`inorder.testing` has it, too).
 
 Each event is read twice from one state, and each state is copied, compared, written and read back.
 
@@ -7,7 +7,7 @@ Each event is read twice from one state, and each state is copied, compared, wri
     report = check_detector(Detector(step, initial), events)
     assert report.state_bytes < 200
 
-Needs the distribution `inorder-engine`.
+It needs the distribution `inorder-engine`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,24 @@ from topology.model.result import ResultIds
 SNAPSHOTS: Final = 1_000
 MAX_PROBLEMS: Final = 5
 LATE_ONES: Final = 50
-"""How many events are taken as late, for `correct`."""
+"""How many events are tried as late ones, for `correct`."""
 
 
 class BadDetector(AssertionError):
-    """The text states what is wrong with it, and at which event."""
+    """A detector is wrong; the text says how, and at which event."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorReport:
-    """`events` and timers were read, `results` emitted. `state_values`: how many values the largest
-    state has, `state_bytes`: what it takes where it is kept, `snapshot_us`: how long a way back to
-    it takes to keep, on this machine."""
+    """The measures of a detector that passed the check.
+
+    Attributes:
+        items: The number of events and timers that were read.
+        results: The number of results that were emitted.
+        state_values: The number of values in the largest state.
+        state_bytes: The size of that state as it is stored.
+        snapshot_us: The time that a copy of it takes on this machine, in µs.
+    """
 
     items: int
     results: int
@@ -53,10 +59,20 @@ class DetectorReport:
 
 
 def check_detector(detector: Any, events: Iterable[RawEvent]) -> DetectorReport:
-    """Check a detector by itself, of one key, with the events in order: that it gives the same of
-    the same, changes nothing that it was given, raises nowhere, and that its states can be copied,
-    compared, written down and read back. Raises BadDetector, with the first few faults; TypeError
-    for what is no detector."""
+    """Check a detector by itself, with events of one key in order.
+
+    It must give the same results for the same input, change nothing that it was given, and raise
+    nowhere. Its states must allow a copy, a comparison, writing and reading back.
+
+    Args:
+        detector: The detector.
+        events: The events.
+
+    Raises:
+        BadDetector: The detector has faults. The message has the first few.
+        TypeError: `detector` is no detector, or `events` is no list.
+        ValueError: An event has neither `ts_ns` nor `arrival_ns`.
+    """
     check_many("events", events, "RawEvents")
     rules = behaviour_of(detector)
     trial = tried(rules, [_seen(number, event) for number, event in enumerate(events)])
@@ -81,12 +97,12 @@ def _seen(number: int, event: RawEvent) -> Seen:
 
 
 class Trial(NamedTuple):
-    """What a trial has shown.
+    """The findings of a trial.
 
     Attributes:
-        items: How many events and timers were read.
-        results: How many results were emitted, those of timers too.
-        state_values: How many values the largest state has.
+        items: The number of events and timers that were read.
+        results: The number of results that were emitted, with those of timers.
+        state_values: The number of values in the largest state.
         state: The largest state.
         problems: The first few problems, each in a sentence.
     """
@@ -99,8 +115,14 @@ class Trial(NamedTuple):
 
 
 def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
-    """Read the events in order, all of one key. If there is a `correct`, what it gives is compared
-    with that."""
+    """Read the events of one key in order, and return the findings.
+
+    If the detector has a `correct`, its results are compared with this run.
+
+    Args:
+        rules: The behaviour of the detector.
+        events: The events.
+    """
     counts = Counts()
     cursor = Cursor(rules, ResultIds(b""), counts, rules.initial())
     outs: list[DetectorOutput] = []
@@ -135,7 +157,7 @@ def _bad(counts: Counts) -> int:
 
 
 def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
-    """What is wrong with the state, or with what is done of it at this event."""
+    """Yield the faults of the state, and of the step at this event."""
     if isinstance(state, Stopped):
         yield f"before {seen!r} its key is stopped: {state.why}"
         return
@@ -170,7 +192,7 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
 
 
 def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
-    """Each of some as if it came last of all: `correct` is to give what an in-order run gives."""
+    """Yield where `correct` differs from a run in order, for events taken as late."""
     whole = _read(rules, entries, None)
     for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
         log, seen = _read(rules, entries, at), entries[at].seen

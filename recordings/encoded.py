@@ -1,13 +1,15 @@
-"""Values of a file that is neither text nor Parquet.
+"""Read the values of a file that is neither text nor Parquet.
 
-* An Avro object container file (`.avro`) bears its schema, by which it is read. Its blocks may be
-  packed by deflate, snappy or zstandard.
-* Other values in Avro or Protobuf lie one behind the other, each behind its length as a varint, as
-  Protobuf's `writeDelimitedTo` does it. What reads one is handed in.
+* An Avro object container file (`.avro`) contains its schema, which is used to read it. Its blocks
+  may be compressed by deflate, snappy or zstandard.
+* Other values in Avro or Protobuf follow one another. Each comes after its length as a varint, as
+  Protobuf's `writeDelimitedTo` writes it. The caller gives the function that decodes one.
 
-A value that its schema does not fit is a fault, and the reading goes on. Where the file itself is
-damaged nobody knows where the next one begins: `InputError`. Bounds: `MAX_VALUE_BYTES`, for a block
-of a container `MAX_BLOCK_BYTES`, packed or not, and `MAX_HEADER_BYTES`.
+A value that does not fit its schema is a fault, and reading continues. If the file itself is
+damaged, the begin of the next value is unknown: `InputError`.
+
+Bounds: `MAX_VALUE_BYTES`; `MAX_BLOCK_BYTES` for a block of a container, compressed or not;
+`MAX_HEADER_BYTES`.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ RAW_DEFLATE: Final = -15
 
 
 class FileEncoding(NamedTuple):
-    """How the values of a file are encoded that is no text. `decode`: what reads one of them; None:
-    the file bears its schema itself."""
+    """The encoding of the values of a file that is not text.
+
+    Attributes:
+        format: The name of the encoding.
+        decode: Decodes one value. None: the file contains its schema.
+    """
 
     format: str
     decode: Decode | None
@@ -42,7 +48,7 @@ class FileEncoding(NamedTuple):
 def delimited_values(
     raw: IO[bytes], path: str, decode: Decode
 ) -> Iterator[tuple[bytes, object | WireFault]]:
-    """Each value as its bytes, and what it is."""
+    """Yield the bytes of each value, and the value."""
     for number in _count_from(1):
         length = _varint(raw)
         if length is None:
@@ -66,7 +72,7 @@ def _count_from(number: int) -> Iterator[int]:
 
 
 def _varint(raw: IO[bytes]) -> int | None:
-    """None at the end of the file; -1 for what is no varint."""
+    """Return the next varint; None at the end of the file, -1 for other bytes."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
         byte = raw.read(1)
@@ -82,7 +88,7 @@ def _varint(raw: IO[bytes]) -> int | None:
 
 
 def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
-    """The values of an Avro object container file."""
+    """Yield the values of an Avro object container file."""
     from codec.values import avro
 
     header = _header(raw, path)
@@ -106,7 +112,7 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
             try:
                 yield read_next(block)
             except ValueFault as fault:
-                # The next begins where this one ends, which is not known.
+                # The next value begins where this one ends, which is unknown.
                 yield WireFault(fault.reason, f"{fault.detail} (the rest of block {number} too)")
                 break
         else:
@@ -116,7 +122,7 @@ def container_values(raw: IO[bytes], path: str) -> Iterator[object | WireFault]:
 
 
 def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
-    """What describes the file, and `sync`."""
+    """Return the metadata of the file, and its `sync` marker."""
     damaged = f"{path}: damaged Avro (its header ends too early); fetch it again"
     if raw.read(len(AVRO_MARK)) != AVRO_MARK:
         raise InputError(f"{path}: is no Avro file; name the schema of its values: --schema FILE")
@@ -124,7 +130,7 @@ def _header(raw: IO[bytes], path: str) -> dict[str, bytes]:
     size = 0
     while count := _zigzag(_varint(raw) or 0):
         if count < 0:
-            _varint(raw)  # the bytes that follow
+            _varint(raw)  # It is the number of bytes that follow.
         for _ in range(abs(count)):
             texts = []
             for _ in range(2):
@@ -173,7 +179,11 @@ def _inflated(packed: bytes) -> bytes:
 
 
 def _by_library(name: str, packed: bytes) -> bytes:
-    """ValueError where it cannot be unpacked, or takes too much."""
+    """Return the uncompressed bytes.
+
+    Raises:
+        ValueError: The bytes cannot be uncompressed, or are too many.
+    """
     from codec.compression import BY_NAME, NotUnpacked, uncompressed
 
     try:

@@ -1,11 +1,11 @@
-"""The file that a replay reads: found, unpacked, its form recognised.
+"""Find the file that a replay reads, unpack it and recognise its form.
 
-`-` is standard input. What begins with the gzip mark is unpacked, whatever it is
-called. The form follows the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq`,
-`.avro`, each also with `.gz`), else the content: Parquet and Avro by their marks, CSV by a first
-line that names columns, JSON lines otherwise.
+`-` is standard input. Content that begins with the gzip mark is unpacked, whatever the name. The
+form follows from the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq`, `.avro`, each also with
+`.gz`). Other names leave it to the content: Parquet and Avro by their marks, CSV by a first line
+that names columns, and JSON lines otherwise.
 
-What cannot be read at all is an `InputError`, the only exception from here.
+An input that cannot be read at all is an `InputError`, the only exception from here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OUR_COLUMNS: Final = frozenset({"source", "seq"})
 
 
 class InputError(Exception):
-    """The input cannot be read; the message states which, why, and what to do."""
+    """The input cannot be read; the message says which, why, and what to do."""
 
 
 class Form(Enum):
@@ -58,8 +58,13 @@ _FORM_OF_SUFFIX: Final = {
 def opened(
     path: str, stdin: IO[bytes] | None = None, columns: frozenset[str] = OUR_COLUMNS
 ) -> Iterator[tuple[IO[bytes], Form]]:
-    """The unpacked bytes and what they hold; closes what it opened, not `stdin`. `columns`: what a
-    first line has among its cells if this is CSV."""
+    """Yield the unpacked bytes and their form; close all that was opened, but not `stdin`.
+
+    Args:
+        path: The file, or `-`.
+        stdin: Replaces standard input.
+        columns: Columns that the first line names if the content is CSV.
+    """
     name = "standard input" if path == STDIN else path
     with ExitStack() as stack, _readable(name):
         raw = _buffered(path, stdin, stack)
@@ -70,7 +75,7 @@ def opened(
             raw = stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=raw)))
         form = _form(path, raw.peek(PEEKED_BYTES)[:PEEKED_BYTES], columns)
         if form is Form.PARQUET and (packed or not raw.seekable()):
-            # It is read from its end, so it has to lie in a file.
+            # Parquet is read from its end, so it must be in a file.
             spool = stack.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(raw, spool)
             spool.seek(0)
@@ -81,8 +86,10 @@ def opened(
 
 @contextmanager
 def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
-    """The name of a file that can be read again: what comes once (standard input, a pipe) is
-    copied into one that goes afterwards."""
+    """Yield the name of a file that can be read again.
+
+    Input that comes once (standard input, a pipe) is copied into a file that is deleted afterwards.
+    """
     if path != STDIN and not Path(path).is_fifo():
         yield path
         return
@@ -105,7 +112,7 @@ def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.Buffer
         raise InputError("standard input is closed; name a file")
     source: Any = stdin if stdin is not None else sys.stdin.buffer
     raw: io.BufferedReader[Any] = io.BufferedReader(source)
-    stack.callback(raw.detach)  # else `stdin` would be closed with it
+    stack.callback(raw.detach)  # Otherwise `stdin` would be closed, too.
     return raw
 
 
@@ -127,7 +134,7 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def form_by_name(path: str) -> Form | None:
-    """None: the name does not say it."""
+    """Return the form that the name states, or None."""
     return _FORM_OF_SUFFIX.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 

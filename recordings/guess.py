@@ -1,20 +1,21 @@
-"""Which fields of foreign records are source, number and time: a proposal from what is seen.
+"""Guess which fields of foreign records are source, number and time.
 
-A row is a decoded record: the value alone of a file, or on a topic `{"key": …, "payload": …,
-"header": {…}}`, so that a path of names is spelled as a mapping spells it (`spelled`). Evidence
-comes first, names second:
+A row is a decoded record: only the value of a row in a file, or `{"key": …, "payload": …, "header":
+{…}}` on a topic. So a path of names is written as in a mapping (`spelled`). Evidence comes first,
+and names second:
 
-* `seq`: an integer that, within each source, rises by one (`fit`: the smaller of the share of
-  distinct values and of the numbers that are there between the least and the largest);
-* `source`: a text or an integer that repeats; the one within which a number rises by one though it
-  does not over all records, else the one whose name is a machine's; none where there is neither;
-* `ts`: a time near enough to now in one unit of s, ms, us, ns, or RFC 3339; of several the one
-  whose name is a time's and not an arrival's, then the earlier one; where there is none, an amount
-  whose name is a time's, unsure;
-* `type`, `epoch`, `arrival`: by name alone, where the values can be such.
+* `seq`: an integer that rises by one within each source. `fit` is the smaller of two shares: of
+  distinct values, and of the numbers that are there between the least and the largest.
+* `source`: a text or an integer that repeats. It is the one within which a number rises by one
+  though it does not rise so over all records. Otherwise it is the one that is named like a source;
+  none if there is neither.
+* `ts`: a time near enough to now in one unit of s, ms, us, ns, or RFC 3339. Among several, a name
+  of a time that is not an arrival counts first, then the earlier time. If there is none, it is an
+  amount with the name of a time, and unsure.
+* `type`, `epoch`, `arrival`: by name only, if the values are possible.
 
-Bounds: the first `MAX_ROWS` rows, `MAX_FIELDS` fields, `MAX_PAIRS` pairs of source and number.
-Cost: some passes over that table, below a second.
+Bounds: the first `MAX_ROWS` rows, `MAX_FIELDS` fields, `MAX_PAIRS` pairs of source and number. The
+cost is some passes over that table, below a second.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ MAX_PAIRS: Final = 150
 MAX_TYPES: Final = 200
 MAX_RIVALS: Final = 3
 LOOKED_AT: Final = 20
-"""So many values say which form those of a field have."""
+"""How many values decide the form of a field's values."""
 
 Path = tuple[str, ...]
 Sureness = Literal["sure", "likely", "unsure"]
@@ -50,7 +51,7 @@ SURE_FIT: Final = 0.9
 LEAST_FIT: Final = 0.6
 LEAST_RISING: Final = 0.4
 ALIKE: Final = 0.15
-"""Two scores that differ by less fit alike."""
+"""Two scores that differ by less are equally good."""
 
 SOURCE_WORDS: Final = (
     "source", "device", "machine", "sensor", "host", "node", "station", "vehicle", "asset",
@@ -72,7 +73,7 @@ ARRIVAL_WORDS: Final = (
 TYPE_WORDS: Final = ("type", "kind", "event", "category")
 EPOCH_WORDS: Final = ("epoch", "boot", "boots", "session", "incarnation", "restarts", "reboots")
 NOT_A_NAME: Final = (*TYPE_WORDS, "state", "status", "model", "version", "unit", "level")
-"""`machine_type` is no machine."""
+"""Words of fields that do not name a source, such as `machine_type`."""
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
@@ -84,7 +85,14 @@ _WITHOUT_ZONE: Final = re.compile(
 
 
 class Guess(NamedTuple):
-    """`why`: what was seen, as half a sentence. `rivals`: other fields that fit alike."""
+    """A field that may be the wanted one.
+
+    Attributes:
+        path: The path of the field.
+        sure: How sure the guess is.
+        why: The evidence, as half a sentence.
+        rivals: Other fields that fit equally well.
+    """
 
     path: Path
     sure: Sureness
@@ -94,8 +102,12 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """None: nothing fits. `ts_unit` is None where times bear their unit (RFC 3339, a format's own);
-    `without_zone`: the times need `ts_zone`."""
+    """The guesses for a recording. A guess is None if no field fits.
+
+    Attributes:
+        ts_unit: The unit of times; None if the values contain it (RFC 3339, or a format's own).
+        without_zone: Whether the times need `ts_zone`.
+    """
 
     source: Guess | None = None
     seq: Guess | None = None
@@ -108,7 +120,10 @@ class Proposal:
 
 
 def spelled(path: Path, *, on_file: bool = False) -> str:
-    """The path as a mapping names it; on a file a name alone is a column, as it is."""
+    """Return the path as a mapping names it.
+
+    On a file a single name is a column, and is returned as it is.
+    """
     if on_file and len(path) == 1:
         return path[0]
     names = ("payload", *path) if on_file else path
@@ -116,7 +131,12 @@ def spelled(path: Path, *, on_file: bool = False) -> str:
 
 
 def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
-    """`now_ns`: today; a time lies between the year 2000 and a year from it."""
+    """Return the guesses for rows.
+
+    Args:
+        rows: The decoded records.
+        now_ns: The current time. Times are between the year 2000 and a year after it.
+    """
     fields = _fields(islice(rows, MAX_ROWS))
     times = [each for each in (_times(one, now_ns) for one in fields) if each]
     of_times = {each.field.path for each in times}
@@ -125,7 +145,7 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
     names = [one for one in fields if one.is_name and one.path not in of_times]
     source, seq = _source_and_seq(names, numbers)
     groups = _field(fields, source)
-    if groups is not None and seq is None:  # some sources may number nothing
+    if groups is not None and seq is None:  # Some sources may have no numbers.
         _, seq = _source_and_seq([groups], numbers := may_count)
     ts, arrival = _ts_and_arrival(times, groups)
     made_up = _made_up_times([one for one in fields if not _is(one, seq)]) if ts is None else None
@@ -149,8 +169,10 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
 
 
 def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
-    """The unit in which nearly all values of a field are times near enough to now; None where they
-    bear it, or none fits."""
+    """Return the unit in which nearly all values of a field are times near enough to now.
+
+    It is None if the values contain their unit, or no unit fits.
+    """
     found = _times(_Field(("ts",), list(islice(values, MAX_ROWS))), now_ns)
     return found.unit if found else None
 
@@ -160,7 +182,7 @@ def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
 
 @dataclass
 class _Field:
-    """One field of all rows; None: absent there."""
+    """A field of all rows; its value is None where it is absent."""
 
     path: Path
     values: list[object] = field(default_factory=list)
@@ -194,13 +216,13 @@ class _Field:
 
     @property
     def may_count(self) -> bool:
-        """Also where it is absent in most records."""
+        """Whether the values may be numbers, even if most records have none."""
         other = self.is_named((*TS_WORDS, *ARRIVAL_WORDS)) and not self.is_named(SEQ_WORDS)
         return not other and _share([*map(_number, self.there)]) >= ON_NEARLY_ALL
 
     @property
     def is_name(self) -> bool:
-        """Numbers with decimals, in CSV texts, name nobody."""
+        """Whether the values may be names; numbers with decimals (texts in CSV) are not."""
         decimals = any(_DECIMALS.fullmatch(text) for text in self.texts[:LOOKED_AT] if text)
         return _share(self.texts) >= ON_NEARLY_ALL and not decimals
 
@@ -210,7 +232,7 @@ class _Field:
 
     @property
     def may_be_source(self) -> bool:
-        """By itself: named so, or several texts."""
+        """Whether the field alone may be a source: it is named so, or has several texts."""
         texts = self.distinct > 1 and isinstance(self.there[0], str)
         return self.is_named(SOURCE_WORDS) or (
             texts and not self.is_number and not self.is_named(NOT_A_NAME)
@@ -328,7 +350,7 @@ def _fit_over_all(seq: _Field) -> float:
 
 
 def _seq_alone(numbers: list[_Field], over_all: dict[Path, float]) -> Guess | None:
-    """Where nothing tells sources apart, so there is one."""
+    """Return the guess of the number if no field separates sources, so there is one source."""
     best = max(numbers, key=lambda one: over_all[one.path], default=None)
     if best is None or over_all[best.path] < LEAST_FIT:
         return None
@@ -354,7 +376,7 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
 
 
 def _source_score(one: _Field) -> float:
-    """Without what a number says: its name, then that there are several, as text."""
+    """Return the score of a source without its numbers: its name, then several values, as text."""
     named = one.is_named(SOURCE_WORDS) and one.words[-1] not in NOT_A_NAME
     wrong = one.is_named((*NOT_A_NAME, *SEQ_WORDS)) and not named
     several = one.distinct > 1
@@ -364,10 +386,15 @@ def _source_score(one: _Field) -> float:
 
 
 def fit(sources: list[str | None], numbers: list[int | None]) -> float:
-    """How well the numbers rise by one within each source, 0 to 1: of each run of a source (one
-    that restarts near 0 begins a new run) the smaller of distinct values to records and distinct
-    values to the width of their range, weighed by records. 0 where they rather fall than rise,
-    where most sources have one record, or where sources number only some of their records."""
+    """Return how well the numbers rise by one within each source, from 0 to 1.
+
+    Each run of a source has the smaller of two ratios: distinct values to records, and distinct
+    values to the width of their range. A restart near 0 begins a new run. Runs are weighed by their
+    records.
+
+    The result is 0 if the numbers fall more often than they rise, or most sources have one record.
+    It is also 0 if sources number only some of their records.
+    """
     runs: dict[str, list[list[int]]] = {}
     for source, number in zip(sources, numbers, strict=True):
         if source is None or number is None:
@@ -400,11 +427,11 @@ def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tu
     return tuple(near[:MAX_RIVALS])
 
 
-# -- time, and what names alone say ----------------------------------------------------------------
+# -- times, and fields by name ---------------------------------------------------------------------
 
 
 class _Times(NamedTuple):
-    """A field read as times, in ns. `unit`: None where the values bear it."""
+    """A field read as times, in ns. `unit` is None if the values contain it."""
 
     field: _Field
     unit: TimeUnit | None
@@ -467,7 +494,7 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _made_up_times(fields: list[_Field]) -> _Times | None:
-    """A field that is called a time and rises over the records, in the unit its name ends in."""
+    """Return a field that is named a time and rises over the records, in the unit of its name."""
     named = [one for one in fields if one.is_named(TS_WORDS)]
     for one in sorted(named, key=lambda one: one.is_named(ARRIVAL_WORDS)):
         unit: TimeUnit = next((unit for unit in UNITS if unit in one.words[1:]), "s")
@@ -493,7 +520,7 @@ def _ts_and_arrival(
         + 0.3 * _rising(groups, each.ns)
         for each in of_events
     }
-    # Whatever came into being first is the event's; what follows was stamped on its way.
+    # The earliest time is the event's; later ones were stamped on its way.
     of_events.sort(key=lambda each: (-round(scores[each.field.path] / ALIKE), _middle(each.ns)))
     best = of_events[0].field
     rivals = _rivals(best, [each.field for each in of_events], scores)
@@ -512,7 +539,7 @@ def _ts_and_arrival(
 
 
 def _rising(groups: _Field | None, ns: list[int | None]) -> float:
-    """The share of steps within a source at which the time does not fall."""
+    """Return the share of steps within a source at which the time does not fall."""
     last: dict[str | None, int] = {}
     steps = rising = 0
     for source, at_ns in zip(groups.texts if groups else [None] * len(ns), ns, strict=True):

@@ -1,4 +1,4 @@
-"""The lines of a recording, read from a file or from standard input."""
+"""Read the lines of a recording from a file or from standard input."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from topology.wire.line_reader import Content, LineReader, Row
 def read_lines(
     path: str, stdin: IO[bytes] | None = None, reading: Reading = AS_WRITTEN
 ) -> Iterator[Content]:
-    """The lines of a file, or of standard input (`-`), in file order.
+    """Yield the lines of a file, or of standard input (`-`), in file order.
 
-    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
-    a whole cannot be read.
+    The forms are JSON lines, CSV and Parquet, each also packed by gzip.
+
+    Raises:
+        InputError: The input as a whole cannot be read.
     """
     needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
     yield from lines_of(read_rows(path, stdin, needed), reading)
 
 
 def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Content]:
-    """The lines of rows, whose arrivals may be wrong."""
+    """Yield the lines of rows, whose arrivals may be wrong."""
     reader = LineReader(reading, judges=True)
     for row in rows:
         yield reader.read(row)

@@ -1,4 +1,4 @@
-"""Records of an ordered topic, which a worker wrote, as the lines that `inorder replay` prints."""
+"""Convert records of an ordered topic to the lines that `inorder replay` prints."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from topology.wire.json_lines import JsonObject, event_line
 
 
 class NoOrderedRecord(ValueError):
-    """A record that no stage wrote; the message names its place."""
+    """A record that no stage wrote; the message names its topic and offset."""
 
 
 class OrderedLines:
-    """The lines of one topic. Cost: a pass over the headers, and the payload parsed."""
+    """A reader of one topic's records. It costs a pass over the headers, and parses the payload."""
 
     def __init__(self, topology: Topology, topic: str) -> None:
         from agents.registry.feed import SchemaFeed
@@ -28,8 +28,12 @@ class OrderedLines:
         self._schemas = SchemaFeed()
 
     async def lines(self, records: Sequence[Any]) -> Iterator[tuple[int, JsonObject]]:
-        """The offsets and lines of the events; watermarks have none. NoOrderedRecord for what is no
-        record of a stage, RegistryRefuses."""
+        """Return the offsets and lines of the events; watermarks have none.
+
+        Raises:
+            NoOrderedRecord: No stage wrote the record.
+            RegistryRefuses: A schema cannot be had.
+        """
         await self._schemas.reach_for(self._inlet.registered, records)
         read = self._inlet.read(records, ArrivalClock(0))
         for dead in read.dead:

@@ -1,9 +1,9 @@
-"""Rows of a Parquet file, as `recordings.rows` yields them; apart, for it needs `files`.
+"""Read the rows of a Parquet file in the form of `recordings.rows`; this needs the extra `files`.
 
-A file of kilobytes may expand to gigabytes: a text is written once for all rows that share it. So
-texts stay as they are written until their row comes, of `PIECE_BYTES` at a time; a column whose
-rows take more than `MAX_VALUE_BYTES` on average, or `MAX_CHUNK_BYTES` in one group of rows, is
-refused before it is unpacked, and a text above the former as it comes.
+A file of kilobytes may expand to gigabytes, because all rows that share a text store it once. So
+texts stay encoded until their row is read, `PIECE_BYTES` at a time. A column is refused before it
+is unpacked if its rows take more than `MAX_VALUE_BYTES` on average, or `MAX_CHUNK_BYTES` in one
+group of rows. A text of more than `MAX_VALUE_BYTES` is refused when its row is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ PIECE_BYTES: Final = 16 << 20
 
 
 def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
-    """The rows of an open file; InputError where it is none, or holds what JSON does not."""
+    """Yield the rows of an open file.
+
+    Raises:
+        InputError: It is no Parquet file, or contains values that JSON cannot express.
+    """
     try:
         file = parquet_file(raw)
         columns = columns_of(list(file.schema_arrow.names), path, needed)
@@ -61,7 +65,7 @@ def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator
 
 
 def parquet_file(raw: IO[bytes]) -> parquet.ParquetFile:
-    """Its texts as they are written, but those within others."""
+    """Return the opened file; its texts stay encoded, except texts inside other values."""
     schema = parquet.ParquetFile(raw).schema_arrow
     texts = [field.name for field in schema if _is_text(field.type)]
     return parquet.ParquetFile(raw, read_dictionary=texts)
@@ -85,7 +89,13 @@ def refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
 
 
 def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
-    """Rows with PIECE_BYTES of text at most, or one alone. `before`: rows before these."""
+    """Yield parts of the table with at most `PIECE_BYTES` of text, or of a single row.
+
+    Args:
+        table: The rows.
+        before: The number of rows before them.
+        path: The name of the file, for messages.
+    """
     begin, size = 0, 0
     for at, row_bytes in enumerate(_text_bytes(table, before, path)):
         if size and size + row_bytes > PIECE_BYTES:
@@ -96,7 +106,7 @@ def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
 
 
 def _text_bytes(table: Any, before: int, path: str) -> list[int]:
-    """How many each row has."""
+    """Return the bytes of text of each row."""
     found = [0] * table.num_rows
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not pa.types.is_dictionary(column.type):

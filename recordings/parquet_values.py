@@ -1,4 +1,4 @@
-"""Rows of a Parquet file with any columns, as plain values (`topology.wire.values`)."""
+"""Read the rows of a Parquet file with any columns, as plain values (`topology.wire.values`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """The rows of an open file, without what is null; InputError where it is none."""
+    """Yield the rows of an open file, without their nulls.
+
+    Raises:
+        InputError: It is no Parquet file.
+    """
     try:
         file = parquet_file(raw)
         schema = file.schema_arrow
@@ -52,7 +56,7 @@ def parquet_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterato
 
 
 def _instants(file: Any) -> set[str]:
-    """Columns of the old type of 96 bits, which are in UTC and do not say so."""
+    """Return the columns of the old type of 96 bits, which are in UTC although nothing says so."""
     columns = (file.schema.column(at) for at in range(len(file.schema)))
     return {each.path for each in columns if each.physical_type == "INT96"}
 

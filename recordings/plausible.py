@@ -1,18 +1,17 @@
-"""Whether the times of recorded lines can be what they are taken for.
+"""Check whether the times of recorded lines are plausible in the unit in which they are read.
 
-A unit that is wrong by a thousand is no error anywhere: all times are nanoseconds that lie within
-minutes of 1970, waits of milliseconds are waits of hours, and a join of 100 ms meets everything.
-So the first `SAMPLE` event lines are looked at as they are read, and what looks wrong is reported
-at once; all of them count, bad ones too. Two marks, each of which has to hold for nearly all lines
-that bear it:
+A unit that is wrong by a thousand raises no error. All times are then within minutes of 1970, waits
+of milliseconds are waits of hours, and a join of 100 ms matches everything. So the first `SAMPLE`
+event lines are checked as they are read, and suspicious ones are reported at once. All event lines
+count, also bad ones. Two signs each have to apply to nearly all lines that have the field:
 
-* year: `ts` in the stream's unit lies before 2000 or more than a year ahead, and in another unit
-  it would not. Made-up times that begin at 0 are in no unit likely, and pass. So for `arrival`,
-  whose unit is always ns.
-* rate: `ts` goes on some thousand, million or billion times slower than `arrival`.
+* year: `ts` in the stream's unit is before 2000 or more than a year ahead, and in another unit it
+  is not. Made-up times that begin at 0 are likely in no unit, and pass. The same is checked for
+  `arrival`, whose unit is always ns.
+* rate: `ts` advances about a thousand, million or billion times slower than `arrival`.
 
-Times as floating point numbers are dead; their unit is recognised all the same. It is advice:
-nothing is refused or converted by it.
+Times as floating point numbers make dead letters, but their unit is recognised. The result is
+advice: nothing is refused or converted.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from topology.wire.checker import Reading
 from topology.wire.line_reader import Content
 
 SAMPLE: Final = 1_000
-"""Event lines that are looked at."""
+"""The number of event lines that are checked."""
 
 NEARLY_ALL: Final = 0.9
 FEWEST_FOR_RATE: Final = 100
 NEAR: Final = 3.0
-"""So far a ratio of two rates may be from a power of a thousand."""
+"""How far a ratio of two rates may be from a power of a thousand."""
 
 YEAR_NS: Final = 31_556_952 * 10**9
 OLDEST_NS: Final = 30 * YEAR_NS
@@ -50,8 +49,19 @@ UNIT_WORDS: Final = {
 
 @dataclass(slots=True)
 class _Seen:
-    """One stream's lines with `ts`: how many, how many are likely as they are or in another unit;
-    the same of `arrival`; the lines with both, and the least and the most of (ts, arrival)."""
+    """Counts of one stream's lines.
+
+    Attributes:
+        ts: Lines with `ts`.
+        as_it_is: Those whose `ts` is likely in the stream's unit.
+        in_unit: Those whose `ts` is likely in another unit.
+        arrivals: Lines with `arrival`.
+        arrivals_as_they_are: Those whose `arrival` is likely in ns.
+        arrivals_in_unit: Those whose `arrival` is likely in another unit.
+        both: Lines with both.
+        low: The least `ts` and the least `arrival` of these.
+        high: The largest `ts` and the largest `arrival` of these.
+    """
 
     ts: int = 0
     as_it_is: int = 0
@@ -65,8 +75,13 @@ class _Seen:
 
 
 class Plausibility:
-    """`now_ns`: today, for what is ahead of it. `option`: what sets the unit in place of the
-    topology file."""
+    """A check of the times of event lines.
+
+    Args:
+        reading: How the lines are read.
+        now_ns: The current time. Times more than a year after it are not plausible.
+        option: The option that sets the unit in place of the topology file, for warnings.
+    """
 
     def __init__(self, reading: Reading, now_ns: int, option: str = "") -> None:
         self._option = option
@@ -75,7 +90,7 @@ class Plausibility:
         self._seen: dict[str, _Seen] = {}
 
     def look(self, content: Content) -> bool:
-        """Whether this was an event line."""
+        """Count a line, and return whether it is an event line."""
         if not isinstance(content, Event | Malformed) or not isinstance(content.record, dict):
             return False
         values = content.record
@@ -97,11 +112,11 @@ class Plausibility:
         return True
 
     def warnings(self) -> list[str]:
-        """What looks wrong, and what to write."""
+        """Return the suspicions, each with what to write."""
         return [word for stream, seen in self._seen.items() for word in self._words(stream, seen)]
 
     def units(self) -> dict[str, str]:
-        """For each stream whose `ts` looks like another unit than its own: that unit."""
+        """Return the likely unit of each stream whose `ts` looks like another unit than its own."""
         likely = {stream: self._likely_unit(stream, seen) for stream, seen in self._seen.items()}
         return {stream: unit for stream, unit in likely.items() if unit is not None}
 
@@ -129,7 +144,7 @@ class Plausibility:
             )
 
     def _by_rate(self, unit: str, seen: _Seen) -> str | None:
-        """The unit in which `ts` would go on as fast as `arrival` does."""
+        """Return the unit in which `ts` would advance as fast as `arrival`, or None."""
         if seen.both < FEWEST_FOR_RATE:
             return None
         run_ns = (seen.high[0] - seen.low[0]) * UNIT_NS[unit]
@@ -157,7 +172,7 @@ class Plausibility:
 def watched(
     lines: Iterable[Content], plausibility: Plausibility, warn: Callable[[str], None]
 ) -> Iterator[Content]:
-    """The lines as they are; `warn` gets what looks wrong about the first of them."""
+    """Yield the lines unchanged; `warn` gets the suspicions about the first of them."""
     lines = iter(lines)
     count = 0
     for line in lines:
@@ -179,7 +194,7 @@ def _amount(value: Any) -> int | float | None:
 
 
 def _likely(count: int, as_it_is: int, in_unit: Counter[str]) -> str | None:
-    """The unit in which nearly all would be likely, where few are as they are."""
+    """Return the unit in which nearly all times would be likely, if few are as they are."""
     if not count or as_it_is > (1 - NEARLY_ALL) * count:
         return None
     unit, likely = in_unit.most_common(1)[0]

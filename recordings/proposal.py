@@ -1,7 +1,8 @@
-"""The topology file that is proposed for recorded events: what was seen, as settings with reasons.
+"""Write the topology file that is proposed for recorded events: settings with their reasons.
 
-`inorder init` proposes one from recorded events or a topic, `inorder audit` the one by which it has
-judged. The settings of a stream are an `Advice`; the comments beside them say what was seen.
+`inorder init` proposes one from recorded events or a topic. `inorder audit` proposes the one that
+it has judged with. The settings of a stream are an `Advice`, and the comments beside them give the
+evidence.
 """
 
 from __future__ import annotations
@@ -22,19 +23,25 @@ NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class StreamProposal:
-    """What the file says of one stream. `section`: how its records are read, as keys of a stream;
-    `said`: how sure each of `fields` is. `notes`: further comments, below the name and beside
-    keys."""
+    """The section of one stream.
+
+    Attributes:
+        advice: The settings.
+        section: How its records are read, as keys of a stream.
+        said: How sure each of `fields` is.
+        notes: Further comments, below the stream's name and beside keys.
+        has_heartbeats: Whether its sources may send heartbeats, so that results need not wait
+            for new sources.
+    """
 
     advice: Advice
     section: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     has_heartbeats: bool = False
-    """Its sources may send some, so no result waits for those that are new."""
 
     def lines(self) -> Iterator[str]:
-        """Return the keys below the stream's name."""
+        """Yield the lines of the keys below the stream's name."""
         for key, value in self.section.items():
             if key != "fields":
                 yield f"{key}: {scalar(value)}"
@@ -63,7 +70,15 @@ def topology_text(
     *,
     apart: bool = False,
 ) -> str:
-    """The file. `apart`: the streams cannot share a topic, so reorder and merge are one stage."""
+    """Return the text of the file.
+
+    Args:
+        streams: The sections by stream.
+        queries: The lines of the queries.
+        partitions: The number of partitions of each topic.
+        apart: Whether the streams cannot share a topic, so that reorder and merge are one
+            stage.
+    """
     lines = ["streams:"]
     for name, stream in streams.items():
         seen = f"  # {stream.notes['']}" if "" in stream.notes else ""
@@ -77,7 +92,7 @@ def topology_text(
 
 
 def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str, str]:
-    """What was counted of a stream and its clocks, as comments."""
+    """Return the counts of a stream and its clocks, as comments."""
     machines = counting.machines.values()
     notes = {
         "": f"events: {counting.rows:,}; sources: {len(machines):,}",
@@ -103,6 +118,6 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
 
 
 def scalar(value: object) -> str:
-    """The value in YAML, in one line."""
+    """Return the value in YAML, in one line."""
     spelled: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1_000)
     return spelled.removesuffix("...\n").strip()

@@ -1,6 +1,6 @@
-"""A recording taken through a topology: its steps, counted in a summary.
+"""Replay a recording through a topology, and count its steps in a summary.
 
-`replayed` is all of it in one process (`inorder replay`). Spark's backfill takes each group of
+`replayed` does all of it in one process (`inorder replay`). Spark's backfill takes each group of
 streams through `passed` and `left` instead.
 """
 
@@ -26,9 +26,9 @@ def replayed(
     to_end: bool = True,
     advance: Advance = lambda _: None,
 ) -> Iterator[Step]:
-    """The steps of the whole topology over the lines; counts go to `summary`."""
-    bears, contents = bears_arrivals(lines)
-    running = topology if bears else summary.without_arrivals(topology)
+    """Yield the steps of the whole topology over the lines, and count them in `summary`."""
+    has_arrivals, contents = bears_arrivals(lines)
+    running = topology if has_arrivals else summary.without_arrivals(topology)
     replay = Replay(running)
     yield from passed(replay, contents, summary, advance=advance)
     if to_end and (step := replay.on_end()) is not None:
@@ -45,7 +45,10 @@ def passed(
     counts_clocks: bool = True,
     advance: Advance = lambda _: None,
 ) -> Iterator[Step]:
-    """The steps of what comes in; counts go to `summary`, and to `advance` how many came."""
+    """Yield the steps of the inputs, and count them in `summary`.
+
+    `advance` gets the number of inputs that were read.
+    """
     summary.asks(replay.topology)
     for inputs, until_ns in batches(contents):
         advance(len(inputs))
@@ -60,7 +63,7 @@ def passed(
 
 
 def left(replay: Replay, streams: Iterable[StreamConfig], summary: Summary) -> None:
-    """What is held still, and what the operators counted; `streams` are those of the replay."""
+    """Count the buffered events and the figures of the operators; `streams` are the replay's."""
     summary.holds(event for event in replay.held() if event.kind == DATA)
     figures = replay.figures()
     summary.left_out(figures)

@@ -1,4 +1,4 @@
-"""One row of a recording, and what its columns mean, whatever form it came in."""
+"""A row of a recording, and the meaning of its columns, whatever its form."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 
 
 SHOWN_NAMES: Final = 12
-"""So many of a file's columns a message names."""
+"""How many of a file's columns a message names."""
 
 
 class Column(NamedTuple):
-    """`path` leads into the payload, empty for a column of the line itself."""
+    """A column of a recording.
+
+    Attributes:
+        name: The name of the column.
+        path: The path into the payload, empty for a column of the line itself.
+        read: Converts a text to the value.
+    """
 
     name: str
     path: tuple[str, ...]
@@ -51,7 +57,11 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
 
 
 def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
-    """InputError where two columns have one name, or one of the needed is not there."""
+    """Check the columns' names.
+
+    Raises:
+        InputError: Two columns have one name, or one of the needed is missing.
+    """
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")

@@ -1,15 +1,16 @@
-"""Rows of a replay's input, whatever its form: dictionaries keyed as in JSON lines.
+"""Read the rows of a replay's input in any form, as dictionaries keyed as in JSON lines.
 
-JSON lines: one object per line; blank lines are passed over. CSV: the first line names
-the columns, with a comma, a semicolon, a tab or a bar between them; an empty cell is an absent key;
-integers are plain ASCII digits, a minus in front allowed; `payload` holds JSON, or `payload.x`
-columns hold one field each (JSON where the cell is JSON, its text where not). Parquet: columns by
-name, null is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
-`payload.x` columns.
+* JSON lines: one object per line. Blank lines are skipped.
+* CSV: the first line names the columns, separated by commas, semicolons, tabs or bars. An empty
+  cell is an absent key. Integers are plain ASCII digits, with an optional minus. `payload` holds
+  JSON, or each column `payload.x` holds a field: JSON if the cell is JSON, else its text.
+* Parquet: columns by name; null is absent. Times are integers or timestamps. `payload` is JSON text
+  or a struct, or there are columns `payload.x`.
 
-A row that cannot be made out is a `Row` with a fault, and the reading goes on.
-Integers in a payload beyond 64 bits become floating point numbers, as in most
-readers of JSON. Bounds: `MAX_LINE_BYTES`, `MAX_CELL_CHARS`, `BATCH_ROWS`.
+A row that cannot be read is a `Row` with a fault, and reading continues. Integers in a payload
+beyond 64 bits become floating point numbers, as in most readers of JSON.
+
+Bounds: `MAX_LINE_BYTES`, `MAX_CELL_CHARS`, `BATCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ MAX_CELL_CHARS: Final = 16 * 2**20
 
 
 class LineSource(Protocol):
-    """What lines come from, a file or a part of one."""
+    """A file, or a part of one, that is read line by line."""
 
     def readline(self, limit: int, /) -> bytes: ...
 
 
 DELIMITERS: Final = (",", ";", "\t", "|")
-"""What separates the cells of a CSV: the first of these that is in its first line."""
+"""The separators of CSV; the first of these that the first line contains is used."""
 
 NEEDED: Final = ("source", "seq")
 NEEDED_BY_TIME: Final = ("source",)
@@ -47,14 +48,22 @@ NEEDED_BY_TIME: Final = ("source",)
 def read_rows(
     path: str, stdin: IO[bytes] | None = None, needed: tuple[str, ...] = NEEDED
 ) -> Iterator[Row]:
-    """`needed`: the columns without which no row is an event. Raises `InputError` where the
-    input as a whole cannot be read."""
+    """Yield the rows of a file, or of standard input (`-`).
+
+    Args:
+        path: The file, or `-`.
+        stdin: Replaces standard input.
+        needed: The columns without which no row is an event.
+
+    Raises:
+        InputError: The input as a whole cannot be read.
+    """
     with opened(path, stdin) as (raw, form):
         yield from rows_in(raw, form, path, needed)
 
 
 def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> Iterator[Row]:
-    """Those of an open file of that form; `path` is what it is called in messages."""
+    """Yield the rows of an open file of this form; `path` is its name in messages."""
     match form:
         case Form.JSON_LINES:
             yield from json_rows(raw)
@@ -71,8 +80,12 @@ def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> I
 
 
 def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
-    """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
-    mark."""
+    """Yield the rows of JSON lines, numbered from 1.
+
+    Args:
+        raw: The lines.
+        begins: Whether the first line begins a file, and may have a byte order mark.
+    """
     for number, line in text_lines(raw, begins=begins):
         if isinstance(line, WireFault):
             yield Row(number, {}, line)
@@ -80,8 +93,8 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
-            told = f"{wrong.msg} (column {wrong.colno})"
-            yield Row(number, {}, fault_of("line", "not_json", "the line", told=told))
+            detail = f"{wrong.msg} (column {wrong.colno})"
+            yield Row(number, {}, fault_of("line", "not_json", "the line", told=detail))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
@@ -90,15 +103,19 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
 
 
 def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | WireFault]]:
-    """Lines that are not blank, numbered from 1, and what is too long for one; `begins`: as in
-    `json_rows`."""
+    """Yield the lines that are not blank, numbered from 1; a line that is too long is a fault.
+
+    Args:
+        raw: The lines.
+        begins: Whether the first line begins a file, and may have a byte order mark.
+    """
     number = 0
     while line := raw.readline(MAX_LINE_BYTES + 1):
         number += 1
         if len(line) > MAX_LINE_BYTES:
             _skip_line(raw, line)
-            told = f"more than {MAX_LINE_BYTES} bytes"
-            yield number, fault_of("line", "huge", "the line", told=told)
+            detail = f"more than {MAX_LINE_BYTES} bytes"
+            yield number, fault_of("line", "huge", "the line", told=detail)
             continue
         if number == 1 and begins:
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -123,8 +140,13 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
 
 
 class _Lines:
-    """The lines of a text, for a reader of CSV. csv.Error for one of over `MAX_LINE_BYTES`
-    characters, and then the next. `read`: how many there were."""
+    """The lines of a text, for a reader of CSV.
+
+    A line of more than `MAX_LINE_BYTES` characters raises csv.Error, and the next line follows.
+
+    Attributes:
+        read: The number of lines so far.
+    """
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
@@ -146,15 +168,17 @@ class _Lines:
 
 
 def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | WireFault]]:
-    """The names of the columns, then the cells of each row, numbered by lines; a row has as many
-    cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
+    """Yield the names of the columns, then the cells of each row, numbered by lines.
+
+    A row has as many cells as there are columns. Bytes that are not UTF-8 become lone surrogates.
+    """
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
     lines = _Lines(text)
     try:
         first = next(lines, "")
     except csv.Error as wrong:
         raise InputError(f"{path}: not CSV: the first line is {wrong}; name its columns") from None
-    # The reader keeps no limit of its own; this one is the process's.
+    # A CSV reader has no limit of its own, so the limit of the process is set.
     csv.field_size_limit(MAX_CELL_CHARS)
     delimiter = next((each for each in DELIMITERS if each in first), ",")
     reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)
@@ -175,8 +199,8 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Wire
                 yield number, fault_of("row", "not_csv", "the row", told=str(wrong))
                 continue
             if cells and len(cells) != len(names):
-                told = f"{len(cells)} under {len(names)} columns"
-                yield number, fault_of("row", "ragged", "the row", told=told)
+                detail = f"{len(cells)} under {len(names)} columns"
+                yield number, fault_of("row", "ragged", "the row", told=detail)
             elif cells:
                 yield number, cells
     finally:

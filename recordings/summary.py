@@ -1,12 +1,13 @@
-"""What a replay came to: the balance, in all and per source, and the wait.
+"""Summarise a replay: the balance, in all and for each source, and the waits.
 
     in = event + late + duplicate + dead + held
 
-`in` counts event lines and dead lines. A late event that was passed on counts as late; why events
-were late is counted by cause.
-A dead line without a readable source is in the totals only. The reasons of dead lines are
-counted, each with its first line; and what each query emitted: `stand` are those shown and
-not taken back, `uncertain` those shown with times that could be otherwise.
+`in` counts event lines and dead lines. A late event that was emitted counts as late, and late
+events are counted by cause. A dead line without a readable source is in the totals only. The
+reasons of dead lines are counted, each with its first line.
+
+The results of each query are counted, too: `stand` are those that were emitted and not retracted,
+and `uncertain` are those whose times could be different.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 LOUD_FROM: Final = 20
-"""Lines that are all dead are a failure from so many on; fewer may be a trial."""
+"""From this many lines on, it is a failure if all are dead. Fewer lines may be a trial."""
 
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
@@ -51,14 +52,14 @@ NOTHING: Final[Counter[str]] = Counter()
 
 
 class Summary:
-    """Counts as the replay goes on."""
+    """The counts of a replay, updated as it runs."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Counter[str]] = {}
         self._nameless: Counter[str] = Counter()
         self._unread = 0
         self.lines = 0
-        """Good and dead, without those of clocks."""
+        """The number of lines, good or dead, without those of clocks."""
         self._clock_lines = 0
         self._control = 0
         self._waits = Waits()
@@ -70,9 +71,9 @@ class Summary:
         self._unmet: Unmet | None = None
         self._open_ends: Mapping[str, str] = {}
         self._without_results: dict[str, list[str]] = {}
-        """Queries, and what of theirs no event had."""
+        """The queries without results, and the parts of each that no event had."""
         self.takes_stamps = False
-        """Clocks were to be estimated, and no line has its arrival."""
+        """Whether clocks were to be estimated, and no line has its arrival."""
         self._seconds = 0.0
         self.cpu_seconds = 0.0
 
@@ -85,7 +86,7 @@ class Summary:
         return found
 
     def asks(self, topology: Topology) -> None:
-        """What its queries ask for is looked for in what is read from now on."""
+        """Look for the needs of the topology's queries in the lines that are read from now on."""
         self._unmet = unmet_by(topology)
         self._open_ends = open_ends(topology)
 
@@ -127,7 +128,7 @@ class Summary:
             case Malformed():
                 self._of(report.source)["dead"] += 1
                 self._deaths.add(report)
-                if report.kind:  # a control line that cannot be used is a dead line
+                if report.kind:  # A control line that cannot be used is a dead line.
                     self._of(report.source)["in"] += 1
                     self._control -= 1
 
@@ -145,12 +146,16 @@ class Summary:
             self._of(event.source)["held"] += 1
 
     def takes_over(self, events: Iterable[Event]) -> None:
-        """What an earlier run held: it comes in once more."""
+        """Count events that an earlier run held; they come in once more."""
         for event in events:
             self._of(event.source)["in"] += 1
 
     def ends(self, queries: Iterable[str]) -> None:
-        """Nothing more is read. `queries`: those that could have emitted something."""
+        """End the reading.
+
+        Args:
+            queries: The queries that could have emitted something.
+        """
         unmet, self._unmet = self._unmet, None
         if unmet is None:
             return
@@ -160,7 +165,7 @@ class Summary:
                 self._without_results[query] = words
 
     def left_out(self, figures: Iterable[Mapping[str, int]]) -> None:
-        """What queries made no use of, by the figures of each stream."""
+        """Count what queries made no use of, by the figures of each stream."""
         for each in figures:
             for name, value in each.items():
                 operator, _, reason = name.partition("_")
@@ -168,13 +173,13 @@ class Summary:
                     self._left_out[f"{operator}: {UNUSED[reason]}"] += value
 
     def without_arrivals(self, topology: Topology) -> Topology:
-        """The topology that runs where no line has its arrival."""
+        """Return the topology to run if no line has its arrival."""
         policies = {stream.clock.unsynced for stream in topology.streams.values()}
         self.takes_stamps = "estimate" in policies
         return topology.without_arrivals()
 
     def clocks(self, figures: Iterable[Mapping[str, int]]) -> None:
-        """What `unsynced: estimate` has done, by the figures of each stream."""
+        """Count the effects of `unsynced: estimate`, by the figures of each stream."""
         for each in figures:
             self.moved["known"] += each.get("clock_sources", 0)
             self.moved["sources"] += each.get("clock_corrected_by_arrival", 0)
@@ -184,7 +189,7 @@ class Summary:
             )
 
     def add(self, other: Summary) -> None:
-        """The summary of other streams or other lines, added."""
+        """Add the summary of other streams or other lines."""
         for source, counts in other.sources.items():
             self._of(source).update(counts)
         self._nameless.update(other._nameless)
@@ -207,7 +212,7 @@ class Summary:
         self.cpu_seconds += other.cpu_seconds
 
     def thin(self) -> None:
-        """Keep no more of the waits than can be sent."""
+        """Keep only as many waits as can be sent."""
         self._waits.thin()
 
     def took(self, seconds: float, cpu_seconds: float) -> None:
@@ -224,11 +229,11 @@ class Summary:
         return self._waits.in_ms()
 
     def late_by_cause(self) -> dict[str, int]:
-        """Why events were late, the commonest first (docs/concepts/late.md)."""
+        """Return the count of late events by cause, the commonest first (docs/concepts/late.md)."""
         return dict(sorted(self._late_by_cause.items(), key=lambda each: (-each[1], each[0])))
 
     def results(self) -> dict[str, dict[str, int]]:
-        """The figures of each query with results."""
+        """Return the figures of each query with results."""
         return {
             query: {
                 "stand": counts[EMIT] - counts[RETRACT],
@@ -240,23 +245,23 @@ class Summary:
         }
 
     def open_end(self) -> str | None:
-        """What to say of results of which no line says when they are final; None: all are told."""
+        """Return a sentence on results that no line will make final, or None if there are none."""
         asked = self._open_ends.items()
         return next(
             (said for name, said in asked if self._queries.get(name, NOTHING)["open"]), None
         )
 
     def dead_reasons(self) -> list[tuple[str, DeadReason]]:
-        """The commonest first."""
+        """Return the reasons of dead lines, the commonest first."""
         return self._deaths.reasons()
 
     @property
     def all_unread(self) -> bool:
-        """Not one line of many could be read; what a topology rejects is an answer."""
+        """Whether not one line of many could be read. A line that the topology rejects was read."""
         return self._unread == self.lines >= LOUD_FROM
 
     def alarm(self) -> str | None:
-        """The warning where most lines are dead."""
+        """Return the warning if most lines are dead, or None."""
         self._deaths.read = self.totals()["in"]
         return self._deaths.alarm("line")
 

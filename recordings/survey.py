@@ -1,7 +1,7 @@
-"""What recorded events look like: streams and their units, types, fields that hold numbers.
+"""Survey recorded events: streams and their units, types, and fields that hold numbers.
 
-One pass over the rows, as a replay would read them; of each stream its rows are kept for an audit's
-count of disorder, silences and clocks. Memory: `MAX_STREAMS` streams, and their rows.
+It is one pass over the rows, which are read as in a replay. The rows of each stream are stored for
+an audit's count of disorder, silences and clocks. Memory: `MAX_STREAMS` streams, and their rows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ MAX_STREAMS: Final = 100
 
 @dataclass(slots=True)
 class StreamSeen:
-    """One stream. `arrives`: each row says when it arrived. `numbers`: fields of payloads that hold
-    numbers."""
+    """The survey of one stream.
+
+    Attributes:
+        rows: The rows of the stream.
+        arrives: Whether each row has its arrival.
+        types: The count of each type.
+        numbers: The count of each field of payloads that holds numbers.
+    """
 
     rows: list[AuditRow] = field(default_factory=list)
     arrives: bool = True
@@ -37,7 +43,11 @@ class StreamSeen:
 
 @dataclass(slots=True)
 class Survey:
-    """`units`: of streams whose `ts` is not in nanoseconds."""
+    """The survey of a recording.
+
+    Attributes:
+        units: The units of streams whose `ts` is not in nanoseconds.
+    """
 
     lines: int = 0
     clock_lines: int = 0
@@ -47,12 +57,17 @@ class Survey:
 
 
 def surveyed(rows: Iterable[Row], now_ns: int) -> Survey:
-    """`now_ns`: today, for times that are ahead of it."""
+    """Return the survey of rows.
+
+    Args:
+        rows: The rows.
+        now_ns: The current time, to detect times that are ahead of it.
+    """
     rows = iter(rows)
     first = list(islice(rows, SAMPLE))
     survey = Survey(units=_units(first, now_ns))
     units_ns = {stream: UNIT_NS[unit] for stream, unit in survey.units.items()}
-    # Whether a row has a number is looked at here: without one it is no dead line yet.
+    # A row without a number is not dead yet, so numbers are checked here.
     reader = LineReader(Reading(units_ns=units_ns))
     for row in chain(first, rows):
         survey.lines += 1

@@ -1,8 +1,8 @@
-"""Input topics up to their current ends, as the lines that `inorder replay` reads, by arrival.
+"""Read input topics up to their current ends, as lines of `inorder replay`, by arrival.
 
 Each partition has its own arrival clock (agents.stage.arrival), as in a stage. The lines of several
-partitions come in the order (arrival, topic, partition, offset), clock lines before all others of
-their arrival. What is committed is read; nothing is written, and no group is joined.
+partitions come in the order (arrival, topic, partition, offset). Clock lines come before all other
+lines of their arrival. Only committed records are read; nothing is written, and no group is joined.
 
 Memory: one fetch of each partition.
 """
@@ -34,11 +34,11 @@ class DumpRefused(Exception):
 
 
 class DumpStalled(Exception):
-    """The brokers do not give what they say they have."""
+    """The brokers do not deliver records that they report."""
 
 
 class _Part:
-    """One partition on its way from the log to lines."""
+    """One partition, whose records become lines."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class _Part:
 
 
 def topics_with_clocks(topology: Topology, topics: Iterable[str]) -> list[str]:
-    """These input topics, and the topic of clocks where a stream of theirs syncs."""
+    """Return these input topics, and the topic of clocks if one of their streams syncs."""
     named = [*topics]
     streams = [each for each in topology.streams.values() if each.input in named]
     synced = any(each.clock.sync != "none" for each in streams)
@@ -77,9 +77,18 @@ def topics_with_clocks(topology: Topology, topics: Iterable[str]) -> list[str]:
 async def dumped(
     brokers: Brokers, topology: Topology, topics: Iterable[str], masters: tuple[bytes, ...]
 ) -> AsyncGenerator[JsonObject, None]:
-    """The lines of these input topics up to their current ends. `masters`: the keys of signed
-    streams. DumpRefused where a topic is absent, or has no arrivals; DumpStalled where one cannot
-    be read."""
+    """Yield the lines of input topics up to their current ends.
+
+    Args:
+        brokers: The brokers.
+        topology: The topology that reads the topics.
+        topics: The input topics.
+        masters: The master keys of signed streams.
+
+    Raises:
+        DumpRefused: A topic is absent, or has no arrivals.
+        DumpStalled: A topic cannot be read.
+    """
     from aiokafka import TopicPartition
 
     topics = [*topics]
@@ -119,7 +128,7 @@ def _order(part: _Part) -> tuple[int, bool, str, int]:
 
 
 async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
-    """True if the partition has a line to give, False at its end."""
+    """Read until the partition has a line; return False at its end."""
     while not part.lines:
         records = await records_until(reader, part.source, part.end)
         if not records:
@@ -129,8 +138,11 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
 
 
 async def records_until(reader: AIOKafkaConsumer, source: TopicPartition, end: int) -> list[Any]:
-    """The next records below `end` of a partition that the reader has; none where none are left.
-    DumpStalled where none comes for STALLED_TIMEOUT_S."""
+    """Return the next records of a partition below `end`, or none if there are no more.
+
+    Raises:
+        DumpStalled: No record came for STALLED_TIMEOUT_S.
+    """
     deadline_s = time.monotonic() + STALLED_TIMEOUT_S
     while (position := await reader.position(source)) < end:
         if time.monotonic() > deadline_s:

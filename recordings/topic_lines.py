@@ -1,12 +1,13 @@
-"""Records of input topics as the lines that `inorder replay` reads, with their append times.
+"""Convert records of input topics to lines of `inorder replay`, with their arrival times.
 
-A clock line bears its own arrival. A payload is JSON where the value is; else `{"base64": …}`,
-which replays as well as the bytes do, as payloads are only compared. A record that a stage would
-refuse becomes a line that a replay refuses, at the same place of the same source: `type` is no text
-there, and states why. `ts` is in the unit of the header, as a replay with the same topology reads
-it; what is no whole number of it is written as RFC 3339.
+A clock line contains its own arrival. A payload is JSON if the value is, and otherwise `{"base64":
+…}`. This replays as well as the bytes, because payloads are only compared.
 
-The shell's readers are imported when they are first needed, for they need a Kafka client.
+A record that a stage would refuse becomes a line that a replay refuses, at the same place of the
+same source. Its `type` is not a text, and says why. `ts` is in the unit of the header, as a replay
+with the same topology reads it. A time that is not a whole number of units is written as RFC 3339.
+
+The readers of `agents` are imported on first use, because they need a Kafka client.
 """
 
 from __future__ import annotations
@@ -33,8 +34,16 @@ if TYPE_CHECKING:
 
 
 class TopicLines:
-    """`topics`: the input topics that are read. `masters`: the keys of signed streams;
-    ArrangementError where they are missing."""
+    """A converter of the records of some input topics.
+
+    Args:
+        topology: The topology that reads the topics.
+        topics: The input topics.
+        masters: The master keys of signed streams.
+
+    Raises:
+        ArrangementError: The master keys are missing.
+    """
 
     def __init__(
         self, topology: Topology, topics: Iterable[str], masters: tuple[bytes, ...]
@@ -53,15 +62,21 @@ class TopicLines:
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
 
     async def known(self, records: Iterable[Any]) -> None:
-        """Return when the schemas are known by which these records are read: before their lines
-        are asked for. RegistryRefuses."""
+        """Wait until the schemas of these records are known; call it before `line`.
+
+        Raises:
+            RegistryRefuses: A schema cannot be had.
+        """
         for record in records:
             if record.topic != self._clock_topic:
                 inlet = self._inlet(record.topic, record.partition)
                 await self._schemas.reach_for(inlet.registered, [record])
 
     def line(self, record: Any, clock: ArrivalClock) -> JsonObject | None:
-        """`clock` is that of the record's partition. None for what is no word about a clock."""
+        """Return the line of a record, or None if it is on the topic of clocks and says nothing.
+
+        `clock` is the arrival clock of the record's partition.
+        """
         if record.topic == self._clock_topic:
             return clock_line(self._activation_ns, record, clock)
         inlet = self._inlet(record.topic, record.partition)
@@ -82,9 +97,9 @@ def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObje
 
     word = word_of(record, clock)
     if isinstance(word, str):
-        return None  # no word about a clock: a worker passes it over too
+        return None  # A worker skips a record that says nothing about a clock, too.
     if isinstance(word, Declared):
-        word.arrival_ns += activation_ns  # as in a worker
+        word.arrival_ns += activation_ns  # A worker adds the same time.
     return {**orjson.loads(record.value), "clock": word.source, "arrival": word.arrival_ns}
 
 
@@ -126,7 +141,7 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
 
 
 def payload_written(value: bytes | None) -> Any:
-    """The payload of a line, from a record's value."""
+    """Return the payload of a line, from a record's value."""
     if value is None:
         return None
     if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:

@@ -1,12 +1,11 @@
-"""Rows of any file as values: what a mapping reads, whatever the columns are called.
+"""Read the rows of any file as values for a mapping, whatever the columns are called.
 
-A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells, and in the
-payload a cell that JSON spells as a number or a boolean is one. A row of Parquet is a dict of
-plain values (`topology.wire.values`), and so is a value in Avro or Protobuf
-(`recordings.encoded`). `mapped_rows` makes of them the rows that a recording in
-our own form would have, `ts` and `arrival` in ns.
+A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells. In the payload a
+cell that JSON spells as a number or a boolean becomes one. A row of Parquet is a dict of plain
+values (`topology.wire.values`), and so is a value in Avro or Protobuf (`recordings.encoded`).
+`mapped_rows` converts them to rows of inorder's own form, with `ts` and `arrival` in ns.
 
-What cannot be read at all is an `InputError`; a row that cannot be made out has a fault.
+An input that cannot be read at all is an `InputError`. A row that cannot be read has a fault.
 """
 
 from __future__ import annotations
@@ -43,8 +42,15 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class ValueRow(NamedTuple):
-    """`value`: the bytes of a JSON line, or the columns of a row by name. `is_text`: these are the
-    cells of CSV. `encoded`: the bytes that were decoded, where each value has its own."""
+    """A row of a file.
+
+    Attributes:
+        number: The number of the row.
+        value: The bytes of a JSON line, or the columns of a row by name.
+        fault: The reason why the row cannot be read.
+        is_text: Whether the columns are cells of CSV.
+        encoded: The bytes that were decoded, if each value has its own.
+    """
 
     number: int
     value: Any
@@ -53,7 +59,11 @@ class ValueRow(NamedTuple):
     encoded: bytes | None = None
 
     def payload(self) -> object:
-        """All of it as JSON. ValueFault if it is none."""
+        """Return the whole row as JSON.
+
+        Raises:
+            ValueFault: The row is not JSON.
+        """
         if self.is_text:
             return {name: _from_cell(cell) for name, cell in self.value.items()}
         if not isinstance(self.value, bytes):
@@ -65,14 +75,14 @@ class ValueRow(NamedTuple):
             raise ValueFault(UNDECODABLE, detail) from None
 
     def decoded(self) -> dict[str, Any] | None:
-        """What a mapping walks; None where the row has no fields."""
+        """Return the fields for a mapping, or None if the row has no fields."""
         with suppress(ValueFault):
             value = None if self.fault else decode_row(self.value)
             return value if isinstance(value, dict) else None
         return None
 
     def in_bytes(self, payload: object) -> bytes:
-        """What is published of it, whose payload that is."""
+        """Return the bytes to publish for a row with this payload."""
         if self.encoded is not None:
             return self.encoded
         return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
@@ -87,12 +97,12 @@ def _from_cell(cell: str) -> object:
 
 
 def decode_row(value: Any) -> object:
-    """What a `ValueRow` holds, as a mapping walks it."""
+    """Return the value of a `ValueRow` in the form that a mapping walks."""
     return json.decode(value) if isinstance(value, bytes) else value
 
 
 def picking_rows(paths: Sequence[Path]) -> Pick:
-    """As `topology.wire.values.picking` of `decode_row`, and cheap on JSON lines."""
+    """Return the same as `topology.wire.values.picking` of `decode_row`, cheaper on JSON lines."""
     from_line = json.picking(paths)
 
     def pick(value: Any) -> Sequence[object]:
@@ -109,9 +119,15 @@ def value_rows(
     needed: frozenset[str] = frozenset(),
     encoding: FileEncoding | None = None,
 ) -> Iterator[ValueRow]:
-    """The rows of a file, or of standard input (`-`). `needed`: columns without which no row is an
-    event; they are looked for in a table, and by them a first line is one of CSV. `encoding`: that
-    of values that are no text; None: the file says it."""
+    """Yield the rows of a file, or of standard input (`-`).
+
+    Args:
+        path: The file, or `-`.
+        stdin: Replaces standard input.
+        needed: The columns without which no row is an event. A table must have them, and a
+            first line that names them makes the file CSV.
+        encoding: The encoding of values that are not text. None: the file states its form.
+    """
     with opened(path, stdin, needed) as (raw, form):
         if encoding is not None and encoding.decode is not None and form is not Form.AVRO:
             for number, (encoded, value) in enumerate(
@@ -174,15 +190,20 @@ def _is_sound(cell: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileMapping:
-    """Where the rows of a file have the fields of events, and when they arrived (None: they do not
-    say). `encoding`: as `value_rows` takes it."""
+    """The places of events' fields in the rows of a file.
+
+    Attributes:
+        fields: The place of each field.
+        arrival: The place of the arrival; None if rows do not have it.
+        encoding: The encoding, as in `value_rows`.
+    """
 
     fields: Fields
     arrival: Where | None = None
     encoding: FileEncoding | None = None
 
     def columns(self) -> frozenset[str]:
-        """The columns that are named."""
+        """Return the columns that the mapping names."""
         fields = self.fields
         places = (
             fields.source, fields.seq, fields.ts, fields.type, fields.epoch, fields.stream,
@@ -192,9 +213,14 @@ class FileMapping:
         return frozenset(path[0] for path in paths if path and isinstance(path[0], str))
 
     def has_values(self, path: str) -> bool:
-        """The mapping finds something in the first rows of the file. It finds nothing in lines of
-        our own form, which `dump` writes of a topic of others: there the value is their payload.
-        InputError where it cannot be read."""
+        """Return whether the mapping finds values in the first rows of the file.
+
+        It finds none in lines of inorder's own form, in which `dump` writes a foreign topic. There
+        the value is the payload.
+
+        Raises:
+            InputError: The file cannot be read.
+        """
         named = (self.fields.source, self.fields.ts, self.fields.seq)
         places = [w.path for w in named if w is not None and w.place == "payload" and w.path]
         if not places:
@@ -208,7 +234,7 @@ class FileMapping:
         return False
 
     def reader(self, reading: Reading) -> FieldReader:
-        """Return a reader of the value of each row."""
+        """Return a reader of each row's value."""
         return FieldReader(self.fields, decode_row, picking_rows, reading=reading)
 
 
@@ -220,8 +246,15 @@ def mapped_rows(
     *,
     in_bytes: bool = False,
 ) -> Iterator[Row]:
-    """The rows as a recording in our own form would have them. `in_bytes`: a payload is the whole
-    row in bytes, a JSON line as it is."""
+    """Yield the rows in inorder's own form.
+
+    Args:
+        path: The file, or `-`.
+        mapping: The places of the fields.
+        reading: How the rows are read.
+        stdin: Replaces standard input.
+        in_bytes: Whether a payload is the whole row in bytes, a JSON line as it is.
+    """
     reader, arrivals = mapping.reader(reading), Arrivals(mapping)
     fields = mapping.fields
     for each in value_rows(path, stdin, mapping.columns(), mapping.encoding):
@@ -250,7 +283,7 @@ def mapped_rows(
 
 
 class Arrivals:
-    """When the rows of a file arrived, in ns."""
+    """A reader of the arrivals of a file's rows, in ns."""
 
     def __init__(self, mapping: FileMapping) -> None:
         where = mapping.arrival
@@ -261,7 +294,11 @@ class Arrivals:
         self._zone = zone_of(mapping.fields.ts_zone)
 
     def of(self, value: Any) -> int | None:
-        """None: the row does not say it. ValueFault where it says no time."""
+        """Return the arrival of a row, or None if it has none.
+
+        Raises:
+            ValueFault: The value is no time.
+        """
         if self._pick is None:
             return None
         (given,) = self._pick(value)

@@ -1,8 +1,8 @@
-"""How long events waited: their mean, their longest, and two quantiles.
+"""Measure how long events waited: mean, maximum, and two quantiles.
 
-One number is kept for each event, so quantiles are exact. What one process sends another is thinned
-to `MOST` numbers, evenly in the order of size: a quantile of these is off by one rank in as many,
-while mean and maximum stay exact.
+Each event has one number, so quantiles are exact. Before a process sends its numbers to another,
+they are thinned to `MOST` numbers, evenly in the order of size. Their quantiles are off by one rank
+in that many, while mean and maximum stay exact.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ MOST: Final = 100_000
 
 
 class Waits:
-    """`each_ns` grows by one for each event; `thin` and `join` are for several processes."""
+    """The waits of events, in one process or several.
+
+    Attributes:
+        each_ns: The wait of each event. Append to it.
+    """
 
     def __init__(self) -> None:
         self.each_ns = array("q")
@@ -27,7 +31,7 @@ class Waits:
         self._thinned_max_ns = 0
 
     def thin(self, most: int = MOST) -> None:
-        """Sum, count and maximum stay, and at most so many of the waits."""
+        """Keep sum, count and maximum, and at most `most` of the waits."""
         waits = array("q", sorted(self.each_ns))
         if not waits:
             return
@@ -39,14 +43,14 @@ class Waits:
         self.each_ns = array("q")
 
     def join(self, other: Waits) -> None:
-        """Those of another process, which has thinned them."""
+        """Add the waits of another process, which has thinned them."""
         self._thinned += other._thinned
         self._thinned_sum_ns += other._thinned_sum_ns
         self._thinned_count += other._thinned_count
         self._thinned_max_ns = max(self._thinned_max_ns, other._thinned_max_ns)
 
     def in_ms(self) -> dict[str, float]:
-        """All 0 where nothing waited."""
+        """Return the figures in ms, all 0 if nothing waited."""
         count = self._thinned_count + len(self.each_ns)
         if not count:
             return {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}
@@ -64,7 +68,7 @@ class Waits:
 
 
 def _at(weighed: Sequence[tuple[int, int]], rank: int) -> int:
-    """The wait of that rank among all."""
+    """Return the wait of this rank among all."""
     before = 0
     for ns, weight in weighed:
         before += weight

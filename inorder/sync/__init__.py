@@ -1,14 +1,14 @@
-"""Time sync between a source and the sync servers, the source's side.
+"""Synchronize the time of a source with sync servers: the source's side.
 
     client         the threads and sockets around it
     conversation   the protocol with one server, without a socket
-    jumps          whether the source's own clock has jumped
-    keys           who may speak for which source: the key file, and the signatures
-    known          what rounds show about an offset, by plain intersection of intervals
+    jumps          detects jumps of the source's own clock
+    keys           the key file, which says who may speak for which source, and the signatures
+    known          the offset that rounds show, by plain intersection of intervals
     packet         bytes <-> a packet; docs/reference/sync_protocol.md has the layout
-    reason         why a packet or a round comes to nothing, one word each
-    settings       what a source may set
-    stamps         when the kernel received a datagram
+    reason         why a packet or a round fails, one word each
+    settings       the settings of a source
+    stamps         the time at which the kernel received a datagram
 
 The server's side is `producers.sync_server`, a part of the engine.
 """

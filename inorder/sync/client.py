@@ -1,4 +1,4 @@
-"""Time sync in the background of a source.
+"""Synchronize the time of a source in the background.
 
     client = SyncClient("press-7", SyncSettings("sync-1:4123,sync-2:4123"))
     client.start()
@@ -6,19 +6,18 @@
     client.status().offset_ns
     client.close()
 
-`SequencedProducer(sync=...)` does all this. What a round measures is the clock that
-stamps the events, `clock`, so the producer must stamp by that very clock. The servers
-publish the rounds; the source itself needs nothing of the answer, `status` is for people.
+`SequencedProducer(sync=...)` does all this. A round measures the clock that stamps the events,
+`clock`, so the producer must use that same clock. The servers publish the rounds. The source itself
+needs no result, and `status` is for people.
 
-A daemon thread for each server; nothing it meets ends it, and none of it reaches who
-publishes: an absent server, a name that does not resolve, a network that is down are
-counted, and tried again after a while, the name looked up anew. Where a name has several
-addresses (say, IPv6 and IPv4) the next one is tried after one that cannot be reached or is
-silent. `close` waits for the threads `timeout_s` at most.
+Each server has a daemon thread, which no fault ends, and no fault reaches the publisher. An absent
+server, a name that cannot be resolved and a network that is down are counted. The thread tries
+again later, and looks the name up anew. If a name has several addresses (for example IPv6 and
+IPv4), the next one is tried after one that is unreachable or silent. `close` waits for the threads
+at most `timeout_s`.
 
-The answer's arrival is the kernel's stamp where there is one, carried over to the
-source's clock: as much before now as the wall clock shows, if that is at most
-`MAX_DELAY_NS`.
+The arrival of an answer is the kernel's timestamp if there is one, converted to the source's clock.
+It is as long before now as the wall clock shows, if that is at most `MAX_DELAY_NS`.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from inorder.sync.settings import SyncSettings
 
 CLOSE_TIMEOUT_S: Final = 1.0
 TICK_S: Final = 0.2
-"""So often a thread that waits for an answer looks whether to end."""
+"""How often a thread that waits for an answer checks whether to end."""
 WATCH_S: Final = 1.0
-"""So often, at least, the clock is looked at for a jump."""
+"""The longest time between two checks of the clock for a jump."""
 MAX_DELAY_NS: Final = 50_000_000
 
 log = logging.getLogger("inorder.sync")
@@ -53,7 +52,15 @@ log = logging.getLogger("inorder.sync")
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """What is known by one server; offset and error None where it is not known."""
+    """The measurement of one server.
+
+    Attributes:
+        server: HOST:PORT.
+        offset_ns: The offset server - source, or None if it is not known.
+        error_ns: The bound of the offset's error, or None if it is not known.
+        rounds: The number of rounds that the server has taken.
+        failures: The number of failures by reason (`inorder.sync.reason`).
+    """
 
     server: str
     offset_ns: int | None
@@ -64,12 +71,17 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """What all servers that know something agree on: the cut of their intervals.
+    """The common measurement of all servers that have one: the intersection of their intervals.
 
-    The offset is server - source: added to a stamp it gives the servers' time, give or
-    take the error. None: nothing is known (yet, or since a jump), or the servers do not
-    agree (`disagree`). `rounds` were taken by a server; `failures` by reason
-    (`inorder.sync.reason`).
+    Attributes:
+        offset_ns: The offset server - source. A timestamp plus the offset is the servers' time.
+            None: it is not known (yet, or since a jump), or the servers disagree.
+        error_ns: The bound of the offset's error, on both sides, or None.
+        disagree: Whether the intervals of the servers have nothing in common.
+        segment: The number of jumps of the source's clock so far.
+        rounds: The number of rounds that servers have taken.
+        failures: The number of failures by reason (`inorder.sync.reason`).
+        servers: The measurement of each server.
     """
 
     offset_ns: int | None
@@ -82,7 +94,18 @@ class SyncStatus:
 
 
 class SyncClient:
-    """See the module's docstring. ValueError for a name too long or without a key."""
+    """A client that measures the clock of a source with sync servers, in the background.
+
+    Args:
+        source: The name of the source, 1 to 64 bytes.
+        settings: The settings.
+        clock: The clock that stamps the events, in ns since 1970. None: an `AnchoredClock`.
+        running: A clock in ns that never steps, to detect jumps of `clock`.
+
+    Attributes:
+        source: The name of the source.
+        clock: The clock that is measured. It must stamp the events.
+    """
 
     def __init__(
         self,
@@ -92,6 +115,11 @@ class SyncClient:
         clock: ClockNs | None = None,
         running: ClockNs = running_ns,
     ) -> None:
+        """Prepare the client; `start` starts it.
+
+        Raises:
+            ValueError: The name is empty or too long, or it has no key.
+        """
         if fault := source_fault(source):
             raise ValueError(fault)
         self.source = source
@@ -104,7 +132,11 @@ class SyncClient:
         self._not_started = 0
 
     def start(self, epoch: int = 0) -> None:
-        """Begin to ask; a second call does nothing. `epoch` is the source's."""
+        """Start to measure; a second call does nothing.
+
+        Args:
+            epoch: The source's epoch.
+        """
         if self._talks or self._closing.is_set():
             return
         for host, port in self._settings.addresses():
@@ -115,12 +147,17 @@ class SyncClient:
             self._talks.append(talk)
             try:
                 talk.thread.start()
-            except RuntimeError as error:  # no more threads: no sync, but the source goes on
+            # Without a thread there is no sync, but the source continues.
+            except RuntimeError as error:
                 self._not_started += 1
                 log.error("time sync with %s: %s", talk.server, error)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """End; a thread that hangs in a look-up of a name is left to itself."""
+        """Stop; a thread that hangs in the look-up of a name is abandoned.
+
+        Args:
+            timeout_s: The longest wait for the threads.
+        """
         self._closing.set()
         deadline_s = time.monotonic() + timeout_s
         for talk in self._talks:
@@ -128,7 +165,7 @@ class SyncClient:
                 talk.thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def status(self) -> SyncStatus:
-        """As of now."""
+        """Return the current measurement."""
         known = [talk.status() for talk in self._talks]
         intervals = [interval for _, interval in known if interval is not None]
         common: Interval | None = intervals[0] if intervals else None
@@ -150,15 +187,17 @@ class SyncClient:
         )
 
     def __enter__(self) -> Self:
+        """Start the client and return it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the client."""
         self.close()
 
 
 class _Talk:
-    """The thread and the socket of one server."""
+    """The thread and the socket for one server."""
 
     def __init__(
         self,
@@ -174,9 +213,10 @@ class _Talk:
         self._conversation = conversation
         self._clock = clock
         self._closing = closing
-        self._guard = threading.Lock()  # of the conversation; never held while waiting
+        # It guards the conversation, and is never held during a wait.
+        self._guard = threading.Lock()
         self._begins_with = 0
-        """Which of the name's addresses; the first that has not just failed."""
+        """The index of the name's first address that has not just failed."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )
@@ -213,7 +253,11 @@ class _Talk:
             self._rest()
 
     def _connected(self) -> socket.socket:
-        """To the first address that can be; OSError of the last where none can."""
+        """Return a socket for the first address that works.
+
+        Raises:
+            OSError: No address works. It is the error of the last one.
+        """
         found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
         failure = OSError(f"{self._host} has no address")
         for _ in found:
@@ -226,7 +270,7 @@ class _Talk:
         raise failure
 
     def _talk(self, endpoint: socket.socket) -> None:
-        """Until the end, or until the address has been silent for all tries."""
+        """Talk to the server until the end, or until the address was silent in all tries."""
         silences = self._conversation.silences
         while not self._closing.is_set() and self._conversation.silences <= silences:
             silences = self._conversation.silences
@@ -254,13 +298,14 @@ class _Talk:
     def _arrival_ns(self, ancillary: stamps.Ancillary) -> int:
         received_ns = stamps.received_ns(ancillary)
         wall_ns = time.time_ns()
-        now_ns = self._clock()  # second, so that the arrival is rather too late
+        # The clock is read second, so that the arrival is too late rather than too early.
+        now_ns = self._clock()
         if received_ns is None or not 0 <= wall_ns - received_ns <= MAX_DELAY_NS:
             return now_ns
         return now_ns - (wall_ns - received_ns)
 
     def _rest(self) -> None:
-        """Until the conversation is due again."""
+        """Wait until the conversation is due again."""
         while not self._closing.is_set() and self._until_due_s(WATCH_S) > 0:
             self._closing.wait(self._until_due_s(WATCH_S))
 
@@ -271,7 +316,7 @@ class _Talk:
 def _endpoint(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
     endpoint = socket.socket(family, kind, protocol)
     try:
-        endpoint.connect(address)  # what others send does not come in
+        endpoint.connect(address)  # The kernel drops datagrams of other senders.
         stamps.enable(endpoint)
     except OSError:
         endpoint.close()

@@ -1,26 +1,28 @@
-"""The source's side of the protocol with one server, without a socket, a thread or a clock
-of its own: the caller asks when it is due, hands in what arrived, sends what is returned.
+"""Run the source's side of the protocol with one server.
 
-A *round* is REQ, RSP, REPORT, ACK; a *burst* is some rounds one after the other.
+It has no socket, thread or clock of its own. The caller asks when it is due, passes in what
+arrived, and sends what is returned.
 
-| what happens                                | what follows                                  |
-|---------------------------------------------|-----------------------------------------------|
-| no RSP within `timeout_s`                   | a new REQ (new nonce), `tries` in all         |
-| no ACK within `timeout_s`                   | the same REPORT again, `tries` in all         |
-| none of the tries is answered               | silence: wait 1, 2, 4 ... `resync_s` seconds, |
-|                                             | each cut by up to half at random              |
-| a round is done, or absurd                  | the next one, `gap_s` +-25 % after its begin  |
-| a burst is done                             | a wait of 5, 10, 20 ... `resync_s` seconds    |
-| the source's clock jumped                   | what is known is dropped; a first burst, now  |
-| the source's clock is beyond all reason     | counted; the next burst, after the usual wait |
-| the rounds contradict what was known        | the waits begin anew                          |
-| an answer to what is not asked, or a bad one| counted and dropped                           |
+A *round* is REQ, RSP, REPORT, ACK. A *burst* is some rounds in a row.
 
-Why the waits double: with the bounds of two bursts `span` apart the rate of the clock is
-known to about 2 * error / span. So the error grows by as much again while the span
-doubles, and a wait as long as the span costs about twice the error; a longer one is not
-worth its freshness, a shorter one not its packets. `wanted_error_ns` uses the same
-figure: the error grows by the smaller of that and `max_skew` each second.
+| event                                        | reaction                                      |
+|----------------------------------------------|-----------------------------------------------|
+| no RSP within `timeout_s`                    | a new REQ (new nonce), `tries` in all         |
+| no ACK within `timeout_s`                    | the same REPORT again, `tries` in all         |
+| none of the tries is answered                | silence: wait 1, 2, 4 ... `resync_s` seconds, |
+|                                              | each cut by up to half at random              |
+| a round is done, or absurd                   | the next one, `gap_s` +-25 % after its begin  |
+| a burst is done                              | a wait of 5, 10, 20 ... `resync_s` seconds    |
+| the source's clock jumped                    | earlier rounds are dropped; a first burst, now|
+| the source's clock is beyond all reason      | counted; the next burst, after the usual wait |
+| the rounds contradict the earlier ones       | the waits begin anew                          |
+| an answer that is not awaited, or a bad one  | counted and dropped                           |
+
+The waits double for a reason. Two bursts that are `span` apart bound the rate of the clock to about
+2 * error / span. While the span doubles, the error grows by about as much again, and a wait as
+long as the span costs about twice the error. A longer wait makes the result too old, and a shorter
+one is not worth its packets. `wanted_error_ns` uses the same estimate: each second the error grows
+by the smaller of that rate and `max_skew`.
 
 Bounds: one open packet; `known.MAX_ROUNDS`; failures by reason.
 """
@@ -63,7 +65,7 @@ PAUSE_JITTER: Final = 0.25
 
 
 class _Open(NamedTuple):
-    """What has been sent and not been answered; `awaited` is the kind of its answer."""
+    """A packet that was sent and not yet answered; `awaited` is the kind of its answer."""
 
     packet: Packet
     raw: bytes
@@ -72,7 +74,16 @@ class _Open(NamedTuple):
 
 
 class Conversation:
-    """All `now_s` are of one clock that does not go back. `due_s`: when to call `on_time`."""
+    """The conversation of a source with one server.
+
+    All `now_s` are read from one clock that does not go back.
+
+    Attributes:
+        due_s: When to call `on_time`.
+        silences: How often in a row no try was answered.
+        rounds: The number of rounds that the server has taken.
+        failures: The number of failures by reason.
+    """
 
     def __init__(
         self,
@@ -86,6 +97,18 @@ class Conversation:
         dice: random.Random | None = None,
         nonce: Callable[[], int] = lambda: secrets.randbits(64),
     ) -> None:
+        """Begin with a first burst that is due at once.
+
+        Args:
+            source: The name of the source.
+            epoch: The source's epoch.
+            key: The key that signs packets.
+            settings: The settings.
+            clock: The clock that is measured, in ns since 1970.
+            watch: The check for jumps of that clock.
+            dice: The source of random waits.
+            nonce: Returns a new random number for each REQ.
+        """
         self._source = source
         self._epoch = epoch
         self._key = key
@@ -103,24 +126,22 @@ class Conversation:
         self._round = 0
         self.due_s = float("-inf")
         self.silences = 0
-        """How often in a row no try was answered."""
         self.rounds = 0
-        """Rounds that the server has taken."""
         self.failures: Counter[str] = Counter()
 
     @property
     def is_waiting(self) -> bool:
-        """An answer is awaited."""
+        """Whether an answer is awaited."""
         return self._open is not None
 
     def interval(self) -> Interval | None:
-        """Where the offset to this server lies now, if it is known in this segment."""
+        """Return the current interval of the offset, or None if it is not known in this segment."""
         if self._watch.segment != self._segment:
             return None
         return self._known.interval(self._clock())
 
     def on_time(self, now_s: float) -> bytes | None:
-        """What is to be sent now, if anything."""
+        """Return the packet to send now, or None."""
         if self._watch.check() != self._segment:
             self._begin_segment(now_s)
         if now_s < self.due_s:
@@ -130,7 +151,13 @@ class Conversation:
         return self._try_again(self._open, now_s)
 
     def on_packet(self, raw: bytes, t4_ns: int, now_s: float) -> bytes | None:
-        """What is to be sent back at once, if anything; `t4_ns` by the source's clock."""
+        """Process a packet and return the packet to send at once, or None.
+
+        Args:
+            raw: The packet.
+            t4_ns: The time at which it arrived, by the source's clock.
+            now_s: The current time.
+        """
         packet = parse(raw)
         if isinstance(packet, Reason):
             self.failures[packet] += 1
@@ -145,7 +172,7 @@ class Conversation:
         return None
 
     def on_failure(self, reason: Reason, now_s: float) -> None:
-        """Something went wrong on the way; it is tried again later."""
+        """Count a failure on the way; the conversation tries again later."""
         self.failures[reason] += 1
         self._give_up(now_s)
 
@@ -155,7 +182,8 @@ class Conversation:
             self._round = (self._round + 1) & MAX_UINT32
         nonce = self._nonce()
         mono_ns = self._watch.mono_ns
-        t1_ns = self._clock()  # before it leaves: what follows looks like a longer way
+        # t1 is read before the packet leaves, so a delay after it only looks like a longer way.
+        t1_ns = self._clock()
         if not is_stamp(t1_ns) or abs(mono_ns) > MAX_INT64:
             self._end_burst(now_s)
             return None
@@ -242,7 +270,7 @@ class Conversation:
             self.due_s = now_s + self._wait_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
 
     def _end_burst(self, now_s: float) -> None:
-        """The source's clock is of no use, and will hardly be in the next 20 ms."""
+        """Count that the source's clock is unusable, and end the burst, which would not help."""
         self.failures[Reason.SOURCE_CLOCK] += 1
         self._left = 1
         self._next(now_s)
@@ -277,7 +305,7 @@ class Conversation:
 
 
 def _answers(packet: Packet, sent: _Open) -> bool:
-    """Whether it is the awaited answer: all that a server may not write is as it was sent."""
+    """Return whether a packet is the awaited answer, and keeps what a server may not change."""
     if packet.kind != sent.awaited:
         return False
     if packet.kind == ACK:

@@ -1,17 +1,15 @@
-"""Whether the source's own clock has jumped: the clock that stamps, held against one that
-only ever runs.
+"""Detect jumps of the source's own clock, by a clock that never steps.
 
-The difference of the two moves slowly: by the clocks' own rates, `max_skew` at most. If
-it moves by more than `JUMP_NS` beyond that, the stamps have jumped, a new *segment*
-begins, and nothing known of the old one holds.
+The difference between the clock that stamps and the other one moves slowly: by the rates of both,
+at most `max_skew`. If it moves by more than `JUMP_NS` beyond that, the timestamps have jumped. A
+new *segment* begins, and earlier measurements no longer apply.
 
-The clock that only runs is CLOCK_BOOTTIME where there is one: the monotonic clock stops
-still while a machine sleeps, and a clock anchored to it (`inorder.anchored_clock`) has
-then lost that time against the world, which is a jump. A step of the wall clock is none
-for such a clock: its stamps do not follow it.
+The other clock is CLOCK_BOOTTIME where the system has it. The monotonic clock stops while a machine
+sleeps. A clock anchored to it (`inorder.anchored_clock`) has then lost that time, which is a jump.
+A step of the wall clock is not a jump of an anchored clock, whose timestamps do not follow it.
 
-`mono_ns`, which goes into packets and samples, is the difference as it was when the
-segment began: a reader may take any change of it for a jump.
+Packets and samples contain `mono_ns`, the difference as it was when the segment began. A reader may
+take any change of it for a jump.
 """
 
 from __future__ import annotations
@@ -29,16 +27,30 @@ TRIES: Final = 5
 
 
 def running_ns() -> int:
-    """A clock that never steps and counts the machine's sleep, where the system has one."""
+    """Return the time in ns of a clock that never steps.
+
+    It counts the machine's sleep if the system has such a clock.
+    """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return time.monotonic_ns()
 
 
 class JumpWatch:
-    """Usable from several threads."""
+    """A check for jumps of a clock, which several threads may share.
+
+    Args:
+        clock: The clock that stamps the events, in ns.
+        max_skew_ppb: The largest rate error of that clock, in parts per billion.
+        running: A clock in ns that never steps.
+
+    Attributes:
+        segment: The number of jumps so far.
+        mono_ns: The difference of the clocks at the beginning of the segment.
+    """
 
     def __init__(self, clock: ClockNs, max_skew_ppb: int, running: ClockNs = running_ns) -> None:
+        """Read both clocks for the first time."""
         self._clock = clock
         self._running = running
         self._max_skew_ppb = max_skew_ppb
@@ -48,7 +60,7 @@ class JumpWatch:
         self.segment = 0
 
     def check(self) -> int:
-        """The segment that holds now."""
+        """Compare the clocks, and return the number of the current segment."""
         with self._guard:
             mono_ns, at_ns, hurried_ns = self._read()
             drift_ns = (at_ns - self._read_at_ns) * self._max_skew_ppb // PPB
@@ -60,7 +72,7 @@ class JumpWatch:
             return self.segment
 
     def _read(self) -> tuple[int, int, int]:
-        """The difference, when it was read, and how uncertain it is."""
+        """Return the difference of the clocks, when it was read, and its uncertainty, all in ns."""
         best: tuple[int, int, int] | None = None
         for _ in range(TRIES):
             before_ns = self._running()

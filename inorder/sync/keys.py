@@ -1,6 +1,6 @@
-"""Who may speak for which source: the key file, and signatures.
+"""Read the key file of time sync, which says who may speak for which source, and sign packets.
 
-The file is TOML, the same on the server's side and the source's, a table for each key:
+The file is TOML, the same on the server's side and the source's, with a table for each key:
 
     [[key]]
     id = 7
@@ -8,14 +8,16 @@ The file is TOML, the same on the server's side and the source's, a table for ea
     sources = ["press-7", "press 8"]
 
 `id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
-(`openssl rand -hex 32`). Without `sources` it is a *group key*: for every source that no other
-key names. A source may have several keys, the last one in the file is what it uses itself; so
-keys are exchanged without a gap: add, distribute, remove. Who holds a group key can speak for
-any source of the group.
+(`openssl rand -hex 32`). A key without `sources` is a *group key*, for every source that no other
+key names.
 
-A signature is HMAC-SHA-256 of the packet's first 160 bytes, its first 16 bytes kept.
+A source may have several keys, and it signs with the last one in the file. So keys are exchanged
+without a gap: add, distribute, remove. The holder of a group key can speak for any source of the
+group.
 
-Without keys (`KeyRing.open_to_all`) everybody may speak for everybody: for loopback, and
+A signature is the first 16 bytes of the HMAC-SHA-256 of the packet's first 160 bytes.
+
+Without keys (`KeyRing.open_to_all`) everybody may speak for everybody. This is for loopback, and
 for networks in which that is so anyway.
 """
 
@@ -40,44 +42,48 @@ FORM: Final = '[[key]], id = 7, secret = "HEX", sources = ["press-7"]'
 
 
 class BadKeys(ValueError):
-    """A key file that cannot be used: where, what, and what to write instead."""
+    """A key file cannot be used; the message says where, why, and what to write instead."""
 
 
 class Key:
-    """A secret, ready to seal and sign with."""
+    """A secret that seals and signs."""
 
     __slots__ = ("id", "seal")
 
     def __init__(self, key_id: int, secret: bytes) -> None:
+        """Prepare the secret."""
         self.id = key_id
         self.seal = Mac(secret).tag
 
     def signed(self, body: bytes) -> bytes:
-        """The whole packet of this body."""
+        """Return the whole packet of a body, with its signature."""
         return body + self.seal(body)
 
     def has_signed(self, raw: bytes) -> bool:
-        """Whether a whole packet bears its signature."""
+        """Return whether a whole packet has the signature of this key."""
         return hmac.compare_digest(self.seal(raw[:BODY_SIZE]), raw[BODY_SIZE:])
 
 
 class NoKey(Key):
-    """In place of a key where there is none: packets are signed with zeros."""
+    """A stand-in used without a key file: it signs packets with zeros."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
+        """Use the key id that means `no key`."""
         super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
 
     def signed(self, body: bytes) -> bytes:
+        """Return the whole packet of a body, with zeros as signature."""
         return body + NO_SEAL
 
     def has_signed(self, raw: bytes) -> bool:
+        """Return whether the signature of a whole packet is zeros."""
         return raw[BODY_SIZE:] == NO_SEAL
 
 
 class GivenKey(NamedTuple):
-    """A key at hand; without sources it is a group key."""
+    """A key given in code; without sources it is a group key."""
 
     id: int
     secret: bytes
@@ -85,8 +91,12 @@ class GivenKey(NamedTuple):
 
 
 def _tables(content: str) -> list[dict[str, Any]]:
-    """Return the tables of the file, checked. BadKeys for what a key file does not hold,
-    TOMLDecodeError for what is no TOML."""
+    """Return the checked tables of the file.
+
+    Raises:
+        BadKeys: The file has other content than keys.
+        TOMLDecodeError: The file is not TOML.
+    """
     document = tomllib.loads(content)
     _refuse_others(document, {"key"}, "the file")
     tables: Any = document.get("key", [])
@@ -117,9 +127,15 @@ def _refuse_others(table: Mapping[str, object], known: set[str], where: str) -> 
 
 
 class KeyRing:
-    """All keys of a file. `of_source`: source to its keys' ids, the last one its own."""
+    """All keys of a file.
+
+    Args:
+        keys: The keys by id.
+        of_source: The ids of each source's keys. The source signs with the last one.
+    """
 
     def __init__(self, keys: Mapping[int, Key], of_source: Mapping[str, tuple[int, ...]]) -> None:
+        """Store the keys, and find the group keys."""
         self._keys = dict(keys)
         self._of_source = dict(of_source)
         named = {key_id for ids in self._of_source.values() for key_id in ids}
@@ -127,17 +143,29 @@ class KeyRing:
 
     @classmethod
     def open_to_all(cls) -> Self:
-        """No authentication at all."""
+        """Return a ring without authentication."""
         return cls({NO_KEY: NoKey()}, {})
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """BadKeys names the key and what to write."""
+        """Return the keys of a file.
+
+        Raises:
+            BadKeys: The file cannot be used. The message names the key and what to write.
+        """
         return cls.parse(content_of(path, MAX_FILE_BYTES, BadKeys), str(path))
 
     @classmethod
     def parse(cls, content: str, name: str = "keys") -> Self:
-        """`content` as in the file; `name` is for messages, which show no secret."""
+        """Return the keys in the text of a key file.
+
+        Args:
+            content: The text.
+            name: The name of the file for messages, which show no secret.
+
+        Raises:
+            BadKeys: The text cannot be used.
+        """
         try:
             tables = _tables(content)
         except (tomllib.TOMLDecodeError, BadKeys) as error:
@@ -151,7 +179,11 @@ class KeyRing:
 
     @classmethod
     def holding(cls, given: Iterable[GivenKey]) -> Self:
-        """A ring of keys at hand, in the order of a file. BadKeys for an id twice or a bad name."""
+        """Return a ring of given keys, in the order of a file.
+
+        Raises:
+            BadKeys: An id is there twice, or a name of a source is wrong.
+        """
         keys: dict[int, Key] = {}
         of_source: dict[str, tuple[int, ...]] = {}
         for key_id, secret, sources in given:
@@ -165,18 +197,24 @@ class KeyRing:
         return cls(keys, of_source)
 
     def __len__(self) -> int:
+        """Return the number of keys."""
         return len(self._keys)
 
     def key(self, key_id: int) -> Key | None:
+        """Return the key with this id, or None."""
         return self._keys.get(key_id)
 
     def admits(self, key_id: int, source: str) -> bool:
-        """Whether this key may speak for this source."""
+        """Return whether a key may speak for a source."""
         own = self._of_source.get(source)
         return key_id in (self._of_groups if own is None else own)
 
     def of(self, source: str) -> Key:
-        """What the source signs with. BadKeys if there is none."""
+        """Return the key that a source signs with.
+
+        Raises:
+            BadKeys: The source has no key.
+        """
         ids = self._of_source.get(source) or self._of_groups
         if not ids:
             raise BadKeys(
@@ -196,7 +234,7 @@ def _given(table: Mapping[str, Any]) -> GivenKey:
 
 
 def _secret(digits: str, key_id: int) -> bytes:
-    # What was given is never shown: messages end in logs.
+    # Messages end in logs, so they never show the given text.
     try:
         secret = bytes.fromhex(digits)
     except ValueError:

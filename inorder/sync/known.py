@@ -1,14 +1,15 @@
-"""What rounds show about an offset, by plain intersection of intervals (spec 2.2, 2.3).
+"""Find the offset that rounds show, by plain intersection of intervals (spec 2.2, 2.3).
 
-D = server - source. A round bounds it from above when it was asked, D(t1) <= t2 - t1, and
-from below when it was answered, D(t4) >= t3 - t4. At another time of the source's clock
-each bound is looser by `max_skew` times the distance; what all rounds leave is an interval
-that holds D as long as the source's clock drifts no more than that. It is wider than what
-the readers of the samples make of the same rounds (they learn the rate too) and needs no
-assumption but one.
+D = server - source. A round bounds D from above when it was asked, D(t1) <= t2 - t1, and from below
+when it was answered, D(t4) >= t3 - t4. At another time of the source's clock, each bound is looser
+by `max_skew` times the distance.
 
-Rounds that leave nothing (a clock that jumped unseen, a server that lies or was set) are
-settled for the newest: what was known is dropped. Bounds: `MAX_ROUNDS`, and no round
+The intersection of all rounds is an interval that contains D, while the source's clock drifts no
+more than that. Readers of the samples get a narrower interval from the same rounds, because they
+also learn the rate. This one needs only that single assumption.
+
+Rounds without an intersection mean that a clock jumped unseen, or that a server lies or was set.
+Then the newest round counts and the earlier ones are dropped. Bounds: `MAX_ROUNDS`, and no round
 older than `WINDOW_NS`.
 """
 
@@ -23,29 +24,33 @@ PPB: Final = 1_000_000_000
 
 
 class Interval(NamedTuple):
-    """The offset lies within, both ends included."""
+    """The interval of an offset, both ends included."""
 
     lower_ns: int
     upper_ns: int
 
     @property
     def offset_ns(self) -> int:
+        """The middle of the interval."""
         return (self.lower_ns + self.upper_ns) // 2
 
     @property
     def error_ns(self) -> int:
-        """Half the width, so that offset give or take error holds the interval."""
+        """Half the width, rounded up, so that offset +- error contains the interval."""
         return (self.upper_ns - self.lower_ns + 1) // 2
 
     def cut(self, other: Interval) -> Interval | None:
-        """What both leave, if anything."""
+        """Return the intersection of both intervals, or None if it is empty."""
         lower_ns = max(self.lower_ns, other.lower_ns)
         upper_ns = min(self.upper_ns, other.upper_ns)
         return Interval(lower_ns, upper_ns) if lower_ns <= upper_ns else None
 
 
 class _Round(NamedTuple):
-    """D is at most `upper_ns` at `asked_ns`, at least `lower_ns` at `answered_ns`."""
+    """The bounds of one round: D is at most `upper_ns` at `asked_ns`.
+
+    At `answered_ns` it is at least `lower_ns`.
+    """
 
     asked_ns: int
     upper_ns: int
@@ -54,18 +59,35 @@ class _Round(NamedTuple):
 
 
 class Known:
-    """One server's rounds with one source, in one segment of its clock."""
+    """The rounds of one server with one source, in one segment of its clock.
+
+    Attributes:
+        contradictions: How often a round left no intersection with the earlier ones.
+    """
 
     def __init__(self, max_skew_ppb: int) -> None:
+        """Begin without rounds.
+
+        Args:
+            max_skew_ppb: The largest rate error of the source's clock, in parts per billion.
+        """
         self._max_skew_ppb = max_skew_ppb
         self._rounds: deque[_Round] = deque(maxlen=MAX_ROUNDS)
         self.contradictions = 0
 
     def __len__(self) -> int:
+        """Return the number of rounds."""
         return len(self._rounds)
 
     def add(self, t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> None:
-        """A sound round: its interval is not empty."""
+        """Add a sound round, whose own interval is not empty.
+
+        Args:
+            t1_ns: The request was sent, by the source's clock.
+            t2_ns: The request was received, by the server's clock.
+            t3_ns: The answer was sent, by the server's clock.
+            t4_ns: The answer was received, by the source's clock.
+        """
         taken = _Round(t1_ns, t2_ns - t1_ns, t4_ns, t3_ns - t4_ns)
         self._rounds.append(taken)
         while t4_ns - self._rounds[0].answered_ns > WINDOW_NS:
@@ -76,10 +98,11 @@ class Known:
             self._rounds.append(taken)
 
     def clear(self) -> None:
+        """Drop all rounds."""
         self._rounds.clear()
 
     def interval(self, at_ns: int) -> Interval | None:
-        """Where the offset lies at `at_ns` of the source's clock; None without a round."""
+        """Return the offset's interval at `at_ns` of the source's clock; None without a round."""
         if not self._rounds:
             return None
         upper_ns = min(r.upper_ns + self._loose_ns(at_ns - r.asked_ns) for r in self._rounds)
@@ -88,7 +111,7 @@ class Known:
 
     @property
     def span_ns(self) -> int:
-        """From the first round to the last."""
+        """The time from the first round to the last, by the source's clock."""
         return self._rounds[-1].answered_ns - self._rounds[0].answered_ns if self._rounds else 0
 
     def _loose_ns(self, distance_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""The packet of time sync: `SIZE` bytes, whoever sends it; all integers big-endian.
+"""Read and write the packet of time sync: `SIZE` bytes from either side, integers big-endian.
 
     at   bytes  field       REQ   RSP   REPORT  ACK
     0    4      magic       "IOTS", in all
@@ -21,11 +21,11 @@
     144  16     cookie      0     the server's seal on the round ...
     160  16     signature   of the bytes before it; 0 without a key
 
-t1 and t4 are less than `MAX_STAMP_NS` from 1970.
+t1 and t4 are less than `MAX_STAMP_NS` from 1970. A field with "..." is copied to the packets on its
+right. An answer is never longer than its request.
 
-"..." is carried on to the packets on the right. An answer is never longer than what it
-answers. `parse` takes any bytes and never raises; what it returns and `body` writes are
-one to one: a packet has one spelling. Signatures are not its matter (`keys`).
+`parse` takes any bytes and never raises. A packet has exactly one encoding: `parse` and `body` are
+inverse to each other. The module `keys` has the signatures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAGIC: Final = b"IOTS"
 VERSION: Final = 1
 SIZE: Final = 176
 BODY_SIZE: Final = 160
-"""What is signed: all but the signature."""
+"""The signed part: all but the signature."""
 
 REQ: Final = 1
 RSP: Final = 2
@@ -54,11 +54,11 @@ MAX_SOURCE_BYTES: Final = 64
 MAX_UINT32: Final = 2**32 - 1
 MAX_INT64: Final = 2**63 - 1
 MAX_STAMP_NS: Final = 2**62
-"""146 years. Readers may reject rounds with stamps as far from 1970 as this, or farther."""
+"""146 years. Readers may reject rounds with timestamps that are this far from 1970, or farther."""
 NO_KEY: Final = 0
 UNKNOWN_MONO: Final = -(1 << 63)
 NO_SEAL: Final = bytes(16)
-"""Where a cookie or a signature is not given."""
+"""The value of a cookie or a signature that is not given."""
 
 LAYOUT: Final = struct.Struct(">4sBBBBIIQIIQqqqqq64s16s16s")
 KIND_AT: Final = 5
@@ -72,7 +72,7 @@ _NAME_PADDING: Final = bytes(MAX_SOURCE_BYTES)
 
 
 class Packet(NamedTuple):
-    """One packet; `signature` as it stood there, unchecked."""
+    """A packet whose `signature` is as received, unchecked."""
 
     kind: int
     status: int
@@ -92,7 +92,7 @@ class Packet(NamedTuple):
 
 
 def parse(raw: bytes) -> Packet | Reason:
-    """The packet, or why there is none."""
+    """Return the packet, or the reason why there is none."""
     if len(raw) != SIZE:
         return Reason.TRUNCATED if len(raw) < SIZE else Reason.OVERSIZED
     (
@@ -119,7 +119,11 @@ def parse(raw: bytes) -> Packet | Reason:
 
 
 def body(packet: Packet) -> bytes:
-    """The bytes that are signed. ValueError for a name that does not fit."""
+    """Return the bytes that are signed.
+
+    Raises:
+        ValueError: The name does not fit.
+    """
     name = packet.source.encode()
     if not 1 <= len(name) <= MAX_SOURCE_BYTES:
         raise ValueError(source_fault(packet.source))
@@ -131,12 +135,12 @@ def body(packet: Packet) -> bytes:
 
 
 def is_stamp(time_ns: int) -> bool:
-    """Whether all readers can reckon with this time."""
+    """Return whether all readers can calculate with this time."""
     return abs(time_ns) < MAX_STAMP_NS
 
 
 def source_fault(source: str) -> str | None:
-    """Why a source of this name cannot sync, None if it can."""
+    """Return why a source of this name cannot sync, or None if it can."""
     try:
         size = len(source.encode())
     except UnicodeEncodeError:

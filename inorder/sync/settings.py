@@ -1,4 +1,4 @@
-"""What a source may set about its time sync."""
+"""The settings of a source's time sync."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ from inorder.sync.keys import KeyRing
 MAX_SERVERS: Final = 8
 MAX_PORT: Final = 65_535
 MIN_PAUSE_S: Final = 1.0
-"""The shortest wait between two bursts, whatever error is wanted."""
+"""The shortest wait between two bursts, whatever `wanted_error_ns` is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """`servers` is HOST:PORT, several with commas: all are asked, and readers follow the
-    majority.
+    """The settings of a source's time sync.
 
-    A burst is `first_rounds` rounds `gap_s` apart at the start and after a jump of the
-    clock, then `rounds`. The wait for the next burst begins at `first_resync_s` and
-    doubles up to `resync_s`; where `wanted_error_ns` is given it is cut short so that by
-    the next burst the error has grown to that at most, as far as `MIN_PAUSE_S` allows.
+    A burst has `first_rounds` rounds, `gap_s` apart, at the start and after a jump of the clock,
+    and `rounds` later. The wait for the next burst begins at `first_resync_s` and doubles up to
+    `resync_s`. If `wanted_error_ns` is set, the wait is shorter where needed. The error then grows
+    to that at most by the next burst, as far as `MIN_PAUSE_S` allows.
 
-    `keys` is the key file (`KeyRing.read`); without it packets are not signed.
-    `max_skew_ppb` is how far the source's clock may run wrong, `granularity_ns` the step
-    in which it counts.
+    Attributes:
+        servers: HOST:PORT; several are separated by commas. All are asked, and readers follow
+            the majority.
+        keys: The keys of the key file (`KeyRing.read`). None: packets are not signed.
+        first_rounds: The rounds of a first burst.
+        rounds: The rounds of a later burst.
+        gap_s: The time between the rounds of a burst.
+        first_resync_s: The first wait between bursts.
+        resync_s: The longest wait between bursts.
+        timeout_s: How long a try waits for its answer.
+        tries: How often a packet is sent without an answer.
+        wanted_error_ns: The error that the offset should keep to. None: no limit.
+        max_skew_ppb: How wrong the rate of the source's clock may be, in parts per billion.
+        granularity_ns: The step in which the source's clock counts.
     """
 
     servers: str
@@ -42,6 +52,11 @@ class SyncSettings:
     granularity_ns: int = 0
 
     def __post_init__(self) -> None:
+        """Check the addresses and the bounds.
+
+        Raises:
+            ValueError: A value is wrong. The message says what to write.
+        """
         found = self.addresses()
         if len(found) > MAX_SERVERS:
             raise ValueError(f"{len(found)} sync servers are too many; name {MAX_SERVERS} at most")
@@ -65,7 +80,11 @@ class SyncSettings:
             raise ValueError(f"wanted_error_ns is {self.wanted_error_ns}; write 1 or more")
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each server. ValueError for what is none."""
+        """Return the host and port of each server.
+
+        Raises:
+            ValueError: An address is wrong.
+        """
         return [_address(text.strip()) for text in self.servers.split(",")]
 
 

@@ -1,7 +1,7 @@
-"""When the kernel received a datagram, by the wall clock (SO_TIMESTAMPNS, Linux).
+"""Read when the kernel received a datagram, by the wall clock (SO_TIMESTAMPNS, Linux).
 
-A stamp taken by the program is late by however long it took to get the processor; the
-kernel's is not. Where the system has none, the caller takes its own.
+A program's own timestamp is late by the time that it waited for the processor. The kernel's is not.
+If the system has none, the caller takes its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 _SAME_NUMBER_ON: Final = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
 SO_TIMESTAMPNS: Final = 35
-"""As `asm-generic/socket.h` has it, where a timespec is two 64-bit numbers."""
+"""The value in `asm-generic/socket.h` where a timespec is two 64-bit numbers."""
 
 _TIMESPEC: Final = struct.Struct("@qq")
 ANCILLARY_SIZE: Final = 64
@@ -24,7 +24,7 @@ Ancillary = list[tuple[int, int, bytes]]
 
 
 def enable(endpoint: socket.socket) -> bool:
-    """Ask for stamps on this socket; whether there will be any."""
+    """Ask for the kernel's timestamps on a socket, and return whether there may be any."""
     if sys.platform != "linux" or platform.machine() not in _SAME_NUMBER_ON:
         return False
     try:
@@ -35,7 +35,7 @@ def enable(endpoint: socket.socket) -> bool:
 
 
 def received_ns(ancillary: Ancillary) -> int | None:
-    """The kernel's stamp that came with a datagram, if any did."""
+    """Return the kernel's timestamp of a datagram in ns, or None if it came without one."""
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(content) == _TIMESPEC.size:
             seconds, ns = _TIMESPEC.unpack(content)

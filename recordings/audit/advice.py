@@ -1,7 +1,7 @@
-"""The topology that an audit proposes: the settings that matter for this data, and why.
+"""Propose the topology of an audit: the settings that matter for this data, and why.
 
-Each wait is one of `STEPS_NS`, a quarter above what all but one in a thousand took, so that a
-single record of yesterday makes nobody wait for hours.
+Each wait is one of `STEPS_NS`, a quarter above the time that all but one in a thousand took. So a
+single record of yesterday does not make anyone wait for hours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STEPS_NS: Final = tuple(
 ROOM: Final = 1.25
 NEARLY_ALL: Final = 999
 MOST_SILENCES: Final = 900
-"""In thousandths."""
+"""The rank of the silence that nine in ten sources do not exceed, in thousandths."""
 
 LEAST_IDLE_NS: Final = 2 * S
 LEAST_CORRECT_NS: Final = 10 * MIN
@@ -41,9 +41,22 @@ LEAST_CORRECT_NS: Final = 10 * MIN
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Settings of the stream, all durations of `STEPS_NS`. `max_wait_ns` rests on `waited_ns`, and
-    `idle_after_ns` on `silence_ns`. `unnumbered`: machines without numbers; `wrong_clocks` are
-    mended, `unmended` are not; `seq_bits`: None where numbers do not wrap."""
+    """The settings of a stream; all durations are of `STEPS_NS`.
+
+    Attributes:
+        numbered: Whether sources have sequence numbers.
+        unnumbered: The number of sources without them.
+        max_wait_ns: The wait of REORDER, derived from `waited_ns`.
+        merge_wait_ns: The wait of MERGE.
+        idle_after_ns: The time after which a source is idle, derived from `silence_ns`.
+        new_source_allowance_ns: The allowance for new sources.
+        correct_for_ns: The allowed lateness.
+        wrong_clocks: The number of wrong clocks that the topology corrects.
+        unmended: The number of wrong clocks that it does not correct.
+        waited_ns: How long all but one in a thousand missing or late records took.
+        silence_ns: The longest silence of nine in ten sources.
+        seq_bits: The bits of numbers that wrap; None if they do not.
+    """
 
     numbered: bool
     unnumbered: int
@@ -59,7 +72,7 @@ class Advice:
     seq_bits: int | None
 
     def all_settings(self) -> Iterator[tuple[str, str, str]]:
-        """Every key, its value, and why; "" where another key says it."""
+        """Yield each key with its value and the reason, which is empty if another key states it."""
         if self.seq_bits:
             yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
         if not self.numbered:
@@ -88,13 +101,16 @@ class Advice:
             yield "clock.unsynced", "trust", why
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
-        """Those that matter most: key, value, why."""
+        """Return the settings that matter most: key, value, reason."""
         return (each for each in self.all_settings() if each[2])
 
 
 def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
-    """By what was counted. Where rows say when they arrived, a machine is waited for as long as its
-    own records were overtaken; else as long as records were behind the newest of all."""
+    """Return the advice that follows from the counts.
+
+    If rows have arrivals, the wait for a source covers the delays of its own late records.
+    Otherwise it covers how far records were behind the newest of all.
+    """
     waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
     late_ns = waited_ns
@@ -123,12 +139,12 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
 
 
 def stepped(amount_ns: float) -> int:
-    """The least step that is no shorter; the longest of all where there is none."""
+    """Return the smallest step that is not shorter, or the longest step."""
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 
 def spelled_duration(amount_ns: int) -> str:
-    """As a topology file spells it."""
+    """Return the duration as a topology file spells it."""
     units = (("h", H), ("min", MIN), ("s", S), ("ms", MS), ("us", 1_000), ("ns", 1))
     for unit, size_ns in units:
         if amount_ns % size_ns == 0 and amount_ns:

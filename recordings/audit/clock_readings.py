@@ -1,10 +1,10 @@
-"""Readings of one machine's clock, kept by stretches of time.
+"""Store the readings of one source's clock, by stretches of time.
 
-A reading is `ts` less what it is compared with: its arrival, where that is known; else the middle
-of the newest stamps of the others, when its line comes. No event arrives before it happens, and
-late ones lie below the others, so of a stretch the largest reading counts.
+A reading is `ts` minus a reference. The reference is the arrival, if that is known. Otherwise it is
+the middle of the newest timestamps of the other sources at that line. No event arrives before it
+happens, and late events read lower. So the largest reading of a stretch counts.
 
-Memory: `MAX_STRETCHES` for a machine; then two become one.
+Memory: `MAX_STRETCHES` for a source; beyond that, each two become one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from typing import Final, NamedTuple
 
 MAX_STRETCHES: Final = 64
 FIRST_WIDTH_NS: Final = 1 << 30
-"""About a second; widths double."""
+"""The first width of a stretch, about a second; widths double."""
 
 
 class Stretch(NamedTuple):
-    """`at_ns` is its middle, `reading_ns` what counts of it, `readings` how many there were."""
+    """A stretch of time with readings.
+
+    Attributes:
+        at_ns: The middle of the stretch.
+        reading_ns: The largest reading, which counts.
+        readings: The number of readings.
+    """
 
     at_ns: int
     reading_ns: int
@@ -26,14 +32,14 @@ class Stretch(NamedTuple):
 
 
 class ClockReadings:
-    """The readings of one machine."""
+    """The readings of one source's clock."""
 
     __slots__ = ("_of", "_width_ns")
 
     def __init__(self) -> None:
         self._width_ns = FIRST_WIDTH_NS
         self._of: dict[int, tuple[int, int]] = {}
-        """By number of the stretch: the largest, and how many."""
+        """The largest reading and the number of readings, by the stretch's number."""
 
     def note(self, at_ns: int, reading_ns: int) -> None:
         number = at_ns // self._width_ns
@@ -59,7 +65,7 @@ class ClockReadings:
         return self._width_ns
 
     def stretches(self, width_ns: int) -> list[Stretch]:
-        """In the order of time; `width_ns` is the width, or a wider one."""
+        """Return the stretches in the order of time; `width_ns` is their width, or a larger one."""
         while self._width_ns < width_ns:
             self._widen()
         half_ns = self._width_ns // 2
@@ -70,9 +76,9 @@ class ClockReadings:
 
 
 class NewestStamps:
-    """The newest stamp of each machine, to compare one with the middle of the others.
+    """The newest timestamp of each source, to compare one with the middle of the others.
 
-    Cost: O(log machines), and what a list moves.
+    Cost: O(log sources), and the moves in a list.
     """
 
     __slots__ = ("_newest", "_sorted")
@@ -82,7 +88,7 @@ class NewestStamps:
         self._sorted: list[int] = []
 
     def note(self, machine: int, ts_ns: int) -> int | None:
-        """The middle of the others' newest stamps; None where there are no others."""
+        """Record a timestamp, and return the middle of the others' newest; None without others."""
         rising = self._sorted
         before_ns = self._newest.get(machine)
         if before_ns is not None:
@@ -95,7 +101,7 @@ class NewestStamps:
 
 
 def middle_of(rising: list[int]) -> int | None:
-    """The median; of an even number the mean of the two."""
+    """Return the median, which is the mean of the two middle ones of an even number."""
     if not rising:
         return None
     half = len(rising) // 2
@@ -105,7 +111,7 @@ def middle_of(rising: list[int]) -> int | None:
 
 
 def nearer_middle(rising: list[int], to: int) -> int:
-    """The median; of an even number the one of the two that is nearer."""
+    """Return the median; of the two middle ones of an even number, the one nearer to `to`."""
     half = len(rising) // 2
     upper = rising[half]
     if len(rising) % 2:

@@ -1,13 +1,14 @@
-"""The first pass of an audit: machines, disorder, and what plain jobs make of it.
+"""Count sources, disorder and the errors of plain jobs, in the first pass of an audit.
 
-* `copies`: records whose number (and epoch) their machine had before; `missing`: numbers between
-  the smallest and the largest of an epoch that have not come; `out_of_sequence`: records with a
-  number below the largest before them of their machine and epoch.
-* `out_of_time`: records whose time is below the largest before them, copies aside, in the stream
-  (where partitions are apart: in their partition).
+* `copies`: records whose number (and epoch) their source had before; `missing`: numbers between the
+  smallest and the largest of an epoch that have not come; `out_of_sequence`: records with a number
+  below the largest before them of their source and epoch.
+* `out_of_time`: records whose time is below the largest before them in the stream, without
+  duplicates. If partitions are apart, it is the largest in their partition.
 
-Rows are not kept: a spool on disk takes what the second pass needs. Memory: `MAX_MACHINES`, of each
-what `machine` says, and sixteen bytes for a record that is out of time.
+Rows are not kept in memory; a spool on disk takes what the second pass needs. Memory:
+`MAX_MACHINES`, each with the content of `machine`, and sixteen bytes for a record that is out of
+time.
 """
 
 from __future__ import annotations
@@ -25,16 +26,27 @@ from recordings.audit.spool import Spool
 from recordings.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
-"""Beyond, what is taken for the source is something else."""
+"""The most sources. With more of them, the field is not the source."""
 
 
 class TooManyMachines(Exception):
-    """Nearly every record seems to have a source of its own."""
+    """Nearly every record seems to have its own source."""
 
 
 class Counting:
-    """`arrives`: rows say when they arrived. `shown`: the place of the bound by which machines and
-    pictures are judged. `wraps`: where numbers do."""
+    """The counts of an audit's first pass.
+
+    Attributes:
+        jobs: The plain jobs.
+        order: How partitions are put in order.
+        shown: The index of the bound by which sources and pictures are judged.
+        wraps: The wraps of numbers.
+        arrives: Whether rows have their arrivals.
+        machines: The sources by name.
+        behind_own_ns: How far records without a number were behind the newest of their source.
+        newcomer_behind_ns: How far behind the newest timestamp of all a source began, at most.
+        last_ns: The last arrival, or the largest timestamp if no arrival is known.
+    """
 
     def __init__(
         self, jobs: PlainJobs, order: OrderRule, shown: int, wraps: Wraps, *, arrives: bool
@@ -49,17 +61,20 @@ class Counting:
         self.numbered = False
         self.first_ns: int | None = None
         self.behind_own_ns = array("q")
-        """By how much records without a number were behind the newest of their machine."""
         self.newcomer_behind_ns = 0
-        """How far behind the newest stamp of all a machine began, at most."""
         self.last_ns = 0
-        """By arrival, or by stamps where none is known."""
         self.holes = HoleBudget()
         self._stamps = NewestStamps()
         self._newest_ns = dict.fromkeys(order.partitions, NEVER_NS)
 
     def take(self, rows: Iterable[AuditRow], spool: Spool) -> None:
-        """TooManyHoles, TooManyMachines, TooManyWindows: the mapping is likely another."""
+        """Count rows, and write them to the spool.
+
+        Raises:
+            TooManyHoles: The field of the number is likely another one.
+            TooManyMachines: The field of the source is likely another one.
+            TooManyWindows: The field of the time is likely another one.
+        """
         for row in rows:
             self._take(row, spool)
 
@@ -93,7 +108,7 @@ class Counting:
                 machine.newest_ns = ts_ns
             elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
-        # One that a later record of its machine overtook says nothing of the clock.
+        # A record that came after a later one of its source shows nothing about the clock.
         if not (copy or behind):
             self._read_clock(machine, ts_ns, at_ns, arrival_ns)
         dropping = self.jobs.take(ts_ns, partition, copy=copy)
@@ -112,7 +127,7 @@ class Counting:
             machine.readings.note(middle_ns, ts_ns - middle_ns)
 
     def _arrive(self, at_ns: int) -> int:
-        """The clock of arrivals, or the largest stamp so far where there are none."""
+        """Return the clock of arrivals, or the largest timestamp so far if there are none."""
         if self.first_ns is None:
             self.first_ns = self.last_ns = at_ns
         elif at_ns > self.last_ns:

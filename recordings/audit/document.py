@@ -1,9 +1,8 @@
-"""The findings as one JSON object (`inorder audit --json`).
+"""Write the findings as one JSON object (`inorder audit --json`).
 
-`copies`, `missing`, `out_of_sequence` and `restarts` are null without numbers, `clock_ms` where
-nothing was measured, `seq_bits` where numbers do not wrap, or not at one width. Durations are ms.
-What no window needs is left out of nobody: all machines are there up to `MAX_NAMED`, the rest
-together is `…`.
+Some values may be null: `copies`, `missing`, `out_of_sequence` and `restarts` without numbers, and
+`clock_ms` without measurements. `seq_bits` is null if numbers do not wrap, or not at one width.
+Durations are in ms. All sources are listed up to `MAX_NAMED`, and the others together are `…`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ COUNTS: Final = ("copies", "missing", "out_of_sequence", "out_of_time")
 
 
 def document(findings: Findings) -> dict[str, Any]:
-    """Plain values."""
+    """Return the findings as plain values."""
     return {
         "records": findings.records,
         "unreadable": findings.unread.count,
@@ -126,5 +125,5 @@ def whole_ms(amount_ns: int) -> int | float:
 
 
 def bound_key(bound_ns: int) -> str:
-    """In ms."""
+    """Return the key of a bound: its duration in ms."""
     return str(whole_ms(bound_ns))

@@ -1,10 +1,12 @@
-"""The same records through the engine: how long events wait, and how many windows are wrong.
+"""Run the same records through the engine: how long events wait, and how many windows are wrong.
 
-The topology is the proposed one. Where it takes stamps as they are (`unsynced: trust`), truth is
-that of the plain jobs: each number once, in the window of its own stamp. Where it mends clocks
-(`estimate`), each number is in the window of its time as the engine mended it. A window is wrong at
-first if its first answer differs from the truth, or there is none; at last, if the answer after the
-last correction does. The input has an end there: what is held leaves.
+The topology is the proposed one. If it trusts timestamps (`unsynced: trust`), the truth is that of
+the plain jobs: each number once, in the window of its own timestamp. If it corrects clocks
+(`estimate`), each number is in the window of its corrected timestamp.
+
+A window is wrong at first if its first result differs from the truth, or is missing. It is wrong at
+last if the result after the last correction differs. The input has an end, so all buffered events
+are emitted.
 """
 
 from __future__ import annotations
@@ -30,8 +32,15 @@ COUNT: Final = "n"
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """`at_first`, `at_last`: the windows that are wrong then, by number. `dead`: records that the
-    engine refuses, as those stamped more than `max_ahead` after they arrived."""
+    """The figures of a run through the engine.
+
+    Attributes:
+        waits_ns: The wait of each event.
+        at_first: The windows that are wrong at first, by number.
+        at_last: The windows that are wrong at last, by number.
+        dead: The number of records that the engine refuses, such as those stamped more than
+            `max_ahead` after their arrival.
+    """
 
     waits_ns: array[int]
     at_first: set[int]
@@ -46,8 +55,17 @@ def through_engine(
     length_ns: int,
     advance: Callable[[int], object] = lambda _: None,
 ) -> EngineFigures:
-    """`topology` has one stream, and one query that counts by window. `names`: the machines by
-    number. Cost: that of a replay, and two numbers for each event."""
+    """Return the figures of a run through the engine.
+
+    It costs as much as a replay, and two numbers for each event.
+
+    Args:
+        topology: The topology. It has one stream, and one query that counts by window.
+        spool: The rows.
+        names: The sources by number.
+        length_ns: The length of the windows.
+        advance: Gets the number of rows as they are read.
+    """
     run = _Run(length_ns)
     replay = Replay(topology)
     for contents, until_ns in batches(run.events(topology, spool, names)):
@@ -71,8 +89,13 @@ def _other(found: Mapping[int, int], truth: Mapping[int, int]) -> set[int]:
 
 
 class _Run:
-    """What came out so far: `first` and `last` are counts by window. `windows`: of each row, the
-    window it belongs to; NONE of a copy."""
+    """The output of a run so far.
+
+    Attributes:
+        first: The first count of each window.
+        last: The last count of each window.
+        windows: The window of each row; NONE for a duplicate.
+    """
 
     def __init__(self, length_ns: int) -> None:
         self._length_ns = length_ns

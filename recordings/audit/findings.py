@@ -1,4 +1,4 @@
-"""An audit from its rows to its findings: two passes, the second over a spool on disk."""
+"""Audit rows in two passes; the second one reads a spool on disk."""
 
 from __future__ import annotations
 
@@ -26,15 +26,22 @@ from topology.model.outcome import Malformed
 from topology.reorder.mixed import UNLIKE_THE_FIRST
 
 MAX_NAMED: Final = 10_000
-"""Machines by name; beyond, the rest is one line."""
+"""The most sources that are listed by name; the others are one line."""
 
 REST: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an audit is asked for: the length of windows, and the bounds of plain jobs, which rise.
-    `arrives`: rows say when they arrived. `wraps`: where numbers do; None: it is guessed."""
+    """The settings of an audit.
+
+    Attributes:
+        length_ns: The length of windows.
+        bounds_ns: The bounds of plain jobs, ascending.
+        order: How partitions are put in order.
+        arrives: Whether rows have their arrivals.
+        wraps: The wraps of numbers. None: they are guessed.
+    """
 
     length_ns: int
     bounds_ns: tuple[int, ...]
@@ -44,14 +51,22 @@ class Asked:
 
     @property
     def shown(self) -> int:
-        """The place of the bound by which machines and pictures are judged: the middle one, the
-        larger of two."""
+        """The index of the bound by which sources and pictures are judged: the middle one.
+
+        If there are two in the middle, it is the larger.
+        """
         return len(self.bounds_ns) // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that was found. `machines` are the worst first, `verdicts` and `clocks` by name."""
+    """The findings of an audit.
+
+    Attributes:
+        machines: The sources, the worst first.
+        clocks: The judgment of each source's clock, by name.
+        verdicts: The verdict on each source, by name.
+    """
 
     asked: Asked
     counting: Counting
@@ -72,19 +87,21 @@ class Findings:
         return self.counting.jobs
 
     def total(self, name: str) -> int:
-        """The count of all machines together."""
+        """Return the count of all sources together."""
         return sum(count_of(machine, name) for machine in self.machines)
 
     def late(self) -> Iterator[int]:
-        """By how much records were out of time."""
+        """Return how far each record was out of time."""
         return chain.from_iterable(machine.late_ns for machine in self.machines)
 
 
 def audited(
     inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
 ) -> Findings:
-    """Raises what `Counting.take` does. What was counted is counted anew where numbers turn out to
-    wrap."""
+    """Return the findings of an audit.
+
+    If numbers turn out to wrap, the rows are counted anew. It raises the errors of `Counting.take`.
+    """
     unread = Unread()
     with counted(inputs, asked, unread, advance) as (by, counting, spool):
         machines = list(counting.machines.values())
@@ -115,8 +132,10 @@ def counted(
     unread: Unread,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[Asked, Counting, Spool]]:
-    """The first pass, its rows on disk, and `asked` with where numbers wrap; `unread` gets what
-    could not be read. Raises what `Counting.take` does."""
+    """Yield `asked` with the wraps of numbers, the counts of the first pass, and its rows on disk.
+
+    `unread` gets the rows that could not be read. It raises the errors of `Counting.take`.
+    """
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
     counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
@@ -132,14 +151,16 @@ def counted(
 
 
 def queries_of(length_ns: int) -> list[str]:
-    """The query by which an audit judges, as lines of the file."""
+    """Return the query by which an audit judges, as lines of the topology file."""
     window = f"tumbling {spelled_duration(length_ns)}"
     return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """What the engine takes by these bits: a larger number is none, and a source has numbers or
-    none by its first record."""
+    """Yield the rows that the engine accepts with numbers of `bits` bits; others are faults.
+
+    A larger number is a fault. The first record of a source decides whether it has numbers.
+    """
     detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
     timed: dict[str, bool] = {}
     for each in inputs:

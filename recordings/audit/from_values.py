@@ -1,4 +1,4 @@
-"""Rows of an audit from values that a mapping reads: of a file, and of a topic's records."""
+"""Make rows of an audit from the values that a mapping reads in a file or a topic's records."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from topology.wire.values import ValueFault
 
 
 def reading_by(*, numbered: bool) -> Reading:
-    """How rows are read that have numbers, all or some of them, or have none."""
+    """Return how rows are read: all or some of them have numbers, or none has."""
     stream = frozenset({DEFAULT_STREAM})
     return Reading(mixed=stream) if numbered else Reading(by_time=stream)
 
 
 def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:
-    """In the order of lines; what a row cannot say is a Malformed with its number."""
+    """Yield the rows in order; one that cannot be read is a Malformed with its number."""
     reader = mapping.reader(reading_by(numbered=mapping.fields.seq is not None))
     arrivals = Arrivals(mapping)
     for row in rows:
@@ -45,7 +45,7 @@ def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[Aud
 def audit_row(
     reader: FieldReader, found: Event | Malformed, arrival_ns: int | None, partition: int
 ) -> AuditRow | Malformed:
-    """One record by what its mapping found."""
+    """Return the row of a record, from the findings of its mapping."""
     if isinstance(found, Malformed):
         return Malformed(0, found.offset, found.reason, found.detail, source=found.source)
     seq, epoch = reader.own_seq(found), None if found.epoch == NO_EPOCH else found.epoch
@@ -55,7 +55,7 @@ def audit_row(
 def row_of_record(
     reader: FieldReader, record: Any, timestamp_ns: int, arrival_ns: int | None
 ) -> AuditRow | Malformed:
-    """One record of a topic; `timestamp_ns` is its own time."""
+    """Return the row of a topic's record; `timestamp_ns` is the record's own time."""
     found = reader.read(
         record.headers, record.key, record.value, timestamp_ns,
         offset=record.offset, partition=record.partition,

@@ -1,20 +1,23 @@
-"""What the readings of machines say of their clocks.
+"""Judge the clocks of sources by their readings.
 
-A reading counts against the middle one of its stretch, where three machines or more have one. The
-level of a clock is the middle of its stretches' largest readings, with valleys filled: a stretch
-below both one before and one after it is a delay, for no delay makes a reading larger. Where two
-neighbours differ by more than `JUMP_NS`, and far more than usual, from what the clock's usual pace
-makes of the time between them, it has jumped, unless a single stretch stands out. The offset of a
-machine is its level since the last jump, against the middle of the others' levels (of two in the
-middle the nearer one); where there are not two others, against the arrivals themselves. Stretches
-of few readings are passed over.
+A reading is compared with the middle one of its stretch, if three or more sources have one. The
+level of a clock is the middle of its stretches' largest readings, after valleys are filled. A
+stretch below both an earlier and a later one is a delay, because no delay makes a reading larger.
 
-The bound is how far the quickest records of two machines may differ in their way, which nobody
-knows from one side: `PASSIVE_FLOOR_NS` as CLOCK has it, or as far as half of the others lie from
-their middle, or as neighbouring readings differ; the largest of these.
+A clock has jumped between two neighbours that differ from its usual pace by more than `JUMP_NS`,
+and by far more than usual. A single stretch that stands out is not a jump.
 
-By lines, without arrivals, valleys stay, jumps and drifts are not looked for, and nothing is mended
-by it.
+The offset of a source is its level since the last jump, compared with the middle of the others'
+levels. If two are in the middle, the nearer one counts. If there are not two others, arrivals
+themselves are the reference. Stretches of few readings are skipped.
+
+The bound is how far the delays of two sources' quickest records may differ, which cannot be
+measured from one side. It is the largest of three: `PASSIVE_FLOOR_NS` as in CLOCK, the distance
+within which half of the others are from their middle, and the usual difference of neighbouring
+readings.
+
+By lines, without arrivals, valleys are not filled. Jumps and drifts are not looked for, and no
+clock is corrected.
 """
 
 from __future__ import annotations
@@ -32,24 +35,33 @@ S: Final = 1_000_000_000
 PPM: Final = 1_000_000
 PPB_PER_PPM: Final = 1_000
 WRONG_NS: Final = 1 * S
-"""A clock that is off by more is called wrong."""
+"""A clock with a larger offset is called wrong."""
 JUMP_NS: Final = 1 * S
 DRIFTS_PPM: Final = 50.0
 DRIFTS_NS: Final = 200_000_000
-"""A clock that drifts does both: so fast, and so far in all."""
+"""A clock drifts if it exceeds both: the rate, and the whole distance."""
 NOISY: Final = 8
-"""A jump, and a drift, is so many times what neighbouring readings usually differ by."""
+"""How many times the usual difference of neighbouring readings a jump or a drift exceeds."""
 FEW: Final = 4
-"""A stretch of so many times fewer readings than usual is passed over."""
+"""A stretch with fewer readings than this fraction of the usual number is skipped."""
 LEAST_STRETCHES: Final = 8
-"""For a drift; the pace of a clock is measured over such a part of its course."""
+"""The fewest stretches that show a drift; a clock's pace is measured over such a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClock:
-    """`offset_ns` is how far the clock is ahead, `segments` since when by how much (against the
-    others, the first from the beginning), `drift_ppm` None where nothing can be said, `course` what
-    a picture shows."""
+    """The judgment of one source's clock, compared with the others.
+
+    Attributes:
+        offset_ns: How far the clock is ahead.
+        error_ns: The bound of the offset's error.
+        drift_ppm: The drift, or None if it cannot be determined.
+        jumps: The number of jumps.
+        segments: The begin of each segment, and how far the clock is ahead in it. The first one
+            applies from the beginning.
+        course: The readings that a picture shows.
+        drifts: Whether the clock drifts.
+    """
 
     offset_ns: int
     error_ns: int
@@ -61,11 +73,11 @@ class JudgedClock:
 
     @property
     def is_wrong(self) -> bool:
-        """By more than its bound, and more than one calls right."""
+        """Whether the clock jumps, drifts, or has an offset beyond its bound and `WRONG_NS`."""
         return self.jumps > 0 or self.drifts or abs(self.offset_ns) > max(WRONG_NS, self.error_ns)
 
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
-        """The stamp of a record that came then, by the middle of the others' clocks."""
+        """Return the timestamp of a record of `at_ns`, by the middle of the others' clocks."""
         if self.drifts and self.drift_ppm is not None:
             # The level is that of the middle of the course.
             since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
@@ -78,7 +90,7 @@ class JudgedClock:
 
 
 def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]:
-    """By machine; those of which there are readings."""
+    """Return the judgments by source, for sources with readings."""
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
@@ -120,8 +132,11 @@ def _by_lines(course: list[Stretch]) -> JudgedClock:
 
 
 def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:
-    """Less the middle reading of each stretch, where three machines or more have one: an outage, or
-    a history that is loaded quicker than it happened, moves all of them."""
+    """Return the readings minus the middle one of each stretch, if three or more sources have one.
+
+    An outage moves all readings of a stretch. So does a history that is loaded faster than it
+    happened.
+    """
     if len(courses) < 3:
         return courses
     at: dict[int, list[int]] = {}
@@ -143,13 +158,16 @@ def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch
 
 
 def _frequent(course: list[Stretch]) -> list[Stretch]:
-    """Without stretches of few readings: after its last record a machine's stragglers come."""
+    """Return the stretches without those of few readings.
+
+    After the last regular record of a source, only its late records come.
+    """
     usual = middle_of(sorted(stretch.readings for stretch in course)) or 1
     return [stretch for stretch in course if stretch.readings * FEW >= usual]
 
 
 def _filled(course: list[Stretch]) -> list[Stretch]:
-    """Without the valleys, which delays have made."""
+    """Return the stretches with valleys filled, which come from delays."""
     before, highest_ns = [], course[0].reading_ns
     for stretch in course:
         highest_ns = max(highest_ns, stretch.reading_ns)
@@ -162,13 +180,13 @@ def _filled(course: list[Stretch]) -> list[Stretch]:
 
 
 def _noise_ns(course: list[Stretch]) -> int:
-    """By how much a reading usually differs from the one before."""
+    """Return how far a reading usually differs from the one before."""
     steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
     return middle_of(sorted(steps)) or 0
 
 
 def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
-    """Since when, and the level."""
+    """Return the begin and the level of each segment."""
     jump_ns = max(JUMP_NS, NOISY * noise_ns)
     pace = _pace(course)
 
@@ -181,7 +199,7 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
         if has_jumped(parts[-1][-1], stretch):
             back = len(parts) > 1 and len(parts[-1]) == 1
             if back and not has_jumped(parts[-2][-1], stretch):
-                parts.pop()  # a single one stood out
+                parts.pop()  # A single stretch stood out.
             else:
                 parts.append([])
         parts[-1].append(stretch)
@@ -192,8 +210,10 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
 
 
 def _pace(course: list[Stretch]) -> float:
-    """By how much a clock usually gains in a unit of time; a few jumps do not move it. Between
-    neighbours noise would hide it."""
+    """Return how much a clock usually gains in a unit of time; a few jumps do not change it.
+
+    Between neighbours, noise would hide it.
+    """
     apart = max(1, len(course) // LEAST_STRETCHES)
     pairs = zip(course, course[apart:], strict=False)
     paces = [(b.reading_ns - a.reading_ns) / (b.at_ns - a.at_ns) for a, b in pairs]
@@ -201,7 +221,7 @@ def _pace(course: list[Stretch]) -> float:
 
 
 def _others(rising: list[int], own_ns: int) -> tuple[int, int]:
-    """The middle of the others' levels, and how far half of them lie from it."""
+    """Return the middle of the others' levels, and the distance within which half of them are."""
     others = list(rising)
     others.remove(own_ns)
     if len(others) < 2:

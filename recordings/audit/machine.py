@@ -1,4 +1,4 @@
-"""One machine as an audit sees it, and the totals of several."""
+"""One source in an audit: its counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from recordings.audit.numbers import NumberedEpochs
 
 
 class Machine:
-    """Counts of one source; `number` is its place among all. `late_ns`: of each record that is out
-    of time, by how much. `at_ns` is the last arrival, or stamp where none is known."""
+    """The counts of one source.
+
+    Attributes:
+        number: The index of the source among all.
+        late_ns: How far each record that is out of time was behind.
+        at_ns: The last arrival, or the last timestamp if no arrival is known.
+        newest_ns: The largest timestamp.
+        wrong_windows: The windows that it makes wrong under the bound that pictures show, by
+            number.
+    """
 
     __slots__ = (
         "at_ns",
@@ -45,11 +53,9 @@ class Machine:
         self.first_ns: int | None = None
         self.at_ns = 0
         self.newest_ns = -(1 << 63)
-        """The largest stamp."""
         self.longest_silence_ns = 0
         self.rows_dropped = self.copies_counted = 0
         self.wrong_windows: set[int] = set()
-        """By number, those that it makes wrong under the bound that pictures show."""
 
     @property
     def out_of_time(self) -> int:

@@ -1,4 +1,4 @@
-"""Windows whose truth would be another if wrong clocks showed what the others show."""
+"""Find the windows whose truth changes if wrong clocks are corrected to the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from recordings.audit.spool import Spool
 
 
 def wrong_by_clock(spool: Spool, clocks: list[JudgedClock | None], length_ns: int) -> set[int]:
-    """The windows, by number. `clocks`: by number of the machine, those that are wrong."""
+    """Return the windows by number.
+
+    Args:
+        spool: The rows.
+        clocks: The judgments of wrong clocks by number of the source; None for a right one.
+        length_ns: The length of the windows.
+    """
     moved: Counter[int] = Counter()
     for row in spool.rows():
         clock = clocks[row.machine]

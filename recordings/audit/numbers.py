@@ -1,13 +1,13 @@
-"""Which numbers of a source have come: copies, missing ones, restarts.
+"""Track the numbers that have come of a source: duplicates, missing ones, restarts.
 
-Numbers are kept as the holes between the smallest and the largest, for each epoch. Where no epoch
-is given, a restart begins one by REORDER's rule (`topology.reorder.epochs`), for a source of which
-nothing waits: the next number is the one after the largest, and `max_wait` is the default. Where
+Numbers are stored as the gaps between the smallest and the largest, for each epoch. If no epoch is
+given, a restart begins one by the rule of REORDER (`topology.reorder.epochs`) for a source without
+buffered events. The next number is the one after the largest, and `max_wait` is the default. If
 counters wrap, a number is the one nearest to the next.
 
-Cost: O(1) for the number after the largest, O(log holes) and what a list moves for another.
-Memory: three numbers for each hole, `MAX_HOLES` in all sources together; eight bytes for each
-number that filled one.
+Cost: O(1) for the number after the largest, and O(log gaps) and the moves in a list for another.
+Memory: three numbers for each gap, at most `MAX_HOLES` gaps in all sources together, and eight
+bytes for each number that filled one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ from topology.reorder.sequence import NO_STAMP
 from topology.reorder.shared import extended
 
 MAX_HOLES: Final = 2_000_000
-"""Beyond, numbers rise by chance: they are none."""
+"""The most gaps. With more of them, the numbers rise by chance and are no sequence numbers."""
 
 RESTART_MARGIN_NS: Final = StreamConfig().reorder.max_wait_ns
 
 
 class TooManyHoles(Exception):
-    """What is taken for the number rises by chance."""
+    """The field that was taken for the number rises by chance."""
 
 
 class HoleBudget:
-    """How many more holes all sources together may have; and of each number that filled one, how
-    long the hole had been known."""
+    """The gaps that all sources together may still have.
+
+    Attributes:
+        left: The number of further gaps.
+        filled_after_ns: How long the gap had been known, for each number that filled one.
+    """
 
     __slots__ = ("filled_after_ns", "left")
 
@@ -48,7 +52,11 @@ class HoleBudget:
 
 
 class SeenNumbers:
-    """The numbers of one source in one epoch. `count`: how many different ones."""
+    """The numbers of one source in one epoch.
+
+    Attributes:
+        count: The number of different ones.
+    """
 
     __slots__ = (
         "_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "high_ts_ns", "low",
@@ -66,11 +74,11 @@ class SeenNumbers:
 
     @property
     def missing(self) -> int:
-        """Numbers between the smallest and the largest that have not come."""
+        """The count of numbers between the smallest and the largest that have not come."""
         return self.high - self.low + 1 - self.count
 
     def take(self, number: int, ts_ns: int, at_ns: int) -> bool:
-        """False for one that was there before."""
+        """Record a number, and return whether it is new."""
         self.newest_ts_ns = max(self.newest_ts_ns, ts_ns)
         if number > self.high:
             if number > self.high + 1:
@@ -92,7 +100,7 @@ class SeenNumbers:
         return True
 
     def hole_of(self, number: int) -> int:
-        """The place of the hole that the number is in; -1 where it is in none."""
+        """Return the index of the gap that contains the number, or -1."""
         at = bisect_right(self._firsts, number) - 1
         return at if at >= 0 and number <= self._lasts[at] else -1
 
@@ -120,8 +128,12 @@ class SeenNumbers:
 
 
 class NumberedEpochs:
-    """The epochs of one source. `restarts`: how many began after the first; `falls`: those of its
-    numbers as they were sent; `modulus`: where they wrap."""
+    """The epochs of one source.
+
+    Attributes:
+        falls: The falls of its numbers as they were sent.
+        restarts: The number of epochs after the first.
+    """
 
     __slots__ = (
         "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "_until_ns",
@@ -145,7 +157,7 @@ class NumberedEpochs:
         return sum(seen.missing for seen in self._seen.values())
 
     def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
-        """Whether it was there before, and whether a larger one was."""
+        """Record a number, and return whether it came before, and whether a larger one did."""
         if epoch is None:
             epoch = self._inferred(number, ts_ns, at_ns)
         elif epoch > self._newest:

@@ -1,12 +1,12 @@
-"""Plain jobs: counts by tumbling window under a watermark, for several bounds side by side.
+"""Count windows as plain jobs do: by tumbling window under a watermark, for several bounds.
 
-The watermark of a job is the largest time so far less its bound, moved at each record. A row is
-dropped if the end of its window is at or below the watermark before it; every other row counts,
-copies too. Truth counts each number once, in the window of its own stamp (of copies the first one's
-counts). A window is wrong if its count differs from the truth.
+The watermark of a job is the largest time so far minus its bound, and moves at each record. A row
+is dropped if the end of its window is at or below the watermark before it. Each other row counts,
+also a duplicate. The truth counts each number once, in the window of its own timestamp; among
+duplicates the first one counts. A window is wrong if its count differs from the truth.
 
-So a window is wrong under a bound if its copies are not as many as its dropped rows, and for each
-window these three are kept. Memory: `MAX_WINDOWS`.
+So a window is wrong under a bound if its numbers of duplicates and of dropped rows differ. These
+three counts are stored for each window. Memory: `MAX_WINDOWS`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,20 @@ NEVER_NS: Final = -(1 << 63)
 
 
 class TooManyWindows(Exception):
-    """The times span more windows than are kept."""
+    """The times span more windows than can be stored."""
 
 
 class JobFigures(NamedTuple):
-    """`wrong_by_drops`, `wrong_by_copies`: wrong windows with dropped rows, and those with copies
-    that counted; one may have both."""
+    """The errors of one job.
+
+    Attributes:
+        wrong: The number of wrong windows.
+        rows_dropped: The number of dropped rows.
+        copies_counted: The number of duplicates that counted.
+        wrong_by_drops: The number of wrong windows with dropped rows.
+        wrong_by_copies: The number of wrong windows with duplicates that counted. A window may
+            have both.
+    """
 
     wrong: int
     rows_dropped: int
@@ -36,7 +44,7 @@ class JobFigures(NamedTuple):
 
 
 class PlainJobs:
-    """Jobs over windows of `length_ns`, one for each of the bounds, which rise."""
+    """Jobs over windows of `length_ns`, one for each of the ascending bounds."""
 
     def __init__(
         self, length_ns: int, bounds_ns: tuple[int, ...], order: OrderRule = ONE_ORDER
@@ -44,7 +52,7 @@ class PlainJobs:
         self.length_ns = length_ns
         self.bounds_ns = bounds_ns
         self.truth: dict[int, int] = {}
-        """By number of the window, how many it has in truth."""
+        """The true count of each window, by number."""
         self.copies: Counter[int] = Counter()
         self.dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)
         self._copies_dropped: tuple[Counter[int], ...] = tuple(Counter() for _ in bounds_ns)
@@ -53,7 +61,7 @@ class PlainJobs:
         self._least_ns = NEVER_NS
 
     def take(self, ts_ns: int, partition: int, *, copy: bool) -> int:
-        """How many of the jobs drop the row: those with the smallest bounds."""
+        """Count a row, and return how many jobs drop it: those with the smallest bounds."""
         window = ts_ns // self.length_ns
         if copy:
             self.copies[window] += 1
@@ -84,16 +92,16 @@ class PlainJobs:
 
     @property
     def windows(self) -> int:
-        """Those of the truth."""
+        """The number of windows of the truth."""
         return len(self.truth)
 
     def wrong(self, at: int) -> set[int]:
-        """The wrong windows under the bound of that place, by number."""
+        """Return the wrong windows under the bound with this index, by number."""
         dropped, copies = self.dropped[at], self.copies
         return {w for w in copies.keys() | dropped.keys() if copies[w] != dropped[w]}
 
     def figures(self, at: int) -> JobFigures:
-        """What the job with the bound of that place gets wrong."""
+        """Return the errors of the job with this bound."""
         dropped = self.dropped[at]
         counted = self.copies - self._copies_dropped[at]
         wrong = self.wrong(at)

@@ -1,4 +1,4 @@
-"""What an audit needs of a record, and where rows of it come from."""
+"""The fields of a record that an audit needs, and the order of its rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from topology.model.outcome import Malformed
 
 
 class AuditRow(NamedTuple):
-    """One record. `seq` is None of a source that numbers nothing, `epoch` where none is given,
-    `arrival_ns` where nothing says when it arrived."""
+    """A record in an audit.
+
+    Attributes:
+        source: The source.
+        seq: The number; None if the source has no numbers.
+        epoch: The epoch; None if none is given.
+        ts_ns: The reported timestamp.
+        arrival_ns: The arrival; None if it is not known.
+        partition: The partition.
+        offset: The offset, or the line.
+    """
 
     source: str
     seq: int | None
@@ -24,13 +33,18 @@ class AuditRow(NamedTuple):
 
 
 AuditInput = Iterable[AuditRow | Malformed]
-"""Rows in order, and what could not be read, in its place."""
+"""Rows in order, with those that could not be read in their places."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """How rows of several partitions came in order. `apart`: nothing does it, so that each
-    partition is in its own order, and a watermark is the least of `partitions`."""
+    """How rows of several partitions were put in order.
+
+    Attributes:
+        partitions: The partitions.
+        apart: Whether they were not. Each partition then has its own order, and a watermark is
+            the least of all.
+    """
 
     partitions: tuple[int, ...] = (0,)
     apart: bool = False
@@ -41,7 +55,12 @@ ONE_ORDER: Final = OrderRule()
 
 @dataclass(slots=True)
 class Unread:
-    """What could not be read: how many, by reason the first of each."""
+    """The rows that could not be read.
+
+    Attributes:
+        count: Their number.
+        deaths: The count of each reason, with its first row.
+    """
 
     count: int = 0
     deaths: Deaths = field(default_factory=Deaths)
@@ -49,7 +68,7 @@ class Unread:
     def rows(
         self, inputs: AuditInput, advance: Callable[[int], object] = lambda _: None
     ) -> Iterator[AuditRow]:
-        """The rows alone; the rest is counted here. `advance` gets 1 for each of both."""
+        """Yield the rows that could be read, and count the others; `advance` gets 1 for each."""
         for each in inputs:
             advance(1)
             if isinstance(each, AuditRow):

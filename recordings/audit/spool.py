@@ -1,6 +1,7 @@
-"""The rows of an audit on disk, for its second pass: what is mended, and the engine itself.
+"""Store the rows of an audit on disk for its second pass: clock correction and the engine.
 
-A row takes `ROW_BYTES` in a file that has no name and goes with the process; memory is one page.
+A row takes `ROW_BYTES` in a file without a name, which is deleted with the process. Memory is one
+page.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ PAGE_ROWS: Final = 16_384
 
 
 class SpooledRow(NamedTuple):
-    """`at_ns` is the clock of arrivals; `arrival_ns`, `seq` and `epoch` are NONE where there is
-    none."""
+    """A row of the spool; `arrival_ns`, `seq` and `epoch` are NONE if they are absent.
+
+    Attributes:
+        at_ns: The clock of arrivals.
+    """
 
     ts_ns: int
     at_ns: int
@@ -34,7 +38,7 @@ class SpooledRow(NamedTuple):
 
 
 class Spool:
-    """Written once, then read as often as it is asked for."""
+    """A file of rows, which is written once and then read any number of times."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
@@ -82,7 +86,7 @@ class Spool:
             yield from map(SpooledRow._make, _ROW.iter_unpack(page))
 
     def again(self, names: list[str]) -> Iterator[AuditRow]:
-        """Yield the rows as they came, but for their offsets. `names`: the machines by number."""
+        """Yield the rows as they came, without their offsets. `names` has the sources by number."""
         for ts_ns, _, arrival_ns, seq, epoch, machine, partition, _ in self.rows():
             sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
             yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition)

@@ -1,5 +1,7 @@
-"""One word for each machine, by what is worst about it: its clock, its silence, its copies,
-its restarts."""
+"""Judge each source in one word, by its worst trait.
+
+The traits are its clock, its silence, its duplicates and its restarts, in this order.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from recordings.audit.machine import Machine
 S: Final = 1_000_000_000
 LEAST_SILENCE_NS: Final = 30 * S
 USUAL: Final = 3
-"""A machine is silent after so many times its longest silence before."""
+"""A source is silent after this many times its longest silence before."""
 RESENDS: Final = 100
-"""One copy in so many records."""
+"""A source resends if it has one duplicate in this many records."""
 
 FINE: Final = "fine"
 JUMPED: Final = "jumped"
@@ -25,7 +27,7 @@ UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), 
 
 
 def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
-    """`end_ns`: the last arrival of all."""
+    """Return the verdict on a source; `end_ns` is the last arrival of all."""
     if clock is not None and clock.is_wrong:
         if clock.jumps:
             return JUMPED
@@ -41,7 +43,7 @@ def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
 
 
 def shortly(amount_ns: float) -> str:
-    """With its unit, in two digits or whole: `41 s`, `90 s`, `2.4 min`, `850 ms`."""
+    """Return a duration in two digits or whole, with its unit: `41 s`, `2.4 min`, `850 ms`."""
     for size_ns, unit in UNITS:
         if amount_ns >= 2 * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
             if amount_ns < size_ns and unit == "s":
@@ -52,7 +54,7 @@ def shortly(amount_ns: float) -> str:
 
 
 def clock_time(at_ns: int) -> str:
-    """In UTC, to the second."""
+    """Return a time in UTC, to the second."""
     try:
         return datetime.fromtimestamp(at_ns // S, UTC).strftime("%H:%M:%S")
     except (OverflowError, ValueError, OSError):

@@ -1,11 +1,14 @@
-"""Where numbers wrap: how many bits a counter has, guessed from the numbers of all sources.
+"""Guess where numbers wrap: how many bits a counter has, from the numbers of all sources.
 
-A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never goes beyond. A fall
-ends in the first `NEAR_ZERO` of `PARTS` of the range, and the next one is only after the middle. It
-is a wrap if it begins in the last part, else a restart, which falls from anywhere. Numbers wrap if
-most falls of all sources of the width are wraps, and 2^k - 1 itself comes before half of them at
-least (machines whose runs all end near the top seldom reach it), in sources of whose falls most are
-wraps. The stream has that width if no source has more restarts, by `RECURS`.
+A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never exceeds it. A fall
+ends in the first `NEAR_ZERO` of `PARTS` of the range, and the next one is only possible after the
+middle. It is a wrap if it begins in the last part. Otherwise it is a restart, which falls from
+anywhere.
+
+Numbers wrap if most falls of all sources of the width are wraps, and 2^k - 1 itself comes before at
+least half of these. Sources whose runs all end near the top seldom reach it. It applies to sources
+most of whose falls are wraps. The stream has that width if no source has more restarts, by
+`RECURS`.
 """
 
 from __future__ import annotations
@@ -16,22 +19,25 @@ from typing import Final, NamedTuple
 
 WIDTHS: Final = (8, 16, 32)
 NEVER: Final = 63
-"""Bits of a counter that does not wrap, as of `reorder.seq_bits`."""
+"""The bits of a counter that does not wrap, as in `reorder.seq_bits`."""
 
 PARTS: Final = 64
 NEAR_ZERO: Final = 4
 RECURS: Final = 2
-"""By so many more are no chance."""
+"""The difference of counts that is not chance."""
 
 
 class Falls:
     """How often the numbers of one source fell to near 0, and from where.
 
-    `bits`: the smallest of `WIDTHS` that all its numbers fit. `count`: falls from near the largest
-    number of that width, as of a counter that wraps; `others`: those from the middle of the range,
-    as of one that restarts. `tops`: how often the largest number itself came. `height`: where the
-    source stands: 3 at the beginning, 2 after the middle of the range, 1 near its top, 0 after a
-    fall."""
+    Attributes:
+        bits: The smallest of `WIDTHS` that fits all its numbers.
+        count: The falls from near the largest number of that width, as of a counter that wraps.
+        others: The falls from the middle of the range, as of a counter that restarts.
+        tops: How often the largest number itself came.
+        height: The position of the source: 3 at the beginning, 2 after the middle of the range,
+            1 near its top, 0 after a fall.
+    """
 
     __slots__ = ("bits", "count", "height", "others", "tops")
 
@@ -40,7 +46,7 @@ class Falls:
         self.count = self.others = self.tops = 0
 
     def note(self, number: int) -> None:
-        """Count the number, the next one of its source."""
+        """Count the next number of the source."""
         if number >> self.bits:
             self.bits = next((bits for bits in WIDTHS if not number >> bits), NEVER)
             self.count, self.others, self.tops, self.height = 0, 0, 0, 3
@@ -57,22 +63,25 @@ class Falls:
 
 
 class Wraps(NamedTuple):
-    """Numbers wrap at 2 ** `bits` in all sources of the stream; None where not all numbers fit one
-    width, or some sources only restart. `by_source`: the bits of the sources whose numbers wrap,
-    where they are guessed."""
+    """The wraps of the numbers of a stream's sources.
+
+    Attributes:
+        bits: The numbers of all sources wrap at 2 ** `bits`. None if not all numbers fit one
+            width, or some sources only restart.
+        by_source: The bits of the sources whose numbers wrap, if they are guessed.
+    """
 
     bits: int | None = None
     by_source: Mapping[str, int] = {}
 
     def modulus(self, source: str) -> int:
-        """Return the number at which those of the source begin again; it is beyond all where they
-        do not."""
+        """Return the number at which a source begins again; it is beyond all if it does not."""
         bits = self.bits or self.by_source.get(source, NEVER)
         return 1 << (bits if bits < NEVER else 2 * NEVER)
 
 
 def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
-    """Return where the numbers of sources wrap; None where none do."""
+    """Return where the numbers of sources wrap, or None if none do."""
     more, reached = Counter[int](), Counter[int]()
     for each in seen.values():
         more[each.bits] += each.count - each.others
