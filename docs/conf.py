@@ -7,6 +7,7 @@ module, and one to any other file to a copy of it. Docstrings are Markdown, like
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -62,9 +63,19 @@ class Markdown(Directive):
         return inner.children
 
 
+SECTIONS = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
+ENTRY = re.compile(r" {4}(\w+): (.*)")
+"""An entry of such a section; its further lines have a deeper indent."""
+
+
 def as_markdown(*event: Any) -> None:
     """Pass a docstring, whose lines are the last argument, to the directive above."""
     lines: list[str] = event[-1]
+    for at, line in enumerate(lines):
+        if line in SECTIONS:
+            lines[at] = f"**{line}**\n"
+        elif found := ENTRY.match(line):
+            lines[at] = f"* `{found[1]}`: {found[2]}"
     if any(lines):
         lines[:] = [".. markdown::", "", *(f"   {line}" for line in lines), ""]
 

@@ -223,10 +223,8 @@ cdef struct Written:
 
 @cython.final
 cdef class EventWriter:
-    """The compiled `codec.face.EventWriter`, as the module describes it.
-
-    `lane`, the upstream partition, is stamped only on the sequenced topic.
-    """
+    """The compiled `codec.face.EventWriter`, as the module describes it."""
+    # `lane`, the upstream partition, is stamped only on the sequenced topic.
 
     cdef object _targets, _general
     cdef bytes _seq, _epoch, _ref, _err, _segment, _arrival, _at, _lane, _late
@@ -348,11 +346,9 @@ cdef class EventWriter:
 cdef bint copied(
     RecordBatchWriter batch, Record record, int64_t stamp_ms, Written* written
 ) except -1:
-    """Copy the record into the batch; return False if the batch has no room.
-
-    The headers up to `kept_to` come first, with the number replaced if it changed. The new headers
-    follow.
-    """
+    """Copy the record into the batch; return False if the batch has no room."""
+    # The headers up to `kept_to` come first, with the number replaced if it changed, then the new
+    # headers.
     cdef const char* block = PyBytes_AS_STRING(record.block)
     cdef int64_t kept = record.kept_to
     cdef int64_t count = record.kept + written.behind_count

@@ -273,10 +273,8 @@ cdef class EventReader:
                 events.append(event)
 
     cdef object _plain(self, Record record, object arrival):
-        """Return the event, or None for the general path.
-
-        A late None needs no cleanup, because `Record.kept_to` is set last.
-        """
+        """Return the event, or None for the general path."""
+        # A late None needs no cleanup, because `Record.kept_to` is set last.
         cdef Look look
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, ref_ns = 0, error_ns = 0, segment = 0
         cdef int64_t arrival_ns = 0, at_ns = 0, lane = 0
@@ -494,10 +492,8 @@ cdef class EventReader:
         return True
 
     cdef bint _look(self, Record record, Look* look) noexcept:
-        """Store the places of the known headers; return False if the record is not plain.
-
-        That is so if it is too large, or if its stamps do not follow all headers that are copied.
-        """
+        """Store the places of the known headers; return False if the record is not plain."""
+        # That is so if it is too large, or if its stamps do not follow all headers that are copied.
         cdef cursor begin = <cursor>PyBytes_AS_STRING(record.block)
         cdef cursor end = begin + PyBytes_GET_SIZE(record.block)
         cdef cursor p = begin
@@ -560,11 +556,9 @@ cdef class EventReader:
         record.kept_to = self._kept_to
 
     cdef inline int _field_of(self, int32_t place, cursor name, int64_t size) noexcept:
-        """Return the field with this name, -1 for none.
-
-        Records of a topic are similar, so the field at this place of the last record is tried
-        first.
-        """
+        """Return the field with this name, -1 for none."""
+        # Records of a topic are similar, so the field at this place of the last record is tried
+        # first.
         cdef int field
         if place < MAX_FIELDS:
             field = self._usual[place]

@@ -105,14 +105,13 @@ cdef inline bint is_ascii(cursor p, int64_t size) noexcept:
 @cython.final
 @cython.freelist(1024)
 cdef class Record:
-    """A record with the fields of aiokafka's, and headers that are decoded on request.
-
-    A reader of events sets the fields that only C sees, for codec.native.batches, which writes the
-    record again. `block` has `count` headers. `kept` of them, up to `kept_to`, are copied; the
-    stamps of the stage before follow them. `is_padded` states that a header's length is spelled
-    longer than needed. `seq` and `epoch` are the record's numbers, -1 for none. The number's header
-    is from `seq_from` to `seq_to`. `contract` is the number of the header names used for reading.
-    """
+    """A record with the fields of aiokafka's, and headers that are decoded on request."""
+    # A reader of events sets the fields that only C sees, for codec.native.batches, which writes
+    # the record again. `block` has `count` headers. `kept` of them, up to `kept_to`, are copied; the
+    # stamps of the stage before follow them. `is_padded` states that a header's length is spelled
+    # longer than needed. `seq` and `epoch` are the record's numbers, -1 for none. The number's
+    # header is from `seq_from` to `seq_to`. `contract` is the number of the header names used for
+    # reading.
 
     def __cinit__(self):
         self.kept_to = UNREAD
@@ -291,11 +290,9 @@ cdef class _Stretches:
         return found
 
     cdef str _take(self, Record record, cursor p, cursor end, int64_t last):
-        """Return the fault of the record from `p` to `end`, None if it is well formed.
-
-        The record's offset is at first the lowest that it may have. It is replaced by the stated
-        offset, if that is at most `last`.
-        """
+        """Return the fault of the record from `p` to `end`, None if it is well formed."""
+        # The record's offset is at first the lowest that it may have. It is replaced by the stated
+        # offset, if that is at most `last`.
         cdef int64_t size = 0, value_size = 0, delta = 0, offset_delta = 0, count = 0, i
         cdef int64_t usual = 0
         cdef RecordBatch batch = self.batch
