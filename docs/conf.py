@@ -64,20 +64,21 @@ class Markdown(Directive):
 
 
 SECTIONS = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
-ENTRY = re.compile(r" {4}(\w+): (.*)")
-"""An entry of such a section; its further lines have a deeper indent."""
 
 
 def as_markdown(*event: Any) -> None:
     """Pass a docstring, whose lines are the last argument, to the directive above."""
     lines: list[str] = event[-1]
-    for at, line in enumerate(lines):
+    found: list[str] = []
+    is_section = False
+    for line in lines:
+        is_section = line in SECTIONS or (is_section and line[:1] in ("", " "))
         if line in SECTIONS:
-            lines[at] = f"**{line}**\n"
-        elif found := ENTRY.match(line):
-            lines[at] = f"* `{found[1]}`: {found[2]}"
+            found += [f"**{line}**", ""]
+        else:
+            found.append(re.sub(r"^(\w+): ", r"* `\1`: ", line[4:]) if is_section else line)
     if any(lines):
-        lines[:] = [".. markdown::", "", *(f"   {line}" for line in lines), ""]
+        lines[:] = [".. markdown::", "", *(f"   {line}" for line in found), ""]
 
 
 class LinksIntoTheRepository(SphinxPostTransform):
