@@ -68,7 +68,6 @@ def worlds(divisor: int) -> dict[str, Callable[[], Sequence[Row]]]:
 
 def rules(waits: Waits, step: int = 1) -> Iterator[tuple[str, Callable[[], Reorder]]]:
     """Yield every setting to try, and each `step`-th of the grids."""
-
     for ppm in MISS_PPM[::step]:
         name = f"miss {ppm / 1e6:.0e}".replace("e-0", "e-")
         yield name, by("miss", waits.cap_ns, ppm)

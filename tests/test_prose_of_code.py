@@ -1,4 +1,4 @@
-"""Law of the house: what a program prints to users keeps to the rules of `tests.kit.prose`."""
+"""Law of the house: what programs print, docstrings and comments keep to `tests.kit.prose`."""
 
 from __future__ import annotations
 
@@ -101,5 +101,15 @@ def test_messages_are_plain(room: str) -> None:
         for module in sorted((ROOT / room).rglob("*.py"))
         for text in messages(module)
         for fault in found(text)
+    }
+    assert faults == set()
+
+
+@pytest.mark.parametrize("room", [*ROOMS[:-1], "infra"])
+def test_docstrings_and_comments_are_plain(room: str) -> None:
+    faults = {
+        f"{module.relative_to(ROOT)}: {fault}"
+        for module in sorted((ROOT / room).rglob("*.py"))
+        for fault in prose.of_python(module.read_text(encoding="utf-8"))
     }
     assert faults == set()

@@ -6,7 +6,11 @@ out; a cell of a table counts as a text of its own.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -45,6 +49,7 @@ _SPAN: Final = re.compile(r"``[^`]+``|`[^`\n]*`")
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _END: Final = re.compile(r"(?<=[.!?:;])[\"')*_]*\s+(?=[A-Z`\"'(*_\[]|inorder\b)|\n{2,}")
 _WORD: Final = re.compile(r"[A-Za-z0-9][\w'’/.-]*")
+_DIRECTIVE: Final = re.compile(r"#\s*(noqa|type:|pragma|fmt:|mypy)|#!")
 _PLACEHOLDER: Final = "Xcode"
 
 
@@ -61,6 +66,35 @@ class Finding(NamedTuple):
 def of_markdown(text: str) -> list[Finding]:
     """Return the findings of a page."""
     return [found for sentence in sentences(text) for found in of_sentence(sentence)]
+
+
+def of_python(source: str) -> list[Finding]:
+    """Return the findings of a module's docstrings and comments."""
+    return [found for text in _docstrings(source) for found in of_markdown(text)] + [
+        found for text in _comments(source) for found in of_markdown(text)
+    ]
+
+
+def _docstrings(source: str) -> Iterator[str]:
+    """Yield the texts that explain modules, classes, functions and attributes."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield inspect.cleandoc(text)
+
+
+def _comments(source: str) -> Iterator[str]:
+    """Yield comments; those of neighbouring lines are one text."""
+    held: list[str] = []
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string):
+            if held and token.start[0] != last + 1:
+                yield "\n".join(held)
+                held = []
+            held.append(token.string.lstrip("#: "))
+            last = token.start[0]
+    yield "\n".join(held)
 
 
 def sentences(text: str) -> Iterator[str]:
