@@ -121,7 +121,7 @@ class Join(KeepingQuery):
         self._expired = self._given_up = self._copies = 0
         self._came_late: set[int] = set()
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- Contract ----------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
@@ -169,7 +169,7 @@ class Join(KeepingQuery):
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
 
-    # -- events come and go ------------------------------------------------------------------------
+    # -- Events ------------------------------------------------------------------------------------
 
     def _add(self, event: Event, frontier: Frontier) -> None:
         self._emitter.now_ns = self._now_ns
@@ -243,7 +243,7 @@ class Join(KeepingQuery):
         self.marks.leave_out(entry.event, [entry.side])
         self._retention.loosen(entry, bonded)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Reporting ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {
@@ -261,7 +261,7 @@ class Join(KeepingQuery):
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._frontiers.explain()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     @property
     def _late(self) -> set[int]:

@@ -142,7 +142,7 @@ class Owners:
             for owner in self._rows.owners(entry):
                 self._done.forget(key_of(owner))
 
-    # -- one owner ---------------------------------------------------------------------------------
+    # -- One owner ---------------------------------------------------------------------------------
 
     def _end(self, owner: Owner) -> int:
         return self._relation.end(*owner)
@@ -200,7 +200,7 @@ class Owners:
             for id_ in sorted(current):
                 self._show(owner, current, current[id_].content[0], id_, is_final=True)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def resume(self, entries: Mapping[str, JoinEntry]) -> None:
         """Go on with what was read back, now that all events are in the index. Where the record of

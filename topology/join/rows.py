@@ -51,7 +51,7 @@ class Rows:
         streams = query.streams
         self._may_repeat = len(set(streams)) < len(streams)
 
-    # -- which events belong together --------------------------------------------------------------
+    # -- Bonds -------------------------------------------------------------------------------------
 
     def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
         """In order; at least so surely."""
@@ -92,7 +92,7 @@ class Rows:
             return []
         return [(cell, entry) for cell in self._relation.cells(entry, self._least)]
 
-    # -- rows --------------------------------------------------------------------------------------
+    # -- Rows --------------------------------------------------------------------------------------
 
     def joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
         """The rows without null that contain it."""

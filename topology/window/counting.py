@@ -70,7 +70,7 @@ class Counting(WindowKind):
         self._ending: Timers[str] = Timers()
         self.kept = 0
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- Input -------------------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
         if event.ref_time_ns < self._emitter.beginning.since_ns:
@@ -100,7 +100,7 @@ class Counting(WindowKind):
             self._emit_due(key, counted)
             self._fold(key, counted, min(1, self._foldable(counted)))
 
-    # -- emitting ---------------------------------------------------------------------------------
+    # -- Emission ----------------------------------------------------------------------------------
 
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns + 1), *self._touched}
@@ -179,7 +179,7 @@ class Counting(WindowKind):
             counted.current[number] = current
         self._counted.note(key)
 
-    # -- forgetting --------------------------------------------------------------------------------
+    # -- Cleanup -----------------------------------------------------------------------------------
 
     def _fold(self, key: str, counted: Counted, n: int) -> None:
         """Fold the first `n` kept events, which are final.
@@ -198,7 +198,7 @@ class Counting(WindowKind):
         self.kept -= n
         self._counted.note(key)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {"windows": len(self._keys), "retained": self.kept, **super().figures()}

@@ -24,9 +24,9 @@ results carry that instant. `on_end` closes all windows in order, as final.
 
 A query counts everything that it leaves out. These are events without a key (`without_key`), values
 that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`). It also
-counts events that come after their window is final (`expired`). The bounds in the settings refuse events
-(`refused`) or make windows final early (`given_up`). All these events still pass through, so the
-operators before this one account for them.
+counts events that come after their window is final (`expired`). The bounds in the settings refuse
+events (`refused`) or make windows final early (`given_up`). All these events still pass through, so
+the operators before this one account for them.
 
 Most events only add to open windows. `run` finds them, and they are processed in batches.
 
@@ -178,7 +178,7 @@ class Windows(QueryOperator):
         self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- Contract ----------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
@@ -292,7 +292,7 @@ class Windows(QueryOperator):
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Reporting ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         """Return the figures of the query.
@@ -312,7 +312,7 @@ class Windows(QueryOperator):
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._progress.explain()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.parts()
