@@ -4,8 +4,8 @@ The rows of an owner (`rows`) are emitted at the end of the instant in which the
 its end. If the owner came later, they are emitted at the end of the instant in which it came. From
 then on they are kept, and compared with the valid rows after each event that may belong to the
 owner. Rows that no longer hold are retracted, and new ones emitted. Rows that have become more or
-less certain are updated. When nothing can change the rows, they are forgotten. If the query asks
-for finals, they are emitted once more before.
+less certain are updated. When nothing can change the rows, they are forgotten. Before that, they
+are emitted once more if the query asks for finals.
 
 An owner without such a row never gets one later, because partners are only added. So nothing is
 kept of it.

@@ -143,7 +143,7 @@ def cell_in(row: AggregateRow, place: int) -> Any:
 
 
 class CellsKind(ValueKind):
-    """The kind of the cells of these makers, for saving and loading them."""
+    """The kind of cells that these makers make, for saving and loading them."""
 
     def __init__(self, makers: Makers) -> None:
         super().__init__("cells", is_plain=False)
@@ -160,7 +160,7 @@ class CellsKind(ValueKind):
 
 
 def row_kind(makers: Makers) -> ValueKind:
-    """Return the kind of the rows of these makers, for saving and loading them."""
+    """Return the kind of rows that these makers make, for saving and loading them."""
     return record(AggregateRow, cells=CellsKind(makers), events=INT)
 
 

@@ -2,7 +2,7 @@
 
 An event changes a single envelope, because those that it joins become one (`session_core`). So each
 envelope is emitted, saved and forgotten by itself. The envelopes that a key keeps for corrections
-cost nothing.
+cost an event nothing.
 """
 
 from __future__ import annotations

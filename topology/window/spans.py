@@ -335,7 +335,7 @@ class Spans(WindowKind):
     # -- Cleanup -----------------------------------------------------------------------------------
 
     def _retire(self) -> None:
-        """Forget what is final; if the query asks for finals, emit them before."""
+        """Forget what is final; before that, emit it as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
             if self._emits_finals or self._shown.is_followed:
