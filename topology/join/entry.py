@@ -1,4 +1,4 @@
-"""An event as one side of a join keeps it, and how it is read from the payload."""
+"""Defines an event as one side of a join keeps it, and reads it from the payload."""
 
 from __future__ import annotations
 
@@ -14,14 +14,26 @@ from topology.model.payload import UNREADABLE, read_payload
 from topology.query.fields import KeyTexts, at
 
 Place = tuple[int, str, int, int]
-"""Reference time, source, epoch, seq: the order of a side's events."""
+"""Corrected timestamp, source, epoch and sequence number: the order of a side's events."""
 
 
 @dataclass(slots=True, eq=False)
 class JoinEntry:
-    """The true time lies in [ref - error, ref + error]. `values` are those that rows show of it.
-    It is kept until `until_ns` (`retention`). `came_ns`: see `marks`. `is_fresh`: the instant in
-    which it came is not over. `is_kept`: it is in the index."""
+    """An event on one side of a join.
+
+    Attributes:
+        event: The event.
+        side: The index of the side.
+        key: The text of its key.
+        ref_ns: Its corrected timestamp.
+        error_ns: Its time error: the event time is in [ref - error, ref + error].
+        values: The values that rows show of it.
+        until_ns: The instant until which it is kept (`retention`).
+        came_ns: The instant up to which events that it may belong with had been released when it
+            came (`marks`); NOT_YET if there were none.
+        is_fresh: Whether the instant in which it came is still open.
+        is_kept: Whether it is in the index.
+    """
 
     event: Event
     side: int
@@ -46,28 +58,31 @@ class JoinEntry:
 
     @property
     def age(self) -> tuple[int, int, str, int, int]:
-        """Smaller is older; no two of a query are alike."""
+        """Smaller for an older event, and unique within the query."""
         return self.ref_ns, self.side, *self.coordinates
 
     @property
     def name(self) -> str:
-        """No other event of the side has it."""
+        """Unique among the events of the side."""
         event = self.event
         return f"{event.epoch:d}/{event.seq:d}/{event.source}"
 
     def has_clock_of(self, other: JoinEntry) -> bool:
-        """What it is off, it is for both."""
+        """Return whether one clock stamped both events, so that they share its error."""
         return has_one_clock(self.event, other.event)
 
     def apart(self, other: JoinEntry, play: Play) -> Distance:
-        """From this one to the other, in true time."""
+        """Return the bounds of the event time from this event to the other."""
         return distance(self.event, other.event, self.error_ns + other.error_ns, play)
 
 
 class JoinReading:
-    """Makes entries of events. The payload is read once, and only if a field of it is needed. One
-    that cannot be read has no fields and is counted in `unreadable`; an event without a key is left
-    out and counted in `unkeyed`."""
+    """A reader that makes entries of events.
+
+    A payload is read once, and only if a field of it is needed. A payload that cannot be read has
+    no fields, and is counted in `unreadable`. An event without a key is left out, and counted in
+    `unkeyed`.
+    """
 
     def __init__(self, query: JoinSettings) -> None:
         self._sides = [*enumerate(zip(query.streams, query.types, strict=True))]
@@ -90,7 +105,7 @@ class JoinReading:
         ]
 
     def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
-        """None for a side on which it has no key."""
+        """Return an entry for each of the sides on which the event has a key."""
         payload: Any = None
         if any(self._paths[side] or self._keys[side] is not None for side in sides):
             payload = read_payload(event.value)

@@ -1,17 +1,24 @@
-"""Up to where the streams of a join have come: one frontier each, and what follows for its sides.
+"""Tracks how far the streams of a join have come, by a frontier for each of them.
 
-`goal_ns(side)`: what comes later on the streams that the side's rows wait for lies at that
-instant or after it. The first side waits for all others, another for the first alone: its only
-row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
-instant. `released_ns`: on none of the streams, so that what ends before it can be forgotten.
+A row of the first side waits for all other streams. A row of another side waits for the first
+stream alone, because its only row with nulls says that it has no first.
 
-A join that began amid its streams has not seen what came before (`topology.query.beginning`), of
-each stream up to an instant of its own. `since_ns(side)`: nothing that the side's rows wait for
-lies at or after it and was not seen.
+A side has two frontiers, which refer to the streams that its rows wait for:
 
-With quality one target follows the sources of all streams (topology.answer.quality_target): what it
-closes is closed on each stream. A row that awaits partners of one stream may thus
-wait for a source of another; in turn nothing is to be divided among streams that share one target.
+* `goal_ns(side)`: the events that follow are at or after this instant.
+* `final_ns(side)`: not even a late event is before this instant.
+
+`released_ns`: no stream brings a late event before this instant. So entries that end before it can
+be forgotten.
+
+A join that began in the middle of its streams has not seen earlier events
+(`topology.query.beginning`). Each stream has its own beginning. `since_ns(side)`: the join has seen
+all events at or after this instant that the side's rows wait for.
+
+With a quality target, one target follows the sources of all streams
+(`topology.answer.quality_target`). An instant that it closes is closed on each stream. So a row
+that waits for partners of one stream may wait for a source of another. In return, the target need
+not be divided among the streams.
 """
 
 from __future__ import annotations
@@ -32,12 +39,15 @@ from topology.query.beginning import ALWAYS, QueryBeginning
 FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
 SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unheard=list_of(TEXT), _is_new=FLAG)
 BETWEEN: Final = "\n"
-"""Stream and source: no stream's name holds one."""
+"""Separates a stream's name, which never contains it, from a source's."""
 
 
 class SharedTarget(QualityTarget):
-    """Sources of one name are others on another stream. A stream of which nothing has come
-    counts as a source that is behind all events, until it sends or is idle."""
+    """A quality target that all streams of a join share.
+
+    Sources of one name on different streams are different sources. A stream without any event
+    counts as a source that is behind all events, until it sends or is idle.
+    """
 
     SHAPE = SHARED_TARGET
 
@@ -68,7 +78,7 @@ class SharedTarget(QualityTarget):
 
 
 class Frontiers(QueryProgress):
-    """The frontiers of a join, one for each stream. `beginnings` by stream."""
+    """The frontiers of a join, one for each stream; `beginnings` are by stream."""
 
     def __init__(
         self,
@@ -85,13 +95,14 @@ class Frontiers(QueryProgress):
         self._beginnings = beginnings
         others = [of_stream[stream] for stream in dict.fromkeys(streams[1:])]
         self._waits = others, [of_stream[streams[0]]]
-        """Frontiers that the first side's rows wait for, and those of any other."""
+        """The frontiers that rows of the first side wait for, and those that other rows wait for.
+        """
 
     def of(self, stream: str) -> Frontier | None:
         return self._of_stream.get(stream)
 
     def after(self, watermarks: Sequence[Event]) -> Frontiers:
-        """Return them as they would stand if these came; without the target."""
+        """Return the frontiers as these watermarks would leave them, without the target."""
         of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
@@ -99,7 +110,7 @@ class Frontiers(QueryProgress):
         return Frontiers(self._streams, of_stream, None, self._beginnings, ordered=self._ordered)
 
     def make_room(self) -> None:
-        """Give up the room for newcomers."""
+        """Give up the new-source allowance of each stream."""
         for frontier in self._all:
             frontier.crowd()
 
@@ -122,25 +133,29 @@ class Frontiers(QueryProgress):
 
     @property
     def are_whole(self) -> bool:
-        """Whether the join was there from the first event on."""
+        """Whether the join has seen its streams from the first event on."""
         return self._beginnings[self._streams[0]].since_ns == ALWAYS
 
     def came_before(self, event: Event) -> bool:
-        """Return whether a late event is of the time before the join began: it may be one that
-        would have been final by then."""
+        """Return whether a late event is from the time before the join began.
+
+        Such an event might have been final by then.
+        """
         since_ns = self._beginnings[event.stream].since_ns
         return event.ref_time_ns + event.error_ns < since_ns
 
     def is_sure(self, side: int, end_ns: int) -> bool:
-        """Return whether nothing more comes for the side's rows that end there, and nothing is
-        missing."""
+        """Return whether rows of the side that end there are complete.
+
+        They are if no event follows that belongs to them, and none is missing.
+        """
         for frontier in self._waits[side > 0]:
             if frontier.goal_ns < end_ns or frontier.is_incomplete(end_ns):
                 return False
         return True
 
     def explain(self) -> dict[str, Any]:
-        """Return what is known by stream, None where nothing is known yet."""
+        """Return the closed and the final instant of each stream, None if it is not known yet."""
         return {
             "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
             "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
@@ -155,7 +170,7 @@ def _known(time_ns: int) -> int | None:
 def frontiers_of(
     query: JoinSettings, beginnings: Mapping[str, QueryBeginning], *, ordered: bool
 ) -> Frontiers:
-    """Return the frontiers of a fresh join."""
+    """Return the frontiers of a new join."""
     target = target_of(query)
     of_stream = {
         stream: Frontier(query, target, beginnings[stream], ordered=ordered)
@@ -165,7 +180,11 @@ def frontiers_of(
 
 
 def target_of(query: JoinSettings) -> SharedTarget | None:
-    """Time is cut into pieces: an event makes those count that it may have partners in."""
+    """Return the quality target of a join, or None if it has none.
+
+    The target divides time into pieces. An event counts for the pieces in which it may have
+    partners.
+    """
     if query.quality is None:
         return None
     condition = query.condition

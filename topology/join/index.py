@@ -1,9 +1,11 @@
-"""The events that may still get a partner: by side and key, in the order of time.
+"""Keeps the events that may still get a partner, by side and key, in the order of time.
 
-Cost: O(log n) to find a place, and a move of what lies behind a new one; events come near the end.
-They go at the front, which is closed up now and then, so that each costs O(1). A search is widened
-by the largest error of its key, since it is by reference time; the caller distinguishes those that
-are found in vain.
+Cost: O(log n) to find a place, and a move of the events after a new one, which usually comes near
+the end. Events are removed at the front, and the free places there are closed up now and then, so
+each removal costs O(1).
+
+A search is by corrected timestamp, and widened by the largest error of its key. So it also finds
+events out of reach, which the caller leaves out.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""Places of released events that are not worth closing up."""
+"""The number of free places that are not worth closing up."""
 
 
 class KeyEntries:
-    """One side's events of one key, from the place `first` on: those before it were released.
-    `widest_ns`: the largest error since it was last empty."""
+    """One side's events of one key, from the index `first` on; those before it were released.
+
+    `widest_ns` is the largest error of any event since it was last empty.
+    """
 
     __slots__ = ("entries", "first", "places", "widest_ns")
 
@@ -31,7 +35,7 @@ class KeyEntries:
         self.widest_ns = 0
 
     def remove(self, place: Place) -> bool:
-        """Whether it is empty then."""
+        """Remove the entry at the place, and return whether none is left."""
         at = bisect_left(self.places, place, self.first)
         if at > self.first:
             del self.places[at], self.entries[at]
@@ -45,14 +49,14 @@ class KeyEntries:
 
 
 class JoinIndex:
-    """`count`: entries."""
+    """An index of entries by side, key and time; `count` is their number."""
 
     def __init__(self, sides: int) -> None:
         self._sides: list[dict[str, KeyEntries]] = [{} for _ in range(sides)]
         self.count = 0
 
     def put(self, entry: JoinEntry) -> bool:
-        """False if it is there already."""
+        """Add an entry, and return False if it is there already."""
         keys = self._sides[entry.side]
         found = keys.get(entry.key)
         if found is None:
@@ -78,7 +82,7 @@ class JoinIndex:
         self.count -= 1
 
     def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
-        """Those that may have been between the two instants, and some others; in order."""
+        """Return the entries that may be between the two instants, and some others, in order."""
         found = self._sides[side].get(key)
         if found is None:
             return []

@@ -1,13 +1,13 @@
-"""What the state keeps of single events that are held.
+"""Marks facts about held events that a restart could not derive.
 
-Held events come back together, whichever query holds them, and on whichever side. That this query
-has let one go is found out again, as it once was. Marked are those of which it is not:
+After a restart all held events come back, whichever query holds them, and on whichever side. A
+query then derives which of them it had released. Marks are for the exceptions:
 
-* ABSENT: left out on a side, or given up there.
-* WIDE: so unsure that, when it came, events that it may belong with had been released. They do not
-  come back because of it. The mark is what `Frontiers.released_ns` was.
+* ABSENT: the event was left out or given up on a side.
+* WIDE: the event was so uncertain that events it may belong with had been released when it came.
+  They do not come back because of it. The mark is `Frontiers.released_ns` at that time.
 
-A mark goes when no query holds the event. So there are as many as there is trouble.
+A mark is deleted when no query holds the event. So only such exceptions cost memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDE: Final = "wide/"
 
 
 class Marks:
-    """`left`: events lately marked, until somebody takes them."""
+    """The marks of a join; `left` lists newly marked events until the caller clears it."""
 
     def __init__(self, sides: int) -> None:
         self._absent: NumberedTable[int] = NumberedTable(ABSENT, INT)
@@ -39,14 +39,14 @@ class Marks:
             self._mark(self._absent, str(side), 1, event)
 
     def remaining(self, event: Event, sides: Sequence[int]) -> list[int]:
-        """The sides on which it was not left out."""
+        """Return the sides on which the event was not left out."""
         return [side for side in sides if (event.offset, str(side)) not in self._absent.rows]
 
     def came_wide(self, event: Event, released_ns: int) -> None:
         self._mark(self._wide, "", released_ns, event)
 
     def came_ns(self, event: Event) -> int:
-        """Up to where events had been released when it came, if it may have belonged to them."""
+        """Return the instant up to which possible partners had been released when it came."""
         return self._wide.rows.get((event.offset, ""), NOT_YET)
 
     def _mark(self, table: NumberedTable[Any], key: str, row: int, event: Event) -> None:
@@ -55,7 +55,7 @@ class Marks:
         self.left.append(event)
 
     def forget(self, event: Event) -> None:
-        """No query holds it."""
+        """Delete the marks of an event that no query holds."""
         if self._absent.rows or self._wide.rows:
             self._wide.forget((event.offset, ""))
             for side in self._sides:

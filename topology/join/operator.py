@@ -1,25 +1,29 @@
-"""JOIN: one query over the events of several streams, emitted as rows that are corrected.
+"""Runs JOIN, a query over the events of several streams whose rows are corrected.
 
-Events and control events pass through unchanged; rows go beside them as `JoinResult`s. What belongs
-together: `relation`. Which rows there are: `rows`. When those with a null are emitted and how they
-are corrected: `outer`. How long an event is kept: `retention`.
+Events and control events pass through unchanged; rows are added as `JoinResult`s. `relation`
+decides which events belong together, and `rows` which rows they make. `outer` emits and corrects
+rows with a null. `retention` decides how long an event is kept.
 
-A row without a null is emitted at once, when the last of its events arrives, and is final: nothing
-that comes later can undo it. After the last correction the rows that stand are those of a plain
-join of all events in order that were not left out, for every order of arrival.
+A row without a null is emitted when the last of its events arrives. It is final, because no later
+event can undo it. After the last correction, the current rows are those of a plain join of all
+events in order, except those left out. This holds for every order of arrival.
 
-Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
-frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). Near
-`max_events` the room for newcomers is given up. At it the oldest event is given up (`given_up`):
-the rows with a null that it has or may fill are emitted as they stand, as final. An `Overflow`
-reports an event that has more than `max_rows` rows.
+Some events are left out and counted:
 
-A join that is restored without a state of its own begins amid its streams: `outer` says which rows
-it does not emit. A late event of the time before is left out as one that is `expired`, which it may
-be: how far the final frontier was is not known before the first watermark.
+* `without_key`: the event has no key.
+* `expired`: it is before the finality horizon of its own stream.
+* `duplicates`: its coordinates have come before.
 
-Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
-Cost per event: O(log n) and a step for each event in its reach, and for each row.
+Near `max_events` the new-source allowance is given up. At `max_events` the oldest event is given up
+(`given_up`). Then the rows with a null that it has or may fill are emitted as they are, as final.
+An `Overflow` reports an event that has more than `max_rows` rows.
+
+A join that is restored without a state of its own begins in the middle of its streams. `outer`
+decides which rows it does not emit. A late event from the time before is left out as `expired`.
+Before the first watermark the finality horizon is unknown, so the event may be expired.
+
+Events that are kept are *held*: they are in the log, and come back with `restore` without new
+results. Cost per event: O(log n), and a step for each event in its reach and for each row.
 """
 
 from __future__ import annotations
@@ -81,13 +85,16 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "without_key": total("Events without a value for the key of a query"),
     "unreadable": total("Payloads that are not JSON"),
 }
-"""What the figures of JOIN mean, in the order of the metrics."""
+"""The meaning of JOIN's figures, in the order of the metrics."""
 
 
 class Join(KeepingQuery):
-    """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
-    frontier; else marks beside them do. Watermarks come if `announced`; no event is further
-    than `max_ahead_ns` ahead of its arrival."""
+    """A join query as an operator.
+
+    `ordered`: MERGE emits the events in order, so each of them raises its stream's frontier;
+    otherwise marks between them do. `announced`: the streams have watermarks. No event may be
+    farther ahead of its arrival than the largest `max_ahead_ns` of the clocks.
+    """
 
     def __init__(
         self,
@@ -121,7 +128,7 @@ class Join(KeepingQuery):
         self._expired = self._given_up = self._copies = 0
         self._came_late: set[int] = set()
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- Contract ----------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
@@ -169,7 +176,7 @@ class Join(KeepingQuery):
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
 
-    # -- events come and go ------------------------------------------------------------------------
+    # -- Events ------------------------------------------------------------------------------------
 
     def _add(self, event: Event, frontier: Frontier) -> None:
         self._emitter.now_ns = self._now_ns
@@ -194,7 +201,10 @@ class Join(KeepingQuery):
         self._frontiers.hear(event, frontier, is_taken=bool(entries))
 
     def _join(self, entry: JoinEntry, shown: int) -> int:
-        """A new event on one side; `shown` rows of it have been emitted, so many are then."""
+        """Join a new entry, and return how many rows its event has emitted.
+
+        `shown` is their number before, from entries of the event on other sides.
+        """
         entry.is_fresh = True
         self._fresh.append(entry)
         self.kept.append(entry.event)
@@ -218,7 +228,7 @@ class Join(KeepingQuery):
         return shown
 
     def _settle(self) -> None:
-        """Emit what is closed, release what is final."""
+        """Emit what is closed, and release what is final."""
         self._emitter.now_ns = self._now_ns
         if self._is_outer:
             self._owners.settle()
@@ -243,7 +253,7 @@ class Join(KeepingQuery):
         self.marks.leave_out(entry.event, [entry.side])
         self._retention.loosen(entry, bonded)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Reporting ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {
@@ -261,12 +271,11 @@ class Join(KeepingQuery):
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._frontiers.explain()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     @property
     def _late(self) -> set[int]:
-        """Return which events came in the open instant, when their rows should have been emitted
-        already."""
+        """The offsets of events in the open instant whose rows should have been emitted already."""
         return {
             entry.event.offset
             for entry in self._fresh
@@ -282,7 +291,10 @@ class Join(KeepingQuery):
         return (entry.event for entry in self._index)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """`held`: also what only other queries hold, as far as the state shows."""
+        """Restore the query in steps.
+
+        As far as the state shows, `held` may include events that only other queries hold.
+        """
         yield from super().restoring(state, held)
         if self._kept.is_in(state):
             self._put_back(held)
@@ -298,7 +310,7 @@ class Join(KeepingQuery):
             for entry in self._reading.entries(event, sides):
                 entry.came_ns = self.marks.came_ns(event)
                 self._index.put(entry)
-        self._reading.unreadable = self._reading.unkeyed = 0  # they were counted when they came
+        self._reading.unreadable = self._reading.unkeyed = 0  # They were counted when they came.
         for entry in list(self._index):
             self._retention.keep(entry, self._rows.bonded(entry))
             if entry.event.offset in self._came_late:

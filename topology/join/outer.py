@@ -1,19 +1,22 @@
-"""Rows with a null: emitted when nothing more is to come for them, then corrected until final.
+"""Emits rows with a null when nothing more is to come for them, and corrects them until final.
 
 The rows of an owner (`rows`) are emitted at the end of the instant in which the frontier has passed
-its end, or in which it came, if that was later. From then on they are kept, and compared with those
-that hold after each event that may belong to it: what holds no more is retracted, what is new is
-emitted, what has become surer or less sure is updated. When nothing can change them they are
-forgotten; where the query asks for it they are emitted once more.
+its end. If the owner came later, they are emitted at the end of the instant in which it came. From
+then on they are kept, and compared with the valid rows after each event that may belong to the
+owner. Rows that no longer hold are retracted, and new ones emitted. Rows that have become more or
+less certain are updated. When nothing can change the rows, they are forgotten. Before that, they
+are emitted once more if the query asks for finals.
 
-An owner without such a row will not get one later: partners only come. So nothing is kept of it.
+An owner without such a row never gets one later, because partners are only added. So nothing is
+kept of it.
 
-A join that began amid its streams emits no such row of an owner whose partner may have come before
-it. A row without a null it does emit: nothing that came before can undo it.
+A join that began in the middle of its streams emits no such row of an owner if a partner may have
+come earlier. It emits rows without a null, because no earlier event can undo them.
 
-At a bound an owner is *abandoned*: its rows are emitted as they stand, as final.
+At a bound an owner is *abandoned*: its rows are emitted as they are, as final.
 
-State: per owner that has emitted rows which are not final, and per abandoned one.
+State: an entry for each owner that has emitted rows which are not final, and for each abandoned
+owner.
 """
 
 from __future__ import annotations
@@ -34,16 +37,16 @@ from topology.model.timers import Timers
 from topology.query.results import CurrentResult
 
 CurrentRows = dict[str, Current]
-"""By id."""
+"""Current rows by their ids."""
 Key = tuple[int, str]
 """An owner's cell, and the name of its event."""
 SavedRows = dict[str, tuple[int, bool, float]]
-"""By id: the revision of a row, whether it is sure, and its odds."""
+"""By id: the revision of a row, whether it is certain, and its odds."""
 SAVED_ROWS: Final = dict_of(TEXT, tuple_of(INT, FLAG, FLOAT))
 
 
 class EmittedRows(NumberedTable[SavedRows]):
-    """What is saved of the rows that owners have emitted. `rows` are those that were read back."""
+    """A table of the rows that owners have emitted; `rows` are those that were read back."""
 
     def __init__(self, emitted: dict[Key, tuple[Owner, CurrentRows]]) -> None:
         super().__init__("emitted/", SAVED_ROWS)
@@ -53,7 +56,7 @@ class EmittedRows(NumberedTable[SavedRows]):
         return self._emitted
 
     def find(self, key: Key) -> SavedRows | None:
-        """Return them in the order of their ids: a restart may find rows in another order."""
+        """Return the rows of an owner, ordered by id: a restart may find them in another order."""
         if key not in self._emitted:
             return None
         return {
@@ -85,16 +88,19 @@ class Owners:
         self._done: NumberedTable[int] = NumberedTable("done/", INT)
         self.tables: tuple[NumberedTable[Any], ...] = (self._saved, self._done)
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners to be emitted: of the first side, and of all others."""
+        """Owners whose rows are to be emitted: those of the first side, and all others."""
         self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Those with rows that are not final."""
+        """Owners with rows that are not final."""
 
     def expect(self, owner: Owner) -> None:
-        """It is new, or is there again and was not emitted."""
+        """Arm the timer of an owner that has not emitted rows: it is new, or was restored."""
         self._closing[owner[1].side > 0].arm(owner, self._end(owner))
 
     def settle(self) -> None:
-        """The instant is over, the frontiers are set."""
+        """Emit what the frontiers have closed, and finish what they have made final.
+
+        This is called when an instant is over and the frontiers are set.
+        """
         for side in (0, 1):
             due = self._closing[side].due(self._frontiers.goal_ns(side) + 1)
             for owner in sorted(due, key=self._order) if due else ():
@@ -106,7 +112,7 @@ class Owners:
                     self._finish(owner)
 
     def is_due(self, frontiers: Frontiers) -> bool:
-        """With the frontiers there, something may be emitted."""
+        """Return whether anything may be emitted with these frontiers."""
         return any(
             self._closing[side].next_ns <= frontiers.goal_ns(side)
             or self._ending[side].next_ns <= frontiers.final_ns(side)
@@ -114,7 +120,7 @@ class Owners:
         )
 
     def correct(self, owner: Owner) -> None:
-        """An event has come that may be its partner."""
+        """Correct the rows of an owner after an event that may be its partner."""
         key = key_of(owner)
         if key not in self.emitted:
             return
@@ -123,7 +129,7 @@ class Owners:
         self._saved.note(key)
 
     def abandon(self, owner: Owner) -> None:
-        """Emit what it has as final."""
+        """Emit the rows of an owner as they are, as final."""
         key, others = key_of(owner), owner[1].side > 0
         self._closing[others].disarm(owner)
         self._ending[others].disarm(owner)
@@ -137,12 +143,12 @@ class Owners:
             self._done.note(key)
 
     def drop(self, entry: JoinEntry) -> None:
-        """It is no longer kept, and nothing can come of it."""
+        """Forget the owners of an entry that is no longer kept; nothing more can come of them."""
         if self._done.rows:
             for owner in self._rows.owners(entry):
                 self._done.forget(key_of(owner))
 
-    # -- one owner ---------------------------------------------------------------------------------
+    # -- One owner ---------------------------------------------------------------------------------
 
     def _end(self, owner: Owner) -> int:
         return self._relation.end(*owner)
@@ -151,7 +157,7 @@ class Owners:
         return self._end(owner), owner[0], owner[1].age
 
     def _emit(self, owner: Owner, current: CurrentRows, *, is_final: bool) -> bool:
-        """Emit what is news of its rows with a null. Return whether any may still change."""
+        """Emit those rows with a null that are news, and return whether any may still change."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
         is_cut = len(found) > self._max_rows
         is_final = is_final or is_cut
@@ -168,7 +174,7 @@ class Owners:
         if not self._frontiers.are_whole:
             since_ns = self._frontiers.since_ns(owner[1].side)
             if self._relation.reach(*owner)[0] < since_ns:
-                return  # an event that came before the query may be its partner
+                return  # An event that came before the query may be its partner.
         current: CurrentRows = {}
         if self._emit(owner, current, is_final=is_final):
             self._saved.note(self._keep(owner, current))
@@ -182,7 +188,7 @@ class Owners:
     def _show(
         self, owner: Owner, current: CurrentRows, row: JoinRow, id_: str, *, is_final: bool
     ) -> None:
-        """Emit it if that is news."""
+        """Emit a row if it is news."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
         if id_ not in current:
             current[id_] = CurrentResult((row, is_sure))
@@ -192,7 +198,7 @@ class Owners:
         )
 
     def _finish(self, owner: Owner) -> None:
-        """Its rows are final."""
+        """Forget the rows of an owner, which are final; emit them if the query asks for finals."""
         key = key_of(owner)
         current = self.emitted.pop(key)[1]
         self._saved.note(key)
@@ -200,11 +206,13 @@ class Owners:
             for id_ in sorted(current):
                 self._show(owner, current, current[id_].content[0], id_, is_final=True)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def resume(self, entries: Mapping[str, JoinEntry]) -> None:
-        """Go on with what was read back, now that all events are in the index. Where the record of
-        an event is no longer in the input, nothing can be corrected."""
+        """Continue with the rows that were read back, after all events are in the index.
+
+        If the record of an event is no longer in the input, nothing of it can be corrected.
+        """
         for key in [*self._done.rows]:
             if key[1] in entries:
                 entry = entries[key[1]]
@@ -230,7 +238,7 @@ class Owners:
 
 
 def key_of(owner: Owner) -> Key:
-    """No other owner of the query has it."""
+    """Return the key of an owner, unique within the query."""
     return owner[0], name_of(owner[1])
 
 

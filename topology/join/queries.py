@@ -1,6 +1,6 @@
-"""All join queries of a partition as one operator, over the events of several streams.
+"""Runs all join queries of a partition as one operator, over the events of several streams.
 
-An event is held beyond letting it pass as long as one of the queries keeps it.
+An event that was passed on is held while one of the queries keeps it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class JoinQueries(KeepingQueries[Join]):
     """The joins of a partition. `position` is their bit in `Event.held_by`."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Ramps of several streams are climbed side by side."""
+        """Process a batch; ramps of several streams advance side by side."""
         step = Step(now_ns, list(events))
         if any(map(is_ramp, events)):
             self._climbed(events, step)
@@ -29,7 +29,7 @@ class JoinQueries(KeepingQueries[Join]):
         return self._finish(step)
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        """Event by event where there are several queries, for each emits rows at once."""
+        """Process events one by one for several queries, because each emits rows at once."""
         found: list[Finding] = []
         if len(self._queries) > 1:
             for event in events:

@@ -1,28 +1,33 @@
-"""When events belong together, how surely, and how long that is open.
+"""Decides when events belong together, how certainly, and how long this may change.
 
-A *cell* is where rows arise: a window, named by its start, or, of a join by interval, all time
-(NO_CELL). A *bond* is how one event of a cell relates to another, on a scale:
+A *cell* is a range of time in which rows are made. It is a window, named by its start, or all time
+for a join by interval (NO_CELL). A possible world is one choice of event times within their errors.
+A *bond* says how one event of a cell relates to another, on a scale:
 
-* CERTAIN: they belong together in every world;
-* PLAIN: by reference times;
-* POSSIBLE: in some world.
+* CERTAIN: they belong together in every world.
+* PLAIN: they belong together by corrected timestamps.
+* POSSIBLE: they belong together in some world.
 
-With BOUNDS what is in no world is no bond, whatever reference times say; else it is PLAIN, with the
-odds 0. Both relations answer the same questions. `owner` is the event that a row or its absence is
-reckoned from: the first side's, or, where partners on the first side are looked for, another's.
+If two events belong together by corrected timestamps, but in no world, they have no bond under
+BOUNDS. Otherwise their bond is PLAIN, with the odds 0.
 
-* `cells`: where the event is, at least so surely;
-* `reach`: the first and the last true time at which a partner can be;
-* `bond`: how `other` relates to `owner`, where that is in the cell;
-* `is_certain`: the owner itself is in the cell in every world;
-* `odds`: that the members belong together, the owner first; 0.0 only if they cannot;
-* `odds_of_bond`: that `other` belongs to `owner`, where that is in the cell;
-* `end`: at that instant or later no partner comes;
-* `span`: start and end, as a row shows them.
+Both relations have the same methods. The `owner` is the event that a row, or its absence, refers
+to. It is one of the first side, or of another side if partners on the first side are looked for.
 
-`topology.model.one_clock` finds how far two events are apart: the error of a clock is one
-number for all its events, so in a window they are moved together. All odds are counts of whole
-nanoseconds, each shift within an error as likely as any other; only the last division rounds.
+* `cells`: the cells that contain the event with at least the given bond.
+* `reach`: the first and the last event time that a partner can have.
+* `bond`: the bond of `other` to the `owner`, given that the owner is in the cell.
+* `is_certain`: whether the owner is in the cell in every world.
+* `odds`: the probability that the members, the owner first, belong together. It is 0.0 only if they
+  cannot.
+* `odds_of_bond`: the probability that `other` belongs to the `owner`, given that the owner is in
+  the cell.
+* `end`: no partner is at this instant or later.
+* `span`: the start and the end, as a row shows them.
+
+`topology.model.one_clock` computes how far two events are apart. The error of a clock is one number
+for all its events, so they are shifted together in a window. All odds are counts of whole
+nanoseconds, where all shifts within an error are equally likely. Only the last division rounds.
 """
 
 from __future__ import annotations
@@ -42,11 +47,11 @@ CERTAIN: Final = 3
 
 NO_CELL: Final = 0
 MAX_CELLS: Final = 1_000
-"""Windows that an event is looked for in since its time is not sure; beyond, the nearest."""
+"""The largest number of windows in which an uncertain event is looked for, the nearest first."""
 
 
 class ByInterval:
-    """Each other event lies in [first + low, first + high]."""
+    """A relation by distance: each other event is in [first + low, first + high]."""
 
     def __init__(self, query: JoinSettings) -> None:
         self._low_ns = query.condition.low_ns
@@ -62,7 +67,7 @@ class ByInterval:
         return owner.ref_ns - owner.error_ns + low_ns, owner.ref_ns + owner.error_ns + high_ns
 
     def _bounds(self, owner: JoinEntry) -> tuple[int, int]:
-        """The bounds of the distance from the owner to its partner."""
+        """Return the bounds of the distance from the owner to its partner."""
         if owner.side == 0:
             return self._low_ns, self._high_ns
         return -self._high_ns, -self._low_ns
@@ -82,8 +87,10 @@ class ByInterval:
         return True
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """The product over the pairs with the owner: where there are several it ranks rows, as the
-        owner's own error is reckoned with in each."""
+        """Return the product over the pairs with the owner.
+
+        For several pairs it only ranks rows, because each pair includes the owner's own error.
+        """
         owner = members[0]
         return prod([self.odds_of_bond(cell, owner, other) for other in members[1:]], start=1.0)
 
@@ -93,7 +100,8 @@ class ByInterval:
             return 1.0 if bond else 0.0
         low_ns, high_ns = self._bounds(owner)
         least_ns, most_ns = owner.apart(other, self._play)
-        if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):  # by their clock
+        # Their common clock limits the distance.
+        if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):
             return max(0, min(most_ns, high_ns) - max(least_ns, low_ns) + 1) / (
                 most_ns - least_ns + 1
             )
@@ -111,7 +119,7 @@ class ByInterval:
 
 
 class ByWindow:
-    """All lie in one window [start, start + size)."""
+    """A relation by windows: all events are in one window [start, start + size)."""
 
     def __init__(self, query: JoinSettings) -> None:
         self._size_ns = query.condition.size_ns
@@ -143,12 +151,14 @@ class ByWindow:
         return POSSIBLE if inside else NO_BOND
 
     def _holds(self, cell: int, entry: JoinEntry) -> bool:
-        """By reference time."""
+        """Return whether the corrected timestamp is in the cell."""
         return cell <= entry.ref_ns < cell + self._size_ns
 
     def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
-        """At how many instants in the window `other` may be while the owner is in it, and at how
-        many anywhere."""
+        """Count the instants in the window at which `other` may be while the owner is in it.
+
+        Return that count, and the count of such instants anywhere.
+        """
         first_ns, last_ns = other.ref_ns - other.error_ns, other.ref_ns + other.error_ns
         if owner.has_clock_of(other):
             least_ns, most_ns = owner.apart(other, self._play)
@@ -170,7 +180,7 @@ class ByWindow:
         )
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """The product over clocks."""
+        """Return the product over the clocks of the members."""
         odds = 1.0
         left = list(members)
         while left:
@@ -180,15 +190,19 @@ class ByWindow:
         return odds
 
     def _together(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """The share of the shifts of one clock, reckoned from its stamps, that put all members into
-        the window; what it may drift from one to the other is allowed for at both ends."""
+        """Return the share of the shifts of one clock that put all members into the window.
+
+        Shifts are relative to the reported timestamps. The clock's possible drift between two
+        members is allowed for at both ends.
+        """
         stamps = [member.event.ts_ns for member in members]
         first_ns, last_ns = min(stamps), max(stamps)
         slack_ns = self._play.over(last_ns - first_ns) if len(members) > 1 else 0
         shifts = [(m.ref_ns - m.event.ts_ns, m.error_ns) for m in members]
         least_ns = max(shift_ns - error_ns for shift_ns, error_ns in shifts)
         most_ns = min(shift_ns + error_ns for shift_ns, error_ns in shifts)
-        if least_ns > most_ns + slack_ns:  # the stamps are broken: each for itself
+        # The timestamps are broken, so each member counts by itself.
+        if least_ns > most_ns + slack_ns:
             return prod(self._together(cell, [member]) for member in members)
         least_ns -= slack_ns
         most_ns += slack_ns
@@ -211,12 +225,12 @@ Relation = ByInterval | ByWindow
 
 
 def sums_upto(limit: int, one: int, two: int) -> int:
-    """How many pairs of 0 <= a < one and 0 <= b < two have a + b <= limit."""
+    """Return how many pairs of 0 <= a < one and 0 <= b < two have a + b <= limit."""
     return _free(limit) - _free(limit - one) - _free(limit - two) + _free(limit - one - two)
 
 
 def _free(limit: int) -> int:
-    """The same without upper bounds."""
+    """Return how many pairs of 0 <= a and 0 <= b have a + b <= limit."""
     return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
 
 
@@ -225,5 +239,5 @@ def relation_of(query: JoinSettings) -> Relation:
 
 
 def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:
-    """Return the end of the event in that of its cells: 0 is the first, -1 the last."""
+    """Return the end of the event in one of its cells: number 0 is the first, -1 the last."""
     return relation.end(relation.cells(entry, POSSIBLE)[number], entry)

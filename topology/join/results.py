@@ -1,4 +1,4 @@
-"""Rows of one query, as values; and how many there were."""
+"""Makes the result rows of one join query, and counts them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter, confid
 NO_EVENT = b"-"
 
 Shown = tuple[JoinRow, bool]
-"""A row, and whether it is sure."""
+"""A row, and whether it is certain."""
 Current = CurrentResult[Shown]
 
 
 class RowEmitter(ResultEmitter):
-    """`overflows` only grows."""
+    """An emitter of rows; its count `overflows` only grows."""
 
     def __init__(self, query: JoinSettings, relation: Relation) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ class RowEmitter(ResultEmitter):
         self._relation = relation
         taken = [0] * len(query.streams)
         self._fields: list[tuple[str, int, int]] = []
-        """Name, side, and place among the values of its events."""
+        """The name of each value, its side, and its index among the values of that side."""
         for name, side, _ in query.fields:
             self._fields.append((name, side, taken[side]))
             taken[side] += 1
         self.overflows = 0
 
     def id_of(self, row: JoinRow) -> str:
-        """Made of what the row is made of alone, so the same in every run."""
+        """Return the id of a row, computed from its content, so it is the same in every run."""
         members = row.members
         key = next(member.key for member in members if member is not None)
         return result_id(
@@ -60,14 +60,17 @@ class RowEmitter(ResultEmitter):
         )
 
     def emit(self, row: JoinRow, id_: str) -> None:
-        """A row without a null, which is final."""
+        """Emit a row without a null, which is final."""
         confidence = confidence_of(is_sure=row.is_certain, is_proven=True)
         self._emit(row, id_, EMIT, 0, confidence, is_final=True)
 
     def show(
         self, current: Current, content: Shown, id_: str, *, is_final: bool, is_proven: bool
     ) -> None:
-        """A row with a null, if that is news. `is_proven`: not by the end of the input alone."""
+        """Emit a row with a null if it is news.
+
+        `is_proven`: events have shown the row, not only the end of the input.
+        """
         row, is_sure = content
         before, was_sure = current.content
         is_news = is_final or (was_sure, before.odds) != (is_sure, row.odds)
@@ -78,7 +81,7 @@ class RowEmitter(ResultEmitter):
             self._emit(row, id_, op, current.revision, confidence, is_final=is_final)
 
     def retract(self, current: Current, id_: str) -> None:
-        """It does not hold any more, and will not again."""
+        """Retract a row that does not hold any more and will not hold again."""
         op = current.retract()
         row = current.content[0]
         self._emit(row, id_, op, current.revision, UNCERTAIN, is_final=True)

@@ -1,12 +1,13 @@
-"""How long an event is kept, and which goes first where there is no room.
+"""Decides how long an event is kept, and which event goes first if there is no room.
 
-An event is kept until the final frontiers of all streams have passed the end of whatever it may
-belong to. Its own stream is among them: one that still comes on it, and is not expired, lies
-behind that end. So none can miss an event that was released.
+An event is kept until the finality horizons of all streams have passed the end of all that it may
+belong to. This includes its own stream: a further event there that is not expired is after that
+end. So no event can miss a partner that was released.
 
-Rows with a null ask for their owner's partners as long as they can change; those of more than two
-sides for what else belongs to the first. In a join by interval such an owner may end after its
-partner, which is then kept as long; not if the partner might be released before the owner came.
+Rows with a null look up the partners of their owner while they can change. Rows of more than two
+sides look up everything that belongs to the first. In a join by interval, such an owner may end
+after its partner. Then the partner is kept as long as the owner, unless it might have been released
+before the owner came.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
 
 
 class Retention:
-    """How long the entries in the index are kept. `outlasts`: see above."""
+    """The instants until which the entries in the index are kept."""
 
     def __init__(
         self, query: JoinSettings, relation: Relation, index: JoinIndex, rows: Rows
@@ -38,21 +39,25 @@ class Retention:
         self._outlasts = query.condition.kind == INTERVAL
         self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
-        """A heap, once the bound was met; some in it may have left."""
+        """A heap by age, made when the bound is first reached; some of its entries may have left.
+        """
         self._pushed = 0
 
     def keep(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """It is in the index; `bonded` are the events that it may belong to (`rows`)."""
+        """Decide how long an entry that is now in the index is kept.
+
+        `bonded` are the events that it may belong to (`rows`).
+        """
         self._bind(entry, bonded)
         self._leaving.arm(entry, entry.until_ns)
         if self._oldest is not None:
             self._pushed += 1
             heappush(self._oldest, (entry.age, self._pushed, entry))
             if len(self._oldest) > 2 * self._most + SPARE:
-                self._oldest = None  # few of these are still there
+                self._oldest = None  # Few of its entries are still in the index.
 
     def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Find out how long it is kept, and keep others longer because of it."""
+        """Compute how long the entry is kept, and keep others longer because of it."""
         entry.until_ns = max(entry.until_ns, end_in(self._relation, -1, entry))
         if not self._outlasts:
             return
@@ -64,8 +69,10 @@ class Retention:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
     def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """An event that they might belong to has been given up. It is the oldest, so seldom the
-        one that keeps another longest."""
+        """Shorten the times of entries that might have belonged to an event that was given up.
+
+        That event is the oldest, so it rarely is the one that keeps another longest.
+        """
         if self._outlasts:
             for cell, entry in bonded:
                 before_ns = entry.until_ns
@@ -77,7 +84,7 @@ class Retention:
                     self._leaving.arm(entry, entry.until_ns)
 
     def take_ended(self, released_ns: int) -> list[JoinEntry]:
-        """Those that need not be kept any more."""
+        """Return the entries that need not be kept any more."""
         ended = []
         for entry in self._leaving.due(released_ns + 1):
             if entry.until_ns > released_ns:
@@ -87,16 +94,16 @@ class Retention:
         return ended
 
     def forget(self, entry: JoinEntry) -> None:
-        """It has left the index before its time."""
+        """Disarm the timer of an entry that has left the index early."""
         self._leaving.disarm(entry)
 
     @property
     def is_crowded(self) -> bool:
-        """An eighth of the room for events is left, at most."""
+        """Whether less than an eighth of the room for events is left."""
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> JoinEntry | None:
-        """The oldest, if there are too many."""
+        """Return the oldest entry if there are too many, else None."""
         if self._index.count <= self._most:
             return None
         if self._oldest is None:

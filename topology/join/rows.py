@@ -1,13 +1,15 @@
-"""The rows of a join, from what is kept.
+"""Computes the rows of a join from the events that are kept.
 
-A row is a cell and one event or null of each side. An *owner* is what rows with a null belong to:
-the first side's event in a cell; in a FULL join also another's, whose one row is itself alone.
-Rows of an owner are the product over the other sides of its partners there, and null where there
-is none. Those without a null are found when the last of their events arrives (`joined`); those
-with a null are asked for (`lacking`), now and whenever an event may have changed them.
+A row is a cell, and one event or null of each side. Rows with a null belong to an *owner*: an event
+of the first side in a cell. In a FULL join an event of another side is an owner too, and its only
+row is itself alone. The rows of an owner are a product over the other sides of its partners there,
+or null if there are none.
 
-What counts as a partner: by reference time; with BOUNDS all that are possible, and then null too
-unless one is certain.
+Rows without a null are found when the last of their events arrives (`joined`). Rows with a null are
+computed on demand (`lacking`), and again after each event that may have changed them.
+
+Events are partners by corrected timestamp. With BOUNDS all possible events are partners, and null
+is added unless one of them is certain.
 
 Cost: O(log n) and one step for each event in reach, and for each row.
 """
@@ -26,12 +28,12 @@ from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
 from topology.join.settings import FULL, JoinSettings
 
 Owner = tuple[int, JoinEntry]
-"""A cell and the event."""
+"""A cell and an event in it."""
 Members = tuple[JoinEntry | None, ...]
 
 
 class JoinRow(NamedTuple):
-    """`odds`: that its events belong together and none is missing."""
+    """A row; `odds` is the probability that its events belong together and none is missing."""
 
     cell: int
     members: Members
@@ -51,10 +53,10 @@ class Rows:
         streams = query.streams
         self._may_repeat = len(set(streams)) < len(streams)
 
-    # -- which events belong together --------------------------------------------------------------
+    # -- Bonds -------------------------------------------------------------------------------------
 
     def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
-        """In order; at least so surely."""
+        """Return the events of a side that have at least this bond to the owner, in order."""
         relation = self._relation
         found = self._index.between(side, owner.key, *relation.reach(cell, owner))
         return [
@@ -64,12 +66,15 @@ class Rows:
         ]
 
     def _related(self, entry: JoinEntry) -> Sequence[int]:
-        """Return the sides on which its partners are."""
+        """Return the sides on which the entry's partners are."""
         return (0,) if entry.side else range(1, self._sides)
 
     def bonded(self, entry: JoinEntry) -> list[Owner]:
-        """The firsts to which it possibly belongs; of a first, the others. None where all rows are
-        emitted at once and hold two events: there nobody asks for them again."""
+        """Return the first side's events that the entry may belong to; for a first, the others.
+
+        Return none if all rows are emitted at once and have two events, as nothing reads them
+        again.
+        """
         if not self._is_asked:
             return []
         return [
@@ -80,22 +85,22 @@ class Rows:
         ]
 
     def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
-        """The owners among these."""
+        """Yield the owners among the bonded events."""
         if entry.side or self._is_full:
             for cell, other in bonded:
                 if cell in self._relation.cells(other, self._least):
                     yield cell, other
 
     def owners(self, entry: JoinEntry) -> list[Owner]:
-        """That it is."""
+        """Return the entry as an owner in each of its cells, if it may be one."""
         if entry.side and not self._is_full:
             return []
         return [(cell, entry) for cell in self._relation.cells(entry, self._least)]
 
-    # -- rows --------------------------------------------------------------------------------------
+    # -- Rows --------------------------------------------------------------------------------------
 
     def joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
-        """The rows without null that contain it."""
+        """Yield the rows without a null that contain the entry."""
         for cell in self._relation.cells(entry, self._least):
             firsts = [entry]
             if entry.side:
@@ -110,7 +115,7 @@ class Rows:
                         yield row
 
     def lacking(self, owner: Owner) -> Iterator[JoinRow]:
-        """The rows with a null that it has now."""
+        """Yield the rows with a null that the owner has now."""
         cell, entry = owner
         chosen: list[list[JoinEntry | None]] = [[None]] * self._sides
         chosen[entry.side] = [entry]
@@ -125,7 +130,7 @@ class Rows:
             ]
             if max(bonds, default=0) < self._enough:
                 options.append(None)
-            if not options:  # the only row of another side's event is itself alone
+            if not options:  # The only row of another side's event is the event alone.
                 return
             chosen[side] = options
         if all(options[-1] is not None for options in chosen):
@@ -146,12 +151,15 @@ class Rows:
             yield JoinRow(cell, members, is_certain, odds)
 
     def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
-        """The odds that none of them is a partner."""
+        """Return the probability that none of the events is a partner."""
         odds_of = self._relation.odds_of_bond
         return prod([1.0 - odds_of(cell, owner, other) for other in possible], start=1.0)
 
     def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
-        """None if its events cannot be in one row; by reference times they may be all the same."""
+        """Return the row, or None if its events cannot be in one row.
+
+        Without BOUNDS, corrected timestamps may still put them into one row, with the odds 0.
+        """
         if self._may_repeat and len({id(member.event) for member in present}) < len(present):
             return None
         relation, first = self._relation, present[0]

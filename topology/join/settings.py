@@ -1,28 +1,31 @@
-"""What a join is asked for.
+"""Defines the settings of a join.
 
-`interval 2s` (within 2 s of each other), `interval -1s to 2s` (how long after the first),
-`tumbling 10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin
-with a side, `shot.payload.speed`.
+`interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time after the first), `tumbling
+10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin with a
+side, `shot.payload.speed`.
 
-A join has two or more *sides*; the first is the one to which the others are related. A row holds
-one event of each side, all of one key, which belong together:
+A join has two or more *sides*; the others are related to the first. A row has one event of each
+side, all with one key, that belong together:
 
-* interval: each other event lies in [first + low, first + high];
-* tumbling, sliding: all lie in one window. A row for each such window.
+* interval: each other event is in [first + low, first + high];
+* tumbling, sliding: all are in one window. There is a row for each such window.
 
-`outer` decides what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
-side has rows all the same, with null for each side on which it has none. FULL: the same, and one of
-another side that has no first is alone.
+`outer` decides about events without a partner:
 
-`uncertainty`: IGNORE takes reference times for true; EXPECTED, the default, emits the rows that
-hold by reference time and whether they are sure; BOUNDS also those that are merely possible.
+* INNER: they have no row.
+* LEFT: an event of the first side still has rows, with null for each side without a partner.
+* FULL: the same, and an event of another side without a first has a row by itself.
+
+`uncertainty`: IGNORE takes corrected timestamps as exact. EXPECTED, the default, emits the rows
+that hold by corrected timestamp, and whether they are certain. BOUNDS also emits rows that are
+merely possible.
 
 All bounds are per query and partition:
 
 * `max_events`: events that may still get a partner, or whose rows are not final. At the bound the
-  oldest is given up: what it has is emitted as final, and it is counted.
-* `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
-  reports it: which rows are shown then depends on the order of arrival.
+  oldest is given up: its rows are emitted as final, and it is counted.
+* `max_rows`: new rows that one event may make. Further rows are not emitted, and an overflow
+  reports this. Then the order of arrival decides which rows are shown.
 """
 
 from __future__ import annotations
@@ -72,8 +75,11 @@ _VALUE: Final = re.compile(rf"({_ALIAS})\.({PATH})", re.ASCII)
 
 
 class JoinCondition(NamedTuple):
-    """When events belong together. `low_ns` and `high_ns`: how long after the first side's the
-    others are; `every_ns` of a tumbling window is its size."""
+    """A condition under which events belong together.
+
+    `low_ns` and `high_ns` bound the time from the first side's event to the others. The `every_ns`
+    of a tumbling window is its size.
+    """
 
     kind: JoinKind
     low_ns: int = 0
@@ -91,7 +97,7 @@ class JoinCondition(NamedTuple):
 
 
 class JoinedValue(NamedTuple):
-    """`path` begins with `payload`."""
+    """A value of a row; its `path` begins with `payload`."""
 
     side: str
     path: Path
@@ -101,8 +107,11 @@ class JoinedValue(NamedTuple):
 
 
 class SideConfig(Section):
-    """One side of a join. `stream` may be left out where there is one only; `type`: of these
-    events alone; `key` where it is called otherwise than on the other sides."""
+    """One side of a join.
+
+    `stream` may be left out if there is only one. `type` restricts the side to events of that type.
+    `key` is for a key with another path than on the other sides.
+    """
 
     stream: StreamName | None = None
     """The stream of this side. Name it if there are several."""
@@ -163,7 +172,7 @@ Condition = Annotated[
 
 
 class JoinSettings(AnswerSettings):
-    """What a join is asked for. `clocks` are those of its streams."""
+    """The settings of a join; `clocks` are those of its streams."""
 
     join: Condition | None = None
     """The condition under which events belong together."""
@@ -185,13 +194,13 @@ class JoinSettings(AnswerSettings):
 
     @property
     def condition(self) -> JoinCondition:
-        """Return its condition, which it must have."""
+        """The condition, which must be given."""
         assert self.join is not None
         return self.join
 
     @property
     def aliases(self) -> list[str]:
-        """Return the names of the sides."""
+        """The names of the sides."""
         return [*(self.sides or {})]
 
     @property
@@ -201,22 +210,22 @@ class JoinSettings(AnswerSettings):
 
     @property
     def types(self) -> list[str]:
-        """Return the type of the events of each side, "" for all."""
+        """The type of each side's events, "" for all types."""
         return [side.type or "" for side in (self.sides or {}).values()]
 
     @property
     def streams(self) -> list[str]:
-        """Return the stream of each side."""
+        """The stream of each side."""
         return [side.stream or "" for side in (self.sides or {}).values()]
 
     @property
     def key_paths(self) -> list[Path | None]:
-        """Return the path of the key of each side into its payload."""
+        """The path of each side's key, in its payload."""
         return [key_path(side.key or self.key) for side in (self.sides or {}).values()]
 
     @property
     def fields(self) -> list[tuple[str, int, Path]]:
-        """Return name, number of the side, and path into its payload of each value."""
+        """The name of each value, the index of its side, and its path in the payload."""
         aliases = self.aliases
         return [
             (name, aliases.index(value.side), path_of(value.path))
@@ -225,12 +234,12 @@ class JoinSettings(AnswerSettings):
 
     @property
     def play(self) -> Play:
-        """Return the widest play of its clocks."""
+        """The widest play of its clocks."""
         return Play(*map(max, zip(STEADY, *(clock.play for clock in self.clocks), strict=True)))
 
 
 def fingerprint(query: JoinSettings) -> bytes:
-    """Return what is equal for joins whose rows are the same."""
+    """Return bytes that are equal for joins with the same rows."""
     kind, *bounds_ns = query.condition
     sides = [*zip(query.aliases, query.streams, query.types, query.key_paths, strict=True)]
     what = (kind, *bounds_ns, query.outer or INNER)

@@ -1,4 +1,4 @@
-"""Windows over the events of one stream: settings, cells, state by kind, and the operator."""
+"""Computes windows over the events of one stream."""
 
 from topology.window.aggregates.custom import Function
 

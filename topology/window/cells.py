@@ -1,4 +1,4 @@
-"""The row of one window: what the aggregates of a query have come to over some events."""
+"""Makes the rows of windows: the cells that a query's aggregates fill from some events."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from topology.window.aggregates.tally import Tally
 from topology.window.settings import Aggregate
 
 Values = tuple[Any, ...]
-"""What an event adds to each cell of a row; None: it is left out there."""
+"""The value that an event adds to each cell of a row, None for a cell that it does not change."""
 RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
-"""In place of a cell's number: the function is made of the row."""
+"""Stands in for the index of a cell if a function reads the row itself."""
 
 
 class AggregateRow:
-    """`events` and what they have added to the `cells`. The order in which events are added and
-    rows are merged changes nothing."""
+    """The number of `events`, and the `cells` with their values.
+
+    The order in which events are added and rows are merged changes nothing.
+    """
 
     __slots__ = ("cells", "events")
 
@@ -41,14 +43,14 @@ class AggregateRow:
                 cell.add(value, event)
 
     def take(self, events: int, columns: list[list[Any]]) -> None:
-        """Add so many events, and the values for each cell; of tallies alone."""
+        """Add a number of events, and the values for each cell; all cells must be tallies."""
         self.events += events
         for i, values in enumerate(columns):
             if values:
                 self.cells[i].take(values)
 
     def merge(self, other: AggregateRow) -> None:
-        """Add what a row of the same query has, which stays as it is."""
+        """Add the events of another row of the same query; that row does not change."""
         self.events += other.events
         for i, cell in enumerate(other.cells):
             self.cells[i].merge(cell)
@@ -58,7 +60,7 @@ class AggregateRow:
 
 
 class CellPlan(NamedTuple):
-    """One cell of each row: how it is made, and which values of which field are added to it."""
+    """A plan for one cell of each row: how it is made, its field, and which values it takes."""
 
     make: MakeCell
     path: Path
@@ -66,14 +68,14 @@ class CellPlan(NamedTuple):
 
 
 class Makers:
-    """Makes the rows of a query, and the values of its aggregates.
+    """A factory for the rows of a query, which also computes the values of its aggregates.
 
     Attributes:
-        failures: One number, how often users' functions have raised.
-        cells: What the cells of a row are, in their order; functions of one field may share one.
-        uses: How many aggregates are made of each.
-        parts: The function of each aggregate, and the number of its cell.
-        is_tallied: Whether all cells are tallies; never so if not `plain`.
+        failures: A list of one number: how often users' functions have raised.
+        cells: The plans of a row's cells, in order. Functions of one field may share a cell.
+        uses: The number of aggregates that read each cell.
+        parts: The function of each aggregate, and the index of its cell.
+        is_tallied: Whether all cells are tallies; always False if not `plain`.
     """
 
     def __init__(
@@ -113,7 +115,6 @@ class Makers:
         return tuple([make() for make in self._makes])
 
     def row(self) -> AggregateRow:
-        """Return an empty row."""
         return AggregateRow(self.fresh())
 
     def row_of_one(self, values: Values, event: Placed) -> AggregateRow:
@@ -130,19 +131,19 @@ class Makers:
         ]
 
     def is_sure(self, row: AggregateRow) -> bool:
-        """Return whether these values are those of every world, if it is sure what belongs."""
+        """Return whether the values are certain, given that it is certain which events belong."""
         return self.is_tallied or all(
             function.is_sure(cell_in(row, place)) for function, place in self.parts
         )
 
 
 def cell_in(row: AggregateRow, place: int) -> Any:
-    """Return what a function is made of."""
+    """Return the cell that a function reads, or the row itself."""
     return row if place == THE_ROW else row.cells[place]
 
 
 class CellsKind(ValueKind):
-    """The kind of the cells that these makers make."""
+    """The kind of cells that these makers make, for saving and loading them."""
 
     def __init__(self, makers: Makers) -> None:
         super().__init__("cells", is_plain=False)
@@ -159,12 +160,12 @@ class CellsKind(ValueKind):
 
 
 def row_kind(makers: Makers) -> ValueKind:
-    """Return the kind of rows that these makers make."""
+    """Return the kind of rows that these makers make, for saving and loading them."""
     return record(AggregateRow, cells=CellsKind(makers), events=INT)
 
 
 def _unfailing(usable: Usable) -> Usable:
-    """Return what leaves out a value at which a user's code raises."""
+    """Return a function that leaves out a value if the user's code raises."""
 
     def tried(value: Any) -> Any:
         try:

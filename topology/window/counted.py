@@ -1,4 +1,4 @@
-"""The events of one key as a count window sees them: in order, some already folded away."""
+"""Keeps the events of one key for a count window, in order; the oldest may be folded into a row."""
 
 from __future__ import annotations
 
@@ -15,17 +15,28 @@ from topology.window.results import CURRENT, Current
 from topology.window.unsure.event import UNSURE_EVENT, UnsureEvent
 
 Place = tuple[int, str, int, int]
-"""Reference time, source, epoch, seq."""
+"""Corrected timestamp, source, epoch and sequence number."""
 
 
 @dataclass(slots=True, eq=False)
 class Counted:
-    """The events of one key. `folded` of them are final; those of the window that is not full yet
-    are in `row`, its `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they
-    may have been at the earliest and latest, `before_ns` the latest of all windows before. `kept`
-    are the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
-    All windows before `emitted` have been emitted; `current` are those results that are not final.
-    `anew_from`: the first window to look at."""
+    """The events of one key.
+
+    Attributes:
+        folded: The number of events that are final and folded. They come before all others.
+        row: The folded events of the window that is not full yet.
+        first_ns: The corrected timestamp of the first event in `row`.
+        least_ns: The earliest possible time of the events in `row`.
+        latest_ns: The latest possible time of the events in `row`.
+        before_ns: The latest possible time of all events in earlier windows.
+        kept: The other events, in order.
+        floor: A place that no kept event precedes.
+        error_ns: The largest time error of any event.
+        emitted: The number of windows, from the first on, that have been emitted.
+        current: The results of emitted windows that are not final, by window.
+        anew_from: The first window to look at again.
+        is_touched: Whether an event was added in the open instant.
+    """
 
     size: int
     row: AggregateRow
@@ -44,12 +55,15 @@ class Counted:
 
     @property
     def full(self) -> int:
-        """So many windows are full."""
+        """The number of full windows."""
         return (self.folded + len(self.kept)) // self.size
 
     def insert(self, event: UnsureEvent) -> None:
-        """At its place: the windows from there on are others now, and those before that may
-        have been later are less sure."""
+        """Insert an event at its place, and mark the windows that this changes.
+
+        The windows from there on now have other events. Earlier windows that may have ended after
+        the event are less certain.
+        """
         at = bisect_right(self.kept, place(event), key=place)
         self.kept.insert(at, event)
         self.error_ns = max(self.error_ns, event.error_ns)
@@ -60,12 +74,12 @@ class Counted:
         self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
-        """Those kept; of the first window the folded ones come before."""
+        """Return the window's kept events; the first window may also have folded ones."""
         start = number * self.size - self.folded
         return self.kept[max(0, start) : start + self.size]
 
     def latest(self, number: int) -> int:
-        """When the last of the window's events may have been."""
+        """Return the latest possible time of the window's events."""
         found = max([latest(event) for event in self.members(number)])
         return max(found, self.latest_ns) if self.has_folded(number) else found
 
@@ -73,7 +87,7 @@ class Counted:
         return number * self.size < self.folded
 
     def first(self, number: int) -> int:
-        """When its first event was."""
+        """Return the corrected timestamp of the window's first event."""
         return self.first_ns if self.has_folded(number) else self.members(number)[0].ref_time_ns
 
     def row_of(self, number: int, makers: Makers) -> AggregateRow:
@@ -83,7 +97,7 @@ class Counted:
         return row
 
     def is_apart(self, number: int) -> bool:
-        """Whether its events certainly come after all before them and before all behind."""
+        """Return whether the window's events certainly follow all before and precede all after."""
         start = number * self.size - self.folded
         least_ns = min(earliest(event) for event in self.members(number))
         before_ns = self.before_ns
@@ -103,12 +117,12 @@ class Counted:
         )
 
     def passed(self, time_ns: int) -> int:
-        """How many of the kept, from the first on, were certainly before."""
+        """Return how many of the kept events, from the first on, are certainly before the time."""
         later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
         return next(later, len(self.kept))
 
     def fold(self, n: int, makers: Makers) -> None:
-        """The first `n` kept ones are final."""
+        """Fold the first `n` kept events, which are final."""
         for event in self.kept[:n]:
             if self.folded % self.size == 0:
                 self.before_ns = max(self.before_ns, self.latest_ns)
@@ -148,7 +162,7 @@ ref_time: Final = attrgetter("ref_time_ns")
 
 
 def earliest(event: UnsureEvent) -> int:
-    """Before all times it may have had; that very time where it is sure."""
+    """Return an instant before all possible times of the event, or its time if that is certain."""
     return event.ref_time_ns - event.error_ns - (event.error_ns > 0)
 
 

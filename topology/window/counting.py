@@ -1,27 +1,27 @@
-"""Count windows: of each key every so many events, in their order.
+"""Computes count windows: each has a fixed number of consecutive events of one key.
 
-The order is that of reference times (ties by source, epoch and sequence), so a late event
-shifts the windows after it: those that were emitted are counted anew and updated. For that the
-events of a key are kept, with their values, until they are final; then they are folded into
-the cells of the window they are in. At most `max_recount` are kept a key: beyond, the oldest
-are folded early, and what comes before them is counted in `expired`.
+Events are ordered by corrected timestamp; ties are ordered by source, epoch and sequence number. So
+a late event shifts the windows after it, and those that were emitted are computed again and
+updated. For this the events of a key are kept, with their values, until they are final. Then they
+are folded into the cells of their window. A key keeps at most `max_recount` events. Beyond that the
+oldest are folded early, and events that precede them are counted in `expired`.
 
-A window is known by its number within its key, from 0, as its first event may change; it
-lies in [first event, last event + 1 ns). It is emitted when it is full and the frontier has
-passed its events. What is never full is never emitted, at the end of the input neither.
+A window is identified by its number within its key, from 0, because its first event may change. It
+covers [first event, last event + 1 ns). It is emitted when it is full and the frontier has passed
+its events. A window that never fills is never emitted, not even at the end of the input.
 
-It is sure if its events certainly come after all before them and before all behind; else its
-bounds are not given.
+A result is certain if the window's events certainly follow all events before them and precede all
+events after them. Otherwise its bounds are None.
 
-A query that began amid the stream counts the events from the instant on from which it has all
-(`topology.query.beginning`); what lies before is left out. Where its windows begin follows from
-that instant, not from the stream: an unbroken run would have cut elsewhere. So each is emitted, but
-none as confirmed, and the instant is part of the ids: no earlier life of the query had them.
-To emit nothing would be as true, and of no use; to call them confirmed would be a promise that a
-replay breaks.
+A query that began in the middle of the stream counts from the first instant from which it has all
+events (`topology.query.beginning`). Earlier events are left out. Its windows begin relative to that
+instant, so an uninterrupted run would have divided the events differently. Therefore no window is
+confirmed. The instant is part of the ids, so they differ from those of any earlier run. Emitting
+nothing would be correct too, but useless, and a replay would contradict a confirmed result.
 
-Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
-forgotten: their count would begin anew. Cost per event O(log kept), per window emitted O(kept).
+Bounds: at most `max_windows` keys; the events of further keys are left out (`refused`). Keys are
+never forgotten, because their count would begin again. Cost: O(log kept) per event, O(kept) per
+emitted window.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from topology.window.unsure.measure import Measure
 
 
 class CountedKeys(Table[str, Counted]):
-    """What is counted of each key."""
+    """The counted events of each key."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         super().__init__("count/", counted_shape(makers))
@@ -53,7 +53,7 @@ class CountedKeys(Table[str, Counted]):
 
 
 class Counting(WindowKind):
-    """State of one query; see the module's docstring."""
+    """The count windows of one query."""
 
     def __init__(
         self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
@@ -70,7 +70,7 @@ class Counting(WindowKind):
         self._ending: Timers[str] = Timers()
         self.kept = 0
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- Input -------------------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
         if event.ref_time_ns < self._emitter.beginning.since_ns:
@@ -94,12 +94,13 @@ class Counting(WindowKind):
         counted.is_touched = True
         self._counted.note(key)
         if len(counted.kept) > self._max_recount:
-            if self._foldable(counted) == 0:  # for want of room, before the frontier is there
+            # There is no room, so the window is emitted before the frontier passes it.
+            if self._foldable(counted) == 0:
                 counted.emitted += 1
             self._emit_due(key, counted)
             self._fold(key, counted, min(1, self._foldable(counted)))
 
-    # -- emitting ---------------------------------------------------------------------------------
+    # -- Emission ----------------------------------------------------------------------------------
 
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns + 1), *self._touched}
@@ -117,13 +118,16 @@ class Counting(WindowKind):
 
     def is_due(self, frontier: Frontier) -> bool:
         return (
-            bool(self._touched)  # looked at, and its timers armed, when the instant is over
+            bool(self._touched)  # The end of the instant looks at these keys and arms their timers.
             or self._closing.next_ns <= frontier.goal_ns
             or self._ending.next_ns < frontier.final_ns
         )
 
     def _foldable(self, counted: Counted) -> int:
-        """All but the last event of the first window that has not been emitted."""
+        """Return how many more events may be folded: all before the last event of the next window.
+
+        The next window is the first one that has not been emitted.
+        """
         return (counted.emitted + 1) * self._size - 1 - counted.folded
 
     def _await(self, key: str, counted: Counted) -> None:
@@ -175,10 +179,13 @@ class Counting(WindowKind):
             counted.current[number] = current
         self._counted.note(key)
 
-    # -- forgetting --------------------------------------------------------------------------------
+    # -- Cleanup -----------------------------------------------------------------------------------
 
     def _fold(self, key: str, counted: Counted, n: int) -> None:
-        """The first `n` kept ones are final; with the last of a window, the window is."""
+        """Fold the first `n` kept events, which are final.
+
+        A window is final with its last event.
+        """
         if n <= 0:
             return
         for number in sorted(counted.current):
@@ -191,7 +198,7 @@ class Counting(WindowKind):
         self.kept -= n
         self._counted.note(key)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {"windows": len(self._keys), "retained": self.kept, **super().figures()}

@@ -1,4 +1,4 @@
-"""What all kinds of windows share: the windows of one query, whatever decides where they begin."""
+"""Defines the contract of window kinds, which differ in where windows begin."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from topology.window.settings import WindowSettings
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WindowKind:
-    """The windows of one query. `expired`, `refused` and `given_up` only grow; `tables` are what is
-    state of it."""
+    """The windows of one query.
+
+    The counts `expired`, `refused` and `given_up` only grow. `tables` are the state.
+    """
 
     tables: list[Table[Any, Any]]
 
@@ -40,24 +42,26 @@ class WindowKind:
         raise NotImplementedError
 
     def settle(self) -> None:
-        """The instant is over: emit what the frontier has closed, correct what has changed, forget
-        what is final."""
+        """Emit what the frontier has closed, correct what has changed, and forget what is final.
+
+        This is called when an instant is over.
+        """
         raise NotImplementedError
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be emitted or forgotten."""
+        """Return whether anything would be emitted or forgotten with this frontier."""
         raise NotImplementedError
 
     @property
     def has_fresh(self) -> bool:
-        """Something is to be emitted early."""
+        """Whether anything is to be emitted early."""
         return False
 
     def emit_early(self) -> None:
-        """Emit what has changed of windows that are open."""
+        """Emit the open windows that have changed."""
 
     def figures(self) -> Figures:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
     def loaded(self) -> None:
-        """The frontier is there, and so are the tables."""
+        """Go on after a restore; the frontier and the tables have been read back."""

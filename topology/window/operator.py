@@ -1,37 +1,38 @@
-"""WINDOW: one query over the events of one stream, emitted as results that are corrected.
+"""Runs WINDOW, a query over the events of one stream whose results are corrected.
 
-Events and control events pass through unchanged; what is found goes beside them as
-`WindowResult`s. Kinds: tumbling and sliding (`spans`), session (`sessions`), count
-(`counting`); one result per window and key (`reading`).
+Events and control events pass through unchanged; results are added as `WindowResult`s. The kinds of
+windows are tumbling and sliding (`spans`), session (`sessions`) and count (`counting`). Each window
+and key has one result (`reading`).
 
-A window is emitted first (`emit`, revision 0) when the frontier has passed its end (`frontier`),
-again (`update`) after an instant that changed it, and is final when nothing can change it any
-more or `correct_for` has passed; then its state is dropped, so state is proportional to what
-is open and to trouble, not to traffic. After the last correction
-results are what an in-order run would have given, for every order of arrival within that
-time. `finals: true` emits once more what was emitted before it was final. `early` emits open
-windows that have changed, at multiples of it on the arrival clock. A window without events
-has no result. With `quality` a window is emitted as soon as a quality target allows it
+A window is first emitted (`emit`, revision 0) when the frontier has passed its end (`frontier`). It
+is emitted again (`update`) after each instant that changed it. It is final when nothing can change
+it any more, or when `correct_for` has passed. Then its state is dropped, so the state grows with
+open windows and late events, not with traffic. After the last correction the results equal those of
+an in-order run, for every order of arrival within that time.
+
+`finals: true` emits a result once more when it becomes final. `early` emits open windows that have
+changed, at multiples of its interval on the arrival clock. A window without events has no result.
+With `quality` a window is emitted as soon as a quality target allows it
 (`topology.answer.quality_target`).
 
-The operator reads ordered events, or accepted ones (`topology.flow.accepted`), each as it comes,
-with marks of how far MERGE is. What is sure and final follows from MERGE in both cases. A quality
-target may close a window before MERGE does, and of accepted events it alone closes windows.
+The operator reads ordered events, or accepted events (`topology.flow.accepted`) as they come, with
+marks of MERGE's progress. Either way MERGE decides which results are certain and final. A quality
+target may close a window before MERGE does. It alone closes windows over accepted events.
 
-Everything is decided when its instant is over, in the order of the windows' starts and keys,
-and stamped with that instant. `on_end` closes all windows, in order, as final.
+Windows are decided when their instant is over, in the order of their starts and keys, and their
+results carry that instant. `on_end` closes all windows in order, as final.
 
-What a query leaves out it counts: events without a key (`unkeyed`), values that an aggregate
-cannot use (`skipped`), payloads that cannot be read (`unreadable`), events that come for a
-window that is final (`expired`), and what the bounds of `config` refuse (`refused`) or make
-final before its time (`given_up`). Those events have left as they came: their balance is
-that of the operators before.
+A query counts everything that it leaves out. These are events without a key (`without_key`), values
+that an aggregate cannot use (`skipped`), and payloads that cannot be read (`unreadable`). It also
+counts events that come after their window is final (`expired`). The bounds in the settings refuse
+events (`refused`) or make windows final early (`given_up`). All these events still pass through, so
+the operators before this one account for them.
 
-Most events do nothing but belong to windows that are open: `run` decides which, and they are taken
-many at a time.
+Most events only add to open windows. `run` finds them, and they are processed in batches.
 
-Restore: state is read back as it was; no events are held. A query that has no state of its own then
-begins amid the stream: what began before is not emitted (`topology.query.beginning`).
+Restore: the state is read back as it was; no events are held. A query without a state of its own
+begins in the middle of the stream. It emits no windows that started earlier
+(`topology.query.beginning`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ from topology.window.spans import Spans
 QUERY: Final = "query"
 TARGET: Final = "promise"
 OF_TARGET: Final = "promise/"
-"""Keys of the state that is no window's, and how those of the target's parts begin."""
+"""State keys: the query's own, its quality target's, and the prefix of the target's parts."""
 KINDS: Final[Mapping[str, type[WindowKind]]] = {
     TUMBLING: Spans,
     SLIDING: Spans,
@@ -110,12 +111,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "failed": total("Exceptions that a user's aggregate raised"),
     "unreadable": total("Payloads that are not JSON"),
 }
-"""What the figures of WINDOW mean, in the order of the metrics."""
+"""The meaning of WINDOW's figures, in the order of the metrics."""
 
 
 def target_of(query: WindowSettings) -> QualityTarget | None:
-    """The quality target of the query's windows; of sessions and count windows, of
-    pieces of time."""
+    """Return the quality target of the query, or None if it has none.
+
+    For sessions and count windows, it is a target for pieces of time.
+    """
     if query.quality is None:
         return None
     windows = query.windows
@@ -130,10 +133,13 @@ def target_of(query: WindowSettings) -> QualityTarget | None:
 
 
 class Windows(QueryOperator):
-    """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
-    go, so that each in order raises W; else marks beside them do. Watermarks come if `announced`.
-    `functions_digest`: of the texts of the functions. `plain`: if False, there is no plain case
-    (`run`), and all is slower and the same."""
+    """A window query as an operator.
+
+    `functions` are the user's aggregates by name, and `functions_digest` is a digest of their
+    texts. `ordered`: MERGE emits the events in order, so each of them raises W; otherwise marks
+    between them do. `announced`: the stream has watermarks. `plain`: the plain case (`run`) is
+    used; without it the results are the same, but slower.
+    """
 
     def __init__(
         self,
@@ -172,7 +178,7 @@ class Windows(QueryOperator):
         self._heeds_errors = query.heeds_errors
         self._early_due_ns = NEVER
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- Contract ----------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         return (
@@ -221,7 +227,10 @@ class Windows(QueryOperator):
         self._instant_open = True
 
     def _take_run(self, events: Sequence[Event], begun: int) -> int:
-        """How many from there on were plain (`run`), and are taken; their last instant is open."""
+        """Take the plain events (`run`) from there on; return their number.
+
+        Their last instant stays open.
+        """
         spans, frontier = self._windows, self._frontier
         assert isinstance(spans, Spans)
         room = spans.room(events[begun].ref_time_ns)
@@ -283,11 +292,13 @@ class Windows(QueryOperator):
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Reporting ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """`expired`, `refused`, `given_up`, `unreadable`, `unkeyed`, `skipped`, `failed`,
-        `emitted`, `updated` and `retracted` only grow."""
+        """Return the figures of the query.
+
+        All counts from `expired` to `failed` and the numbers of emitted results only grow.
+        """
         return {
             **self._windows.figures(),
             "unreadable": self._reading.unreadable,
@@ -301,7 +312,7 @@ class Windows(QueryOperator):
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._progress.explain()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         of_target: State = {} if self._target is None else self._target.parts()

@@ -1,13 +1,14 @@
-"""What is known of each key in each slice of time, a pane, and the windows computed from panes.
+"""Keeps a pane for each key and slice of time, and computes windows from panes.
 
-Sliding windows share the work of adding up their slices (`Sums`): two stacks. What a key has in
-the slices before a turning point is kept as sums from each slice up to there; what it has after as
-one sum from there on. A window merges one of the former with the latter, whatever the number of its
-slices. When windows begin behind the turning point, a new one is set at the end of the window that
-is asked for. So each slide costs a key three merges on average, not one per slice of the window.
-This needs only a merge, not an inverse, which min and max do not have. A late event that changes a
-sum makes all sums of its key be computed again. Memory: at most one row per pane. The sums are
-derived and no part of the state.
+Sliding windows share the work of adding up their slices (`Sums`), by two stacks. For the slices
+before a turning point, a key has a sum from each slice up to that point. For the slices after it,
+the key has one sum from that point on. A window merges one sum of each side, whatever the number of
+its slices. When windows begin after the turning point, the end of the requested window becomes the
+new one. So each slide costs a key three merges on average, not one per slice of the window.
+
+Only a merge is needed. An inverse is not, and min and max have none. If a late event changes a sum,
+all sums of its key are computed again. Memory: at most one row per pane. The sums are derived, and
+no part of the state.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from topology.window.unsure.measure import Measure, Measured
 
 
 class Pane(AggregateRow):
-    """What a key has in a slice: the row of what is certainly in it, and `unsure`: what may be.
+    """The events of a key in a slice: a row of those certainly in it, and the `unsure` ones.
 
-    Each unsure event is in the panes of all slices that it may be in. Once more than
-    `max_edge_events` were unsure the pane is `blurred`: those inside by reference time are in the
-    row, the others forgotten.
+    Each uncertain event is in the panes of all slices that it may be in. A pane becomes `blurred`
+    when it has more than `max_edge_events` of them. Then those with a corrected timestamp inside go
+    into the row, and the others are forgotten.
     """
 
     __slots__ = ("blurred", "unsure")
@@ -72,11 +73,11 @@ def pane_kind(makers: Makers) -> ValueKind:
 
 
 Held = list[tuple[int, Pane]]
-"""What one key has in the slices of one window, rising."""
+"""The panes of one key in the slices of one window, ascending."""
 
 
 class Panes(Grid[Pane]):
-    """The panes of a query by slice and key; `by_number` is there to be read."""
+    """The panes of a query by slice and key; others may read `by_number`."""
 
     def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
         super().__init__("pane/", pane_kind(makers))
@@ -103,31 +104,31 @@ class Panes(Grid[Pane]):
         self.count += 1
 
     def drop(self, slice_ns: int) -> Iterable[str]:
-        """Forget a slice; return the keys it had."""
+        """Forget a slice, and return its keys."""
         keys = self.by_number.pop(slice_ns)
         self.count -= len(keys)
         self._held_from_ns = None
         return keys
 
     def changed(self, key: str) -> None:
-        """A slice of windows that were emitted has changed."""
+        """Forget the sums of a key, because a slice of emitted windows has changed."""
         self._sums.pop(key, None)
 
     def settled(self, closed_ns: int) -> None:
-        """No window that begins a size before is asked for any more, but for corrections."""
+        """Forget sums that only corrections may still read: those of windows long closed."""
         time_ns = closed_ns - 2 * self._slices.size_ns
         for key in [key for key, sums in self._sums.items() if sums.start_ns < time_ns]:
             del self._sums[key]
 
     def keys(self, start_ns: int) -> Iterable[str]:
-        """The keys of the window that starts there."""
+        """Return the keys that have a pane in the window that starts there."""
         found: set[str] = set()
         for slice_ns in self._within(start_ns):
             found.update(self.by_number[slice_ns])
         return found
 
     def _within(self, start_ns: int) -> list[int]:
-        """The slices of a window that hold anything, rising."""
+        """Return the slices of the window that have panes, ascending."""
         if not self._is_sliding:
             return [start_ns] if start_ns in self.by_number else []
         if self._held_from_ns != start_ns:
@@ -136,7 +137,7 @@ class Panes(Grid[Pane]):
         return self._held
 
     def measured(self, start_ns: int, key: str) -> Measured | None:
-        """What the window is; None if no event possibly belongs to it."""
+        """Return the values of a window, or None if no event can belong to it."""
         end_ns = start_ns + self._slices.size_ns
         held: Held = []
         certain = 0
@@ -161,11 +162,12 @@ class Panes(Grid[Pane]):
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return what the key has in [start, end), whose slices are held."""
+        """Return the row of the key in [start, end); `held` are its panes there."""
         if not self._is_sliding:
             return held[0][1]
         sums = self._sums.get(key)
-        if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
+        # It is an old window that is emitted again.
+        if sums is not None and start_ns < sums.start_ns:
             together: AggregateRow = merged(held[0][1], [row for _, row in held[1:]])
             return together
         if sums is None or start_ns >= sums.turn_ns:
@@ -173,7 +175,7 @@ class Panes(Grid[Pane]):
         return sums.window(held, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:
-        """The unsure events, each in its slice by reference time alone."""
+        """Return the uncertain events, each only in the slice of its corrected timestamp."""
         return [
             event
             for slice_ns, pane in held
@@ -183,14 +185,17 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Return the unsure events, each once though it is in all panes that it may belong to."""
+    """Return the uncertain events, each once although it is in all panes that it may belong to."""
     found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
 
 class Sums:
-    """The sums of one key. `front`: from each slice to `turn_ns`, falling; `back`: from there on to
-    `end_ns`."""
+    """The running sums of one key.
+
+    `front` has the sums from each slice to `turn_ns`, in descending order of slices. `back` is the
+    sum from there to `end_ns`.
+    """
 
     __slots__ = ("back", "end_ns", "front", "start_ns", "turn_ns")
 
@@ -206,8 +211,10 @@ class Sums:
             self.front.append((slice_ns, grown))
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return what the key has in the slices of [start, end), neither of which falls from one
-        question to the next. The caller leaves it as it is."""
+        """Return the row of the key in [start, end); neither bound may fall from call to call.
+
+        The caller must not change the row.
+        """
         self.start_ns = start_ns
         for slice_ns, row in slices:
             if slice_ns >= self.end_ns:

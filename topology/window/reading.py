@@ -1,13 +1,13 @@
-"""What a query takes from an event: its key, and a value for each cell of a row.
+"""Reads from an event what a window query needs: its key, and a value for each cell of a row.
 
-A payload that cannot be read is one without fields, and counted in `unreadable`.
+A payload that cannot be read has no fields, and is counted in `unreadable`.
 
-A key is a scalar (`numbers`); an event without one is left out of the query and counted in
-`unkeyed`. A value that its aggregate cannot use is left out there, and counted in `skipped`;
-one that is missing or null likewise.
+A key is a scalar (`numbers`). An event without a key is left out of the query and counted in
+`unkeyed`. A value that is missing, null or of no use to its aggregate is left out there and counted
+in `skipped`.
 
-Events are read one by one (`read`), or many at a time into columns by key (`columns`), where a
-query takes nothing but numbers and counts: that gives the same at a third of the cost.
+Events are read one by one (`read`). For queries that need only numbers and counts, many events are
+read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from topology.window.cells import Makers, Values
 from topology.window.settings import WindowSettings
 
 NO_FIELDS: Final[dict[str, Any]] = {}
-"""What a payload has that is no object."""
+"""The fields of a payload that is not an object."""
 
 
 class Columns:
-    """What one key has: `n` events, and for each cell of a row the values that can be used."""
+    """The events of one key: their number `n`, and the usable values for each cell of a row."""
 
     __slots__ = ("n", "values")
 
@@ -38,26 +38,29 @@ class Columns:
 
 
 class WindowReading:
-    """`unreadable`, `unkeyed` and `skipped` only grow."""
+    """A reader of events for one query; `unreadable`, `unkeyed` and `skipped` only grow."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         self._key = key_path(query.key)
         self._texts = KeyTexts()
         wanted = [(plan.path, plan.usable) for plan in makers.cells]
         self._fields = list(dict.fromkeys(wanted))
-        """Each is read once, however many cells it is added to."""
+        """Each field is read once, however many cells take its value."""
         self._places = [self._fields.index(field) for field in wanted]
         self._paths = [plan.path for plan in makers.cells]
         self._uses = makers.uses
         self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._paths))
-        """All that `columns` reads lies on the first level of the payload."""
+        """Whether all fields that `columns` reads are on the first level of the payload."""
         self._blind = self._key is None and not self._fields
         self.unreadable = 0
         self.unkeyed = 0
         self.skipped = 0
 
     def read(self, value: Any) -> tuple[str, Values] | None:
-        """Return the key's text and the values, None for those left out; None without a key."""
+        """Return the key's text and the values, or None if the event has no key.
+
+        A value that is left out is None.
+        """
         if self._blind:
             return NO_KEY, ()
         payload = value if isinstance(value, dict) else self._payload(value)
@@ -75,7 +78,10 @@ class WindowReading:
         return key, values
 
     def columns(self, events: Sequence[Event]) -> dict[str, Columns]:
-        """Return what each key has, in the order in which the keys first come; for tallies."""
+        """Return the columns of each key, in the order in which the keys first occur.
+
+        All cells must be tallies.
+        """
         if self._blind:
             columns = Columns(0)
             columns.n = len(events)

@@ -1,4 +1,4 @@
-"""Results of one query, as values; and how many there were."""
+"""Makes the results of one window query, and counts them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ DIGEST_BYTES: Final = 6
 
 
 Current = CurrentResult[int]
-"""Its content is a digest of all that a result holds besides its revision."""
+"""A current result; its content is a digest of all that the result has, besides its revision."""
 
 
 class WindowEmitter(ResultEmitter):
-    """A result is confirmed if it is sure, closed, and touched by no gap and no waiver that the
-    frontier knows of."""
+    """An emitter of window results.
+
+    A result is confirmed if it is certain, its window is closed, and the frontier knows of no gap
+    or waiver that may affect it.
+    """
 
     def __init__(
         self, stream: str, query: WindowSettings, frontier: Frontier, beginning: QueryBeginning
     ) -> None:
-        """What begins before `since_ns` of the `beginning` is not emitted."""
+        """Set up an emitter; windows that start before the `beginning` are not emitted."""
         super().__init__()
         self._stream = stream
         self._query = query.name
@@ -39,7 +42,7 @@ class WindowEmitter(ResultEmitter):
         self._frontier = frontier
         self.beginning = beginning
         self.prefix = ""
-        """Numbers that identify windows."""
+        """Precedes the numbers that identify windows."""
 
     def emit(
         self,
@@ -53,8 +56,12 @@ class WindowEmitter(ResultEmitter):
         is_final: bool,
         is_proven: bool,
     ) -> Current:
-        """`number` identifies the window among those of its key; `before` is its current result,
-        which is given back, or a new one. `is_proven`: not by the end of the input alone."""
+        """Emit the result of a window if it is news, and return the current result.
+
+        `number` identifies the window among those of its key. `before` is its current result, which
+        is changed and returned; if it is None, a new one is. `is_proven`: events have shown the
+        result, not only the end of the input.
+        """
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         current = CurrentResult(digest) if before is None else before
@@ -74,15 +81,18 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool,
     ) -> bool:
-        """As `emit`, of windows that were not emitted before and are sure, closed and known by
-        their start. True if they are confirmed."""
+        """Emit windows that have no result yet, and return whether the results are confirmed.
+
+        The results equal those of `emit`. The windows must be certain, closed, and identified by
+        their starts.
+        """
         is_sure = not self._frontier.is_incomplete(end_ns)
         is_proven = end_ns <= self._frontier.proven_ns
         confidence = confidence_of(is_sure=is_sure, is_proven=is_proven)
         named = self._named(start_ns)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
-            result = WindowResult(  # Not by `_put`: this is the plain way.
+            result = WindowResult(  # For speed this is not done by `_put`.
                 self.now_ns,
                 self._stream,
                 self._query,
@@ -112,12 +122,15 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool = True,
     ) -> None:
-        """The window is no more: its events belong to another. Not final: it is open again."""
+        """Retract a window whose events now belong to another, or that is open again.
+
+        If it is open again, the retraction is not final.
+        """
         op = current.retract(is_final=is_final)
         self._put(key, self._named(number), span_ns, op, current, UNCERTAIN, ({}, {}, {}, {}))
 
     def _named(self, number: int) -> bytes:
-        """Return what distinguishes a window from others of its key."""
+        """Return the bytes that distinguish a window from others of its key."""
         return framed(f"{self.prefix}{number}".encode())
 
     def _put(
@@ -130,7 +143,7 @@ class WindowEmitter(ResultEmitter):
         confidence: str,
         four: tuple[Named, Named, Named, Named],
     ) -> None:
-        """`four`: values, low, high and what is expected."""
+        """Add a result; `four` has its values, low, high and expected values."""
         values, low, high, expected = four
         self.counts[op] += 1
         self.results.append(
@@ -155,7 +168,7 @@ class WindowEmitter(ResultEmitter):
 
 
 def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
-    """What `emit` would have given where `emit_plain` emitted this, not final."""
+    """Return the current result, not final, that `emit` would have made of a plain window."""
     return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 
 
@@ -167,8 +180,11 @@ CURRENT: Final = record(current_of, revision=INT, content=INT, live=FLAG)
 
 
 def _digest(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool, is_final: bool) -> int:
-    """Equal for what is equal; the same in every run. Sure values are their own bounds, and what is
-    expected: most are sure, and the same numbers need not be written four times."""
+    """Return a digest that is equal for equal results, and the same in every run.
+
+    Certain values equal their bounds and expected values. Most are certain, so the digest does not
+    repeat them four times.
+    """
     values, *others = measured[:4]
     is_alone = measured.is_sure or all(other == values for other in others)
     content: list[Any] = [*span_ns, is_sure, is_final, is_alone, *values.values()]

@@ -1,20 +1,20 @@
-"""The plain case of windows: a run of events that do nothing but belong to windows that are open.
+"""Finds the plain case of windows: a run of events that only add to open windows.
 
-An event is plain if all of this holds; what is not plain takes the general path (`operator`), one
-event at a time, which is the definition:
+An event is plain if all of these conditions hold:
 
-* its query has windows of fixed times over what MERGE lets go, and no `early`, no quality target
-  and not the uncertainty `thesis3`;
-* it is an event, in order (not late, and not before W), certainly in one slice of time, and no
-  less sure than what came before;
-* that slice has a pane already, and there is room for one more;
-* nothing waits for its instant to be over to be emitted anew, and W, up to the event, closes no
-  window and makes none final.
+* Its query has windows of fixed times over the events that MERGE emits. It has no `early`, no
+  quality target, and not the uncertainty `thesis3`.
+* It is a data event in order: not late, and not before W. It is certainly in one slice of time, and
+  its error is no larger than that of earlier events.
+* That slice has a pane already, and there is room for one more.
+* No window waits for the end of the event's instant to be emitted again. W, raised to the event,
+  closes no window and makes none final.
 
-So nothing is due at any instant of the run, what one instant after the other would have done is
-done once, and only the last one is left open, as always. The events are read into columns by key,
-and added a column at a time. Where a query has other aggregates than a `Tally` holds they are added
-one by one.
+Any other event takes the general path (`operator`), one at a time, which defines the results.
+
+So nothing is due at any instant of the run. The work of all its instants is done once, and only the
+last instant stays open, as always. The events are read into columns by key, and added one column at
+a time. If a query has cells other than a `Tally`, events are added one by one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from topology.window.settings import SLIDING, TUMBLING, WindowSettings
 
 
 class Room(NamedTuple):
-    """Where plain events may lie: [start, end) is the slice, W stays below `limit_ns`; at most
-    `vacancies` may open a pane."""
+    """The limits of plain events: the slice [start, end), and a `limit_ns` that W stays below.
+
+    At most `vacancies` of them may open a pane.
+    """
 
     start_ns: int
     end_ns: int
@@ -51,7 +53,7 @@ def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
 def plain_until(
     events: Sequence[Event], begun: int, room: Room, frontier: Frontier, *, heeds_errors: bool
 ) -> int:
-    """Return how far the run that begins there goes."""
+    """Return the index of the event that ends the run that begins at `begun`."""
     start_ns, end_ns, limit_ns, vacancies = room
     watermark_ns, error_ns = frontier.watermark_ns, frontier.error_ns
     at = begun
@@ -69,7 +71,7 @@ def plain_until(
 
 
 def last_instant(events: Sequence[Event], begun: int, end: int) -> int:
-    """Where the instant of the last event of [begun, end) begins."""
+    """Return the index at which the instant of the last event of [begun, end) begins."""
     at_ns = events[end - 1].at_ns
     while end > begun and events[end - 1].at_ns == at_ns:
         end -= 1

@@ -1,17 +1,18 @@
-"""Sessions, and the parts of them that are sure.
+"""Defines sessions, and the parts of them that are certain.
 
-Two events belong together if at most `gap` lies between them, or if a chain of such events
-joins them. Where times are not sure:
+Two events belong together if they are at most `gap` apart, or if a chain of such events joins them.
+A possible world is one choice of event times within their errors. If times are uncertain, these
+differ:
 
-* A *core* is joined in every world. An event joins a core for sure if in no world it is
-  farther than `gap` from what the core surely spans; two cores likewise. Joining only widens
-  that span, so the cores do not depend on the order of arrival.
-* A *session*, as it is emitted, is joined by reference times: that is one of the worlds, so it is
-  a row of whole cores.
-* An *envelope* is joined in some world. True sessions lie within envelopes and are rows of
+* A *core* is joined in every world. An event certainly joins a core if no world puts it farther
+  than `gap` from the span that the core certainly covers. Two cores join likewise. Joining only
+  widens that span, so cores do not depend on the order of arrival.
+* A *session*, as it is emitted, is joined by corrected timestamps. That is one of the worlds, so a
+  session consists of whole cores.
+* An *envelope* is joined in some world. The true sessions are parts of envelopes, and consist of
   whole cores.
 
-Where all three are one the session is sure. Without errors they always are.
+If all three are the same, the session is certain. Without time errors they always are.
 """
 
 from __future__ import annotations
@@ -27,15 +28,23 @@ from topology.window.aggregates.cell import merged
 from topology.window.cells import AggregateRow, Makers, row_kind
 
 Place = tuple[int, str, int, int]
-"""Reference time, source, epoch, seq."""
+"""Corrected timestamp, source, epoch and sequence number."""
 
 
 @dataclass(slots=True, eq=False)
 class Core:
-    """A session of reference times `first`..`last`. It begins at `begins` at the latest and ends at
-    `ends` at the earliest, in every world; `lower` and `upper` are the extremes over worlds.
-    `head` is the first event's place in the order. `is_fresh`: it has changed since it was
-    emitted."""
+    """A set of events that are one session in every possible world.
+
+    Attributes:
+        head: The place of its first event.
+        last: The latest corrected timestamp.
+        begins: The latest time at which it begins in any world.
+        ends: The earliest time at which it ends in any world.
+        lower: The earliest possible time of its events.
+        upper: The latest possible time of its events.
+        row: The values of its events.
+        is_fresh: Whether it has changed since it was emitted.
+    """
 
     head: Place
     last: int
@@ -51,7 +60,7 @@ class Core:
         return self.head[0]
 
     def joins(self, other: Core, gap_ns: int) -> bool:
-        """In every world."""
+        """Return whether the two cores are joined in every world."""
         return other.begins - self.ends <= gap_ns and self.begins - other.ends <= gap_ns
 
     def take(self, other: Core) -> None:
@@ -66,7 +75,7 @@ class Core:
 
 
 def core_of(event: Event, error_ns: int, row: AggregateRow) -> Core:
-    """Return the core of an event, which is in the row."""
+    """Return the core of a single event, whose values are in the row."""
     first = event.ref_time_ns
     head = first, event.source, event.epoch, event.seq
     lower, upper = first - error_ns, first + error_ns
@@ -92,7 +101,7 @@ head_of: Final = attrgetter("head")
 
 
 def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
-    """Return those joined by reference times, in their order."""
+    """Return the cores of each session, as corrected timestamps join them, in order."""
     if len(cores) == 1:
         return [[*cores]]
     rows: list[Cores] = []

@@ -1,7 +1,8 @@
-"""What is known of the sessions of one key: their envelopes, apart from each other.
+"""Keeps the sessions of one key as envelopes that do not touch each other.
 
-Whatever an event changes lies within one envelope, those that it joins taken together (`core`). So
-each is emitted, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
+An event changes a single envelope, because those that it joins become one (`session_core`). So each
+envelope is emitted, saved and forgotten by itself. The envelopes that a key keeps for corrections
+cost an event nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +22,23 @@ from topology.window.results import CURRENT, Current
 from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of
 
 Results = dict[int, tuple[Current, int, bool]]
-"""By start: what was emitted last, up to which end, and whether the session was closed then."""
+"""By start: the result that was emitted last, its end, and whether the session was closed then."""
 
 
 @dataclass(slots=True, eq=False)
 class Envelope:
-    """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
-    that are not final; also of what is open again, retracted.
-    `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.
-    `is_news`: it has changed since it was emitted early; `is_touched`: in the instant that is not
-    over."""
+    """A set of cores that may be one session in some world.
+
+    Attributes:
+        cores: The cores, ordered by their first event.
+        current: The results that are not final. A session that is open again has a retracted one.
+        is_exact: Whether no time in it has an error; then it has one core.
+        is_blurred: Whether it had too many cores; then only corrected timestamps count.
+        is_news: Whether it has changed since it was emitted early.
+        is_touched: Whether it has changed in the open instant.
+        lower: The earliest possible time of its events.
+        upper: The latest possible time of its events.
+    """
 
     cores: Cores
     current: Results
@@ -50,7 +58,7 @@ class Envelope:
         self.upper = max([core.upper for core in cores])
 
     def absorb(self, other: Envelope) -> None:
-        """An event has come that possibly joins the two."""
+        """Merge another envelope, because an event may join the two."""
         self._hold([*self.cores, *other.cores])
         self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
@@ -59,12 +67,13 @@ class Envelope:
         self.is_touched = self.is_touched or other.is_touched
 
     def take(self, core: Core, gap_ns: int) -> None:
-        """With all that it joins for sure."""
+        """Add a core, merged with all cores that it certainly joins."""
         self.is_exact = self.is_exact and core.lower == core.upper
         apart = self.cores
         while True:
             rest: Cores = []
-            for other in apart:  # each is asked once: what it brings widens the core
+            # Each pass tests a core once; a merge widens the new core, so another pass follows.
+            for other in apart:
                 if other.joins(core, gap_ns):
                     core.take(other)
                 else:
@@ -75,7 +84,7 @@ class Envelope:
         self._hold([*apart, core])
 
     def blur(self, gap_ns: int) -> None:
-        """By reference time alone from here on."""
+        """Merge the cores of each session; from here on only corrected timestamps count."""
         self.is_blurred = True
         merged: Cores = []
         for session in sessions_of(self.cores, gap_ns):
@@ -86,7 +95,7 @@ class Envelope:
 
     @property
     def is_fresh(self) -> bool:
-        """Something of it has changed since it was emitted."""
+        """Whether any of its cores has changed since it was emitted."""
         return any(core.is_fresh for core in self.cores)
 
 
@@ -108,33 +117,38 @@ upper_of_envelope: Final = attrgetter("upper")
 
 @dataclass(slots=True, eq=False)
 class KeySessions:
-    """The sessions of one key. `envelopes` in their order; `fresh` are those with something to be
-    emitted, open ones too. `passed_ns`: up to there lie sessions that are final and released."""
+    """The sessions of one key.
+
+    Attributes:
+        envelopes: The envelopes in order.
+        fresh: The envelopes that have something to be emitted, including open ones.
+        passed_ns: The end of the sessions that are final and released.
+    """
 
     envelopes: list[Envelope] = field(default_factory=list)
     fresh: dict[Envelope, None] = field(default_factory=dict)
     passed_ns: int = NOT_YET
 
     def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
-        """The envelopes that what lies there possibly joins."""
+        """Return the slice of the envelopes that a core with these extremes may join."""
         first = bisect_left(self.envelopes, lower_ns - gap_ns, key=upper_of_envelope)
         after = bisect_right(self.envelopes, upper_ns + gap_ns, key=lower_of_envelope)
         return slice(first, max(first, after))
 
     def find(self, lower_ns: int) -> Envelope | None:
-        """That which begins there."""
+        """Return the envelope that begins there, or None."""
         at = bisect_left(self.envelopes, lower_ns, key=lower_of_envelope)
         if at < len(self.envelopes) and self.envelopes[at].lower == lower_ns:
             return self.envelopes[at]
         return None
 
     def in_order(self) -> list[Envelope]:
-        """The fresh ones."""
+        """Return the fresh envelopes in order."""
         return sorted(self.fresh, key=lower_of_envelope)
 
 
 class Envelopes(NumberedTable[Envelope]):
-    """All envelopes, by where they begin and their key."""
+    """A table of all envelopes, by their start and key."""
 
     def __init__(self, by_key: dict[str, KeySessions], makers: Makers) -> None:
         super().__init__("session/", envelope_kind(makers))
@@ -157,7 +171,7 @@ class Envelopes(NumberedTable[Envelope]):
 
 
 class Passed(Table[str, int]):
-    """Up to where the sessions of a key are final and released."""
+    """A table of the times up to which the sessions of a key are final and released."""
 
     def __init__(self, by_key: dict[str, KeySessions]) -> None:
         super().__init__("passed/", INT)

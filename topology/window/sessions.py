@@ -1,27 +1,30 @@
-"""Session windows: the events of a key that follow each other within a gap.
+"""Computes session windows: the events of a key that follow each other within a gap.
 
-A session lies in [first event, last event + gap] and is known by its first event. It is emitted
-when the frontier has passed its end. A late event may widen it (`update`), move its start
-(the old one is retracted, a new one emitted) or join it with others (those are retracted). One
-that is open again by it is retracted, not as final, and emitted anew when it closes.
-No event is kept: what is kept are cores (`core`), one for each session where times are sure.
+A session covers [first event, last event + gap] and is identified by its first event. It is emitted
+when the frontier has passed its end. A late event may widen a session (`update`). If it moves the
+start, the old session is retracted and a new one emitted. If it joins sessions, the others are
+retracted. If it reopens a session, that one is retracted, not as final, and emitted again when it
+closes. No events are kept, only cores (`session_core`): one per session if times are certain.
 
-Where they are not, values are of the session by reference time; `low` and `high` hold for the
-true session that holds its first core, whichever other cores of the envelope belong to it.
-A session is emitted anew when one near enough to be part of it has changed and closed, too, if that
-changes what is known of it.
+If times are uncertain, `values` are those of the session by corrected timestamps. `low` and `high`
+hold for the true session that contains its first core, whichever other cores of the envelope belong
+to it. A session is also emitted again after a session that may be part of it has changed and
+closed, if this changes the result.
 
-A query that began amid the stream emits nothing that may belong together with events from before
-it: nothing that possibly starts within a gap of the instant from which on it counts
-(`topology.query.beginning`). A session that a late event draws there is retracted.
+A query that began in the middle of the stream emits no session that may include earlier events.
+Such a session possibly starts within a gap of the first instant that the query counts
+(`topology.query.beginning`). A session that a late event moves there is retracted.
 
-Bounds: `max_windows` cores, given up and refused as with `spans`; `max_edge_events` cores an
-envelope: beyond, its sessions are emitted by reference time alone from there on. Counted in
-`expired` is what comes by reference time before the final frontier and near no session that is
-kept, or where sessions of its key lie that are final: it would open one that overlaps them.
+Bounds: at most `max_windows` cores; beyond that they are given up or refused as in `spans`. An
+envelope has at most `max_edge_events` cores; beyond that its sessions are emitted by corrected
+timestamps alone from then on.
 
-Cost per event O(aggregates), out of order O(cores of the envelope + log envelopes of the key); per
-session emitted O(cores of the envelope).
+`expired` counts events with a corrected timestamp before the finality horizon, if no kept session
+is near. It also counts events at a time up to which the sessions of their key are final. They would
+open a session that overlaps a final one.
+
+Cost: O(aggregates) per event in order; O(cores of the envelope + log envelopes of the key) per
+event out of order; O(cores of the envelope) per emitted session.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ NOTHING_EMITTED: Final = None, NEVER, False
 
 
 class Sessions(WindowKind):
-    """State of one query; see the module's docstring."""
+    """The session windows of one query."""
 
     def __init__(
         self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
@@ -70,7 +73,7 @@ class Sessions(WindowKind):
         self._ending: Timers[str] = Timers()
         self.count = 0
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- Input -------------------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
         error_ns = event.error_ns if self._heeds_errors else 0
@@ -80,7 +83,7 @@ class Sessions(WindowKind):
             envelope = known.envelopes[-1]
             newest = envelope.cores[-1]
             if envelope.is_exact and newest.last <= ref_ns <= newest.last + self._gap_ns:
-                # The plain case: one more of the session that is going on.
+                # In the plain case the event continues the newest session.
                 newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
                 newest.is_fresh = True
                 newest.row.add(values, event)
@@ -103,7 +106,7 @@ class Sessions(WindowKind):
         self._put(key, known, core_of(event, error_ns, row))
 
     def _put(self, key: str, known: KeySessions, core: Core) -> None:
-        """Into the envelope that it belongs to; those that it joins are one from here on."""
+        """Put a core into its envelope; all envelopes that it may join become one."""
         near = known.near(core.lower, core.upper, self._gap_ns)
         joined = known.envelopes[near]
         for each in joined:
@@ -146,7 +149,7 @@ class Sessions(WindowKind):
             self.settle()
         self.given_up += before - self.count
 
-    # -- emitting ---------------------------------------------------------------------------------
+    # -- Emission ----------------------------------------------------------------------------------
 
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
@@ -177,7 +180,8 @@ class Sessions(WindowKind):
         if not sessions:
             return
         least_ns = NOT_YET
-        if self._frontier.waits_for_final:  # all that may belong together is final at once
+        # All sessions that may belong together become final at once.
+        if self._frontier.waits_for_final:
             least_ns = envelope.upper + self._gap_ns
         ends = [max(self._end_of(session), least_ns) for session in sessions]
         is_stirred = max(ends) < closed_ns and envelope.is_fresh
@@ -189,8 +193,10 @@ class Sessions(WindowKind):
                 self._emit(key, envelope, session, is_closed=True)
 
     def _whole_sessions(self, key: str, envelope: Envelope) -> list[Cores]:
-        """Retract what is no session any more; those that there are. None where something may
-        belong to them that came before the query."""
+        """Retract sessions that no longer exist, and return the current ones.
+
+        Return none if events from before the query may belong to them.
+        """
         sessions = sessions_of(envelope.cores, self._gap_ns)
         if envelope.lower < self._emitter.beginning.since_ns + self._gap_ns:
             sessions = []
@@ -204,8 +210,11 @@ class Sessions(WindowKind):
         return max([core.last for core in session]) + self._gap_ns
 
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
-        """What was emitted of sessions that are part of another now. What was open again before has
-        been retracted: readers take a retract for one of what stands."""
+        """Retract the results of sessions that are now part of another.
+
+        A session that was open again has been retracted already. Readers take a retraction as one
+        of a current result, so it is not retracted twice.
+        """
         if not envelope.current:
             return
         starts = {session[0].first for session in sessions}
@@ -216,7 +225,7 @@ class Sessions(WindowKind):
             self._note(key, envelope)
 
     def _retract_reopened(self, key: str, envelope: Envelope, start_ns: int) -> None:
-        """What was emitted of a session as closed that a late event has drawn beyond W."""
+        """Retract the result of a closed session that a late event has extended beyond W."""
         current, end_ns, was_closed = envelope.current.get(start_ns, NOTHING_EMITTED)
         if current is not None and current.live and was_closed:
             self._emitter.retract(key, start_ns, (start_ns, end_ns), current, is_final=False)
@@ -272,7 +281,7 @@ class Sessions(WindowKind):
                         self._emit(key, envelope, session, is_closed=False)
         self._fresh.clear()
 
-    # -- forgetting --------------------------------------------------------------------------------
+    # -- Cleanup -----------------------------------------------------------------------------------
 
     def _is_final(self, envelope: Envelope) -> bool:
         return envelope.upper + self._gap_ns < self._frontier.final_ns
@@ -304,7 +313,7 @@ class Sessions(WindowKind):
             del self._by_key[key]
             self._fresh.pop(key, None)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {"windows": self.count, "keys": len(self._by_key), **super().figures()}
@@ -316,7 +325,8 @@ class Sessions(WindowKind):
                 self.count += len(envelope.cores)
                 if envelope.is_fresh:
                     self._loaded_fresh(key, known, envelope)
-            for first in known.envelopes[:1]:  # the others are later
+            # The timers of later envelopes follow those of the first.
+            for first in known.envelopes[:1]:
                 for core in first.cores:
                     self._closing.arm(key, core.last + self._gap_ns)
                     self._ending.arm(key, core.upper + self._gap_ns)

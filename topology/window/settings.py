@@ -1,15 +1,17 @@
-"""What a window query is asked for: its windows, and what is computed of them.
+"""Defines the settings of a window query: its windows, and the values computed from them.
 
 Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
+
 Aggregates: `avg(payload.v)`; see `topology.window.aggregates.built_in`.
 
 All bounds are per query and partition:
 
-* `max_windows`: windows (of sliding ones: slices) that are open or kept for corrections, over
-  all keys; of a count window: keys. At the bound what is kept for corrections is given up
-  first, oldest first; if all are open, what would open one more is left out. Both are counted.
+* `max_windows`: windows that are open or kept for corrections, over all keys. It counts slices for
+  sliding windows, and keys for count windows. At the bound, windows kept for corrections are given
+  up first, beginning with the oldest. If all are open, events that would open one more are left
+  out. Both cases are counted.
 * `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
-  window is emitted by reference time alone and without bounds.
+  window is emitted by corrected timestamps alone and without bounds.
 * `max_recount`: events per key that a count window keeps for corrections.
 """
 
@@ -51,7 +53,10 @@ COUNT: Final = "count"
 
 
 class Window(NamedTuple):
-    """`size_ns` is the gap of a session; `events` that of a count window."""
+    """A kind of windows and their size.
+
+    `size_ns` is the gap of a session, and `events` the size of a count window.
+    """
 
     kind: WindowType
     size_ns: int = 0
@@ -60,7 +65,7 @@ class Window(NamedTuple):
 
     @property
     def step_ns(self) -> int:
-        """From the begin of one window to that of the next."""
+        """The distance between the starts of consecutive windows."""
         return self.size_ns if self.kind == TUMBLING else self.every_ns
 
     def __str__(self) -> str:
@@ -71,8 +76,11 @@ class Window(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """`path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
-    `quantile_ppm` is of `quantile` alone, 990_000 for 0.99."""
+    """A function that a query computes from its windows, and the arguments of its call.
+
+    `path` leads to the value, like `("payload", "force")`; only `count` has an empty one.
+    `quantile_ppm` is the share of `quantile`, 990_000 for 0.99; other functions do not use it.
+    """
 
     function: str
     path: Path = ()
@@ -86,7 +94,7 @@ class Aggregate(NamedTuple):
 
 
 def _share_text(ppm: Any) -> str:
-    """Return a share as a call spells it; of what is none, text that is no share either."""
+    """Return a share as a call spells it; for any other value, a text that is no share either."""
     if type(ppm) is not int:
         return f"{ppm} millionths"
     return str(ppm // MILLION) if ppm in (0, MILLION) else f"{ppm / MILLION:f}"
@@ -105,7 +113,10 @@ _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCI
 
 
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
-    """Return what a call means. In code it may be of a function that is still to be given."""
+    """Return the aggregate that a call means.
+
+    In code, a call may name a function that will be given later.
+    """
     own = (*user_functions_of(info).aggregates,)
     if isinstance(value, Aggregate):
         function: Any = value.function
@@ -158,7 +169,7 @@ Spelled = Annotated[
 
 
 class WindowSettings(AnswerSettings):
-    """What a window query is asked for. `clock` is that of its stream."""
+    """The settings of a window query; `clock` is that of its stream."""
 
     window: Spelled | None = None
     """The windows of a window query."""
@@ -179,29 +190,29 @@ class WindowSettings(AnswerSettings):
 
     @property
     def windows(self) -> Window:
-        """Return its windows, which it must have."""
+        """The query's windows, which must be given."""
         assert self.window is not None
         return self.window
 
     @property
     def outputs(self) -> dict[str, Aggregate]:
-        """Return what is computed by name, with paths into the payload."""
+        """The aggregates by name, with paths that begin inside the payload."""
         aggregates = (self.aggregate or {}).items()
         return {name: each._replace(path=path_of(each.path)) for name, each in aggregates}
 
     @property
     def zone_ns(self) -> int:
-        """The least error to reckon with."""
+        """The smallest time error to assume for an event."""
         return self.clock.max_error_ns if self.uncertainty == THESIS3 else 0
 
     @property
     def emits_every_ns(self) -> int:
-        """How often open windows are emitted; 0 if never."""
+        """The interval at which open windows are emitted; 0 if never."""
         return 0 if self.answer == FINAL else self.early_ns
 
 
 def fingerprint(query: WindowSettings) -> bytes:
-    """Return what is equal for queries whose windows are the same."""
+    """Return bytes that are equal for queries with the same windows."""
     kind, size_ns, _, events = windows = query.windows
     what = (kind, size_ns, windows.step_ns, events, key_path(query.key))
     outputs = [(name, *each) for name, each in query.outputs.items()]

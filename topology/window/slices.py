@@ -1,12 +1,11 @@
-"""Where windows of a fixed size begin and end, and the slices they are made of.
+"""Computes where windows of a fixed size begin and end, and the slices that they consist of.
 
-Windows [k every, k every + size) lie aligned to the epoch. The edges of all windows cut time
-into slices; each window is a row of whole slices, and a slice belongs to size / every windows
-(one more if that is no whole number, of which a slice has one or the other). A tumbling
-window is one slice.
+Windows [k every, k every + size) are aligned to the epoch. The edges of all windows cut time into
+slices, so each window is a row of whole slices. A slice belongs to size / every windows, rounded
+down or up if that is no whole number. A tumbling window is one slice.
 
-`SliceTimers` know when windows end, so that nobody looks before: O(log slices) for each window that
-closes or becomes final, and nothing for what is kept.
+`SliceTimers` tells when windows end, so nothing is looked at before. Cost: O(log slices) for each
+window that closes or becomes final, and nothing for windows that are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from topology.model.timers import Timers
 
 
 class Slices:
-    """Named by where they start. `size_ns` >= `every_ns` > 0."""
+    """The slices of a query, each named by its start; `size_ns` >= `every_ns` > 0."""
 
     __slots__ = ("_cut_ns", "every_ns", "size_ns")
 
@@ -29,28 +28,28 @@ class Slices:
         self._cut_ns = size_ns % every_ns
 
     def at(self, time_ns: int) -> int:
-        """The slice that holds the instant."""
+        """Return the slice that contains the instant."""
         since_ns = time_ns % self.every_ns
         if self._cut_ns and since_ns >= self._cut_ns:
             return time_ns - since_ns + self._cut_ns
         return time_ns - since_ns
 
     def after(self, start_ns: int) -> int:
-        """The next slice."""
+        """Return the next slice."""
         since_ns = start_ns % self.every_ns
         if self._cut_ns and since_ns < self._cut_ns:
             return start_ns + self._cut_ns
         return start_ns - since_ns + self.every_ns
 
     def within(self, first_ns: int, last_ns: int, at_most: int) -> list[int]:
-        """The slices from the instant `first` to `last`, at most so many."""
+        """Return the slices from the first instant to the last, but at most `at_most`."""
         found = [self.at(first_ns)]
         while len(found) <= at_most and (following := self.after(found[-1])) <= last_ns:
             found.append(following)
         return found[:at_most]
 
     def held(self, slices: Collection[int], start_ns: int) -> list[int]:
-        """Those of `slices` that are part of the window, rising."""
+        """Return those of `slices` that are part of the window, ascending."""
         end_ns = start_ns + self.size_ns
         most = 2 * (self.size_ns // self.every_ns + 1)
         if len(slices) <= most:
@@ -58,13 +57,15 @@ class Slices:
         return [each for each in self.within(start_ns, end_ns - 1, most) if each in slices]
 
     def windows(self, slice_ns: int) -> range:
-        """Return the starts of the windows that hold the slice, ascending."""
+        """Return the starts of the windows that contain the slice, ascending."""
         first = slice_ns - self.size_ns + 1
         return range(first + -first % self.every_ns, slice_ns + 1, self.every_ns)
 
     def first_end(self, slice_ns: int, after_ns: int) -> int:
-        """Return the first end after that instant of a window that holds the slice; where all have
-        ended, the end of the last one."""
+        """Return the first end, after an instant, of a window that contains the slice.
+
+        If all such windows have ended, return the end of the last one.
+        """
         starts = self.windows(slice_ns)
         ended = (after_ns - self.size_ns - starts[0]) // self.every_ns + 1
         return starts[min(max(ended, 0), len(starts) - 1)] + self.size_ns
@@ -74,24 +75,29 @@ class Slices:
 
 
 class SliceTimers:
-    """Slices and windows are named by where they start. Each is announced once, until it is
-    taken."""
+    """The timers of a query's slices and windows, each named by its start.
+
+    Each of them is announced once, until it is taken.
+    """
 
     __slots__ = ("_closing", "_slices", "emitted", "ending", "next_final_ns")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._closing: Timers[int] = Timers()
-        """Slices, by the next end of a window that holds them."""
+        """Slices, by the next end of a window that contains them."""
         self.ending: Timers[int] = Timers()
-        """Slices, by the end of the last such window."""
+        """Slices, by the end of the last window that contains them."""
         self.emitted: Timers[int] = Timers()
         """Windows, by their end."""
         self.next_final_ns: int = NEVER
-        """Nothing becomes final before."""
+        """Nothing becomes final before this instant."""
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
-        """The slice holds something now; what ends until `closed` has been emitted."""
+        """Arm the timers of a slice that now has events.
+
+        Windows that end at or before `closed_ns` have been emitted.
+        """
         last_end_ns = self._slices.last_end(slice_ns)
         self.ending.arm(slice_ns, last_end_ns)
         self.next_final_ns = min(self.next_final_ns, last_end_ns)
@@ -99,21 +105,21 @@ class SliceTimers:
             self._closing.arm(slice_ns, self._slices.first_end(slice_ns, closed_ns))
 
     def expect_final(self, start_ns: int) -> None:
-        """A window that starts there was emitted and is not final."""
+        """Arm the timer of a window that was emitted and is not final."""
         end_ns = start_ns + self._slices.size_ns
         self.emitted.arm(start_ns, end_ns)
         self.next_final_ns = min(self.next_final_ns, end_ns)
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
-        """Something closes, or is final, with the frontier there."""
+        """Return whether anything closes or becomes final with these frontiers."""
         return closed_ns >= self._closing.next_ns or final_ns >= self.next_final_ns
 
     def room_ns(self, frontier: Frontier) -> int:
-        """Nothing is due as long as its W is below."""
+        """Return an instant such that nothing is due while W is below it."""
         return frontier.room_ns(self._closing.next_ns, self.next_final_ns)
 
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
-        """The starts of the windows that end in (before, closed]."""
+        """Return the starts of the windows that end in (before, closed]."""
         starts: set[int] = set()
         if closed_ns < self._closing.next_ns:
             return starts

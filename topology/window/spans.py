@@ -1,26 +1,25 @@
-"""Tumbling and sliding windows: of a fixed size, at fixed times.
+"""Computes tumbling and sliding windows, which have a fixed size and fixed times.
 
-Per key and slice of time (`slices`) one pane is kept; a window is its panes taken together, so
-an event costs the same whatever the number of windows it belongs to. A window is emitted when
-the frontier has passed its end; emitted again at the end of an instant that brought it more;
-and forgotten, pane by pane, when it is final. A window exists if an event possibly belongs
-to it.
+Each key has one pane per slice of time (`slices`). A window combines its panes, so the cost of an
+event does not depend on how many windows it belongs to. A window is emitted when the frontier has
+passed its end, and again at the end of each instant that changed it. It is forgotten, pane by pane,
+when it is final. A window exists if an event may belong to it.
 
-Bounds: `max_windows` panes. At the bound the oldest panes whose windows have all been emitted
-are given up (`given_up`), as if `correct_for` were shorter; if there are none, the event
-that would open one more is left out (`refused`): other keys and windows are not touched by
-one key too many. What comes for windows that are final is counted in `expired`.
+Bounds: at most `max_windows` panes. At the bound the oldest panes whose windows have all been
+emitted are given up (`given_up`), as if `correct_for` were shorter. If there are none, an event
+that would open a pane is left out (`refused`). So one key too many does not affect other keys and
+windows. Events for final windows are counted in `expired`.
 
-A query that began amid the stream keeps the windows that start before it counts as all others, and
-does not emit them (`topology.query.beginning`).
+A query that began in the middle of the stream keeps windows that started earlier like all others,
+but does not emit them (`topology.query.beginning`).
 
-Plain events (`run`) are taken many at a time, and plain windows that close together are emitted in
-one loop; for what has been emitted of those nothing is kept as long as their panes stay the same.
+Plain events (`run`) are processed in batches, and plain windows that close together are emitted in
+one loop. The results of these windows are not stored while their panes stay the same.
 
-Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost per window
-emitted: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
-unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what
-sliding windows share.
+Cost: O(aggregates) per event, and O(slices it may be in) if it is uncertain. An emitted window
+costs O(aggregates) and, if it slides, a look at each of its slices (`panes`). In addition, m
+uncertain events cost O(m log m). Memory: one pane per key and slice, and as much again for the sums
+of sliding windows.
 """
 
 from __future__ import annotations
@@ -43,12 +42,17 @@ from topology.window.settings import TUMBLING, WindowSettings
 from topology.window.slices import Slices, SliceTimers
 
 MAX_TOUCHED_SLICES: Final = 1_000
-"""One event's: one that is less sure than that blurs the pane it is in by reference time."""
+"""The largest number of slices that an event is added to.
+
+An event that may be in more blurs the pane of its corrected timestamp.
+"""
 
 AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
-"""In place of the current result of a tumbling window that was emitted once, unconfirmed or
-confirmed, and whose pane has not changed since: its digest can be made of the pane, and mostly is
-not needed."""
+"""Placeholders for the current results of unchanged tumbling windows, unconfirmed and confirmed.
+
+Such a window was emitted once, and its pane has not changed since. The digest of its result can be
+computed from the pane, and is rarely needed.
+"""
 
 
 class Shown(Grid[Current]):
@@ -60,14 +64,14 @@ class Shown(Grid[Current]):
         self._size_ns = size_ns
 
     def own(self, start_ns: int, key: str) -> Current | None:
-        """Return the current result of a window, its own from here on."""
+        """Return the current result of a window, after replacing a placeholder by a result."""
         current = self.find((start_ns, key))
         if current in AS_ITS_PANE:
             current = self.by_number[start_ns][key] = self._spelled(start_ns, key, current)
         return current
 
     def _spelled(self, start_ns: int, key: str, current: Current | None) -> Current:
-        """Return what AS_ITS_PANE means."""
+        """Return the current result that a placeholder stands for (`AS_ITS_PANE`)."""
         measured = self._panes.measured(start_ns, key)
         assert measured is not None
         span_ns = start_ns, start_ns + self._size_ns
@@ -81,7 +85,7 @@ class Shown(Grid[Current]):
 
 
 class Spans(WindowKind):
-    """State of one query; see the module's docstring."""
+    """The tumbling or sliding windows of one query."""
 
     def __init__(
         self, query: WindowSettings, makers: Makers, frontier: Frontier, emitter: WindowEmitter
@@ -101,10 +105,10 @@ class Spans(WindowKind):
         self._touched = self._changed.rows
         self.tables = [self._panes, self._shown, self._changed]
         self._closed_ns = NOT_YET
-        self._emitted_ns = NOT_YET  # the latest end of a window that was emitted
+        self._emitted_ns = NOT_YET  # This is the latest end of an emitted window.
         self._timers = SliceTimers(self._slices)
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- Input -------------------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
         ref_ns = event.ref_time_ns
@@ -126,7 +130,10 @@ class Spans(WindowKind):
             self.expired += 1
 
     def room(self, ref_time_ns: int) -> Room | None:
-        """For plain events (`run`), in the slice that holds the instant; None if there are none."""
+        """Return the limits of plain events (`run`) in the slice that contains the instant.
+
+        Return None if no event there can be plain.
+        """
         slice_ns = self._slices.at(ref_time_ns)
         if self._touched or slice_ns not in self._panes.by_number:
             return None
@@ -138,7 +145,7 @@ class Spans(WindowKind):
         return Room(slice_ns, end_ns, limit_ns, vacancies)
 
     def take(self, slice_ns: int, found: dict[str, Columns]) -> None:
-        """Plain events of the slice, by key."""
+        """Add the plain events of a slice, by key."""
         panes = self._panes.by_number[slice_ns]
         is_followed = self._panes.is_followed
         for key, columns in found.items():
@@ -166,7 +173,7 @@ class Spans(WindowKind):
             self.expired += 1
 
     def _pane(self, slice_ns: int, key: str) -> Pane | None:
-        """To be changed."""
+        """Return a pane that may be changed, or None if the event is expired or refused."""
         pane = self._panes.find((slice_ns, key))
         if pane is None:
             return self._open(slice_ns, key)
@@ -198,8 +205,10 @@ class Spans(WindowKind):
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str) -> bool:
-        """Decide whether it is expired: a window that it belongs to is final. Note what has to be
-        emitted and saved."""
+        """Mark what must be saved and emitted, and return whether the event is expired.
+
+        An event is expired if a window that it belongs to is final.
+        """
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
@@ -217,7 +226,7 @@ class Spans(WindowKind):
                 self._changed.note((start_ns, key))
         return expired
 
-    # -- emitting ---------------------------------------------------------------------------------
+    # -- Emission ----------------------------------------------------------------------------------
 
     def settle(self) -> None:
         frontier = self._frontier
@@ -248,7 +257,7 @@ class Spans(WindowKind):
         return bool(self._touched)
 
     def _closed(self) -> list[tuple[int, str]]:
-        """Return the windows that have changed and were closed before."""
+        """Return the closed windows that have changed since they were emitted."""
         size_ns = self._size_ns
         return [window for window in self._touched if window[0] + size_ns <= self._closed_ns]
 
@@ -258,7 +267,7 @@ class Spans(WindowKind):
             self._emit(window, is_closed=is_closed)
 
     def _close(self, start_ns: int) -> None:
-        """The windows that start there, by key; those of plain panes together."""
+        """Emit the windows that start there, by key; plain ones are emitted together."""
         panes = self._panes.by_number.get(start_ns, {})
         keys: list[str] = []
         for key in sorted(panes):
@@ -272,7 +281,7 @@ class Spans(WindowKind):
         self._emit_plain(start_ns, keys)
 
     def _emit_plain(self, start_ns: int, keys: Sequence[str]) -> None:
-        """As `_emit`, of windows that close, of which nothing was emitted before."""
+        """Emit closing windows without an earlier result; the results equal those of `_emit`."""
         if not keys or start_ns < self._emitter.beginning.since_ns:
             return
         panes = self._panes.by_number[start_ns]
@@ -323,10 +332,10 @@ class Spans(WindowKind):
         if self._shown.by_number.get(start_ns, {}).pop(key, None) is not None:
             self._shown.note((start_ns, key))
 
-    # -- forgetting --------------------------------------------------------------------------------
+    # -- Cleanup -----------------------------------------------------------------------------------
 
     def _retire(self) -> None:
-        """Forget what is final; where the query asks for it, emit it as final."""
+        """Forget what is final; before that, emit it as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
             if self._emits_finals or self._shown.is_followed:
@@ -342,7 +351,7 @@ class Spans(WindowKind):
                     self._panes.note((slice_ns, key))
         self._panes.settled(self._closed_ns)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {

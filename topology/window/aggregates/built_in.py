@@ -1,8 +1,7 @@
-"""The aggregates that a query may name: one row each, and no other list of them.
+"""Lists the aggregates that a query may name, one row each.
 
-A new one is a cell and a function of the contract (`cell`) and a row here. From the row the file's
-reader knows how it is spelled, the window what it takes from an event, a view of SQL the type of
-its column, and the laws what to try.
+To add an aggregate, write a cell and a function (`cell`) and add a row here. There is no other
+list. The reader of topology files, the windows, the SQL views and the property tests read this one.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from topology.window.aggregates.sums import Average, Count, Deviation, Largest, 
 from topology.window.aggregates.tally import Squares, Tally
 
 Usable = Callable[[Any], Any]
-"""Makes a value of what the payload holds; None of what is to be left out."""
+"""Returns the value to add for a value of the payload, or None if that is left out."""
 
 MakeCell = Callable[..., AggregateCell]
 
 Result = Literal["whole", "real", "number", "value"]
-"""A whole number, a real one, a number of the values' own type, or one of the values."""
+"""The type of a result: an integer, a real number, a number of the inputs' type, or an input."""
 
 
 class BuiltIn(NamedTuple):
-    """An aggregate, by its name in `BUILT_IN`.
+    """An aggregate that a query may name, listed under its name in `BUILT_IN`.
 
     Attributes:
-        example: Its spelling, with as many arguments as it takes.
+        example: A call as users write it, with all its arguments.
         result: The type of its result.
-        usable: Says which values of the payload are added.
-        make: Makes an empty cell; of `quantile`, given the share. Where it is None the function
-            reads no value: it is made of the row.
-        function: Makes the result of a cell.
+        usable: Returns the value to add for a value of the payload, or None if that is left out.
+        make: Makes an empty cell; for `quantile` it takes the share. It is None if the function
+            needs no values and reads the row itself.
+        function: Computes the result from a cell.
     """
 
     example: str

@@ -1,18 +1,24 @@
-"""Aggregates over some events: cells keep what is seen of one field, functions make values of them.
+"""Defines the contract of aggregates: cells collect the values of a field, functions read cells.
 
-Every cell can be added to, and merged with another of its kind. The order never changes the result,
-so a late event only adds. Functions of one field share a cell where they can. Where it is not sure
-which events belong (`possibles`, one cell for each of them or for each group that belongs or not as
-a whole), `bounds` are the smallest and the largest value over all choices that leave some event
-(4.2); None where nothing can be said.
+A cell takes values one by one, and merges with another cell of its kind. The order of additions and
+merges never changes the result, so a late event is simply added. Functions of one field share a
+cell if they can.
 
-Where every choice has a weight, `weighted` is the value of the weighted sums; a function without it
-(`weighs`) uses reference times alone. A function is `additive` if each event adds its size to the
-value, whatever else is there: for those the choices can be narrowed by what is known about clocks
-(`shifts`), and `within` makes bounds of the smallest and the largest sum.
+Some events may or may not belong to the window, because their times are uncertain. `possibles` has
+a cell for each of these events, or for each group of events that belongs as a whole or not at all.
+`bounds` returns the smallest and the largest value over all choices of them that leave at least one
+event in the window. A bound that cannot be known is None.
 
-A value is what JSON holds: `json_number` of `topology.query.numbers` makes None of a number that is
-too large, and `quotient` divides."""
+If each choice has a probability, `weighted` is the value of the weighted sums. A function without
+`weighs` uses corrected timestamps alone.
+
+A function is `additive` if each event adds its size to the value, whatever else is there. The
+errors of clocks limit the choices for such functions (`shifts`). `within` turns the smallest and
+the largest sum into bounds.
+
+Values are JSON values. `json_number` and `quotient` of `topology.query.numbers` return None for a
+number that is too large.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +31,7 @@ Bounds = tuple[Any, Any]
 
 
 class Placed(Protocol):
-    """The time and the origin of a value: an event, or what is kept of one of unsure time."""
+    """The time and the origin of a value: an event, or the kept part of an uncertain event."""
 
     ref_time_ns: int
     error_ns: int
@@ -35,17 +41,19 @@ class Placed(Protocol):
 
 
 class AggregateCell:
-    """The state of an aggregate, or of several. `value`, `is_sure` and `bounds` are of cells that
-    serve one function alone."""
+    """The values of one field, as far as one or several aggregates need them.
+
+    A cell implements `value`, `is_sure` and `bounds` only if it serves a single function.
+    """
 
     __slots__ = ()
 
     def add(self, value: Any, event: Placed) -> None:
-        """Add a value; `event` gives its time and source."""
+        """Add a value of the event, which gives its time and source."""
         raise NotImplementedError
 
     def take(self, values: list[Any]) -> None:
-        """Add numbers, at least one; only tallies can."""
+        """Add one or more numbers; only tallies support this."""
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
@@ -60,7 +68,7 @@ class AggregateCell:
         raise NotImplementedError
 
     def is_sure(self) -> bool:
-        """Return whether the value is that of every world, if it is sure what belongs."""
+        """Return whether the value is certain, provided that it is certain which events belong."""
         return True
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
@@ -75,7 +83,7 @@ class AggregateCell:
 
 
 def merged(one: Any, others: Iterable[Any]) -> Any:
-    """Return a cell, or a row of cells, of what one and all others of its kind have."""
+    """Return a new cell, or a new row of cells, that merges all of them."""
     together = one.copy()
     for other in others:
         together.merge(other)
@@ -83,7 +91,10 @@ def merged(one: Any, others: Iterable[Any]) -> Any:
 
 
 class AggregateFunction:
-    """A value that is made of a cell; by default it is what the cell says. No cell is changed."""
+    """A function that computes a value from a cell, by default the cell's own value.
+
+    It never changes a cell.
+    """
 
     __slots__ = ()
 
@@ -101,11 +112,11 @@ class AggregateFunction:
         return bounds
 
     def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
-        """Return the value with weights, in units of 1 / WHOLE_WEIGHT."""
+        """Return the value if each possible cell has a weight, in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
     def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
-        """Return what each possible one adds, in the unit that `within` takes."""
+        """Return the size that each possible cell would add, in the unit that `within` takes."""
         raise NotImplementedError
 
     def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:

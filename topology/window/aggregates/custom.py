@@ -1,11 +1,6 @@
-"""Aggregates that a user brings along, registered by name.
+"""Runs aggregates that users bring along and register by name.
 
-`init()` is the state of nothing, `add(state, value)` takes one value in, `combine(a, b)` is
-the state of both, `value(state)` what results show. States are plain values and are not changed
-in place; `add` and `combine` must not depend on the order, or results will. `usable` decides
-what `add` is given for a raw value of the payload, None for one to leave out.
-
-No inverse is asked for: windows that slide share their work by combining alone
+No inverse is needed: sliding windows share their work by combining states alone
 (`topology.window.panes`).
 """
 
@@ -24,7 +19,18 @@ def as_it_is(state: Plain) -> Plain:
 
 
 class Function(NamedTuple):
-    """See the module's docstring."""
+    """An aggregate of a user's own.
+
+    States are plain values and are not changed in place. `add` and `combine` must not depend on the
+    order of events; otherwise results depend on it too.
+
+    Attributes:
+        init: Returns the state without values.
+        add: Returns the state with one more value.
+        combine: Returns the state of two states together.
+        value: Returns the value that results show for a state.
+        usable: Returns the value to pass to `add` for a value of the payload, None to leave it out.
+    """
 
     init: Callable[[], Plain]
     add: Callable[[Plain, Any], Plain]
@@ -34,8 +40,11 @@ class Function(NamedTuple):
 
 
 class Custom(AggregateCell):
-    """No bounds are known where it is not sure what belongs. Where a user's code raises, the state
-    stays as it was, or the value is None; `failures[0]` counts it."""
+    """A cell with the state of a user's aggregate.
+
+    If the user's code raises, the state stays as it was or the value is None, and `failures[0]`
+    counts the error. The cell has no bounds if it is uncertain which events belong.
+    """
 
     __slots__ = ("failures", "function", "state")
 

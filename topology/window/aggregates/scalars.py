@@ -1,10 +1,10 @@
-"""first, last and distinct.
+"""Computes the aggregates `first`, `last` and `distinct` of scalars.
 
-* `first`, `last` are of scalars, by (reference time, source, epoch, seq). They are sure if
-  the event certainly belongs and no event of another source may have been before (after)
-  it: for that each keeps the two outermost edges of different sources. There is no order
-  among values, so no bounds: None if not sure.
-* `distinct` is of scalars that differ for sure: a set of at most `MAX_DISTINCT`. Beyond that the
+* `first` and `last` order events by corrected timestamp, source, epoch and sequence number. The
+  result is certain if its event certainly belongs, and no event of another source may precede
+  (follow) it. To know this, a cell keeps the two outermost edges of different sources. Values have
+  no order, so an uncertain result has the bounds None.
+* `distinct` keeps a set of at most `MAX_DISTINCT` values that certainly differ. Beyond that the
   value stays at that number as a lower bound, and `high` is None.
 """
 
@@ -22,8 +22,16 @@ MAX_DISTINCT: Final = 10_000
 
 
 class First(AggregateCell):
-    """`near` and `far`: the ends of the best one's interval; `edges`: the earliest near ends
-    of at most two sources. All times are as `first` sees them: `last` sees them mirrored."""
+    """The first value of a field, and how certain it is.
+
+    Times are as `first` sees them; `last` sees them mirrored.
+
+    Attributes:
+        best: The place of the first event so far.
+        found: The value of that event.
+        far: The far end of that event's interval of possible times.
+        edges: The earliest near ends of such intervals, of at most two sources.
+    """
 
     __slots__ = ("best", "edges", "far", "found")
 
@@ -38,7 +46,8 @@ class First(AggregateCell):
     def add(self, value: Any, event: Placed) -> None:
         time_ns = self.sign * event.ref_time_ns
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
-        reach_ns = event.error_ns + 1 if event.error_ns else 0  # past all times it may have had
+        # The edge is beyond all times that the event may have had.
+        reach_ns = event.error_ns + 1 if event.error_ns else 0
         self._meet(place, value, time_ns + reach_ns)
         self._edge(time_ns - reach_ns, event.source)
 
@@ -98,7 +107,7 @@ class First(AggregateCell):
 
 
 class Last(First):
-    """As `First`, with time mirrored."""
+    """The last value of a field: `First` with time mirrored."""
 
     __slots__ = ()
 
@@ -106,7 +115,7 @@ class Last(First):
 
 
 class Distinct(AggregateCell):
-    """`seen` is None once it was full."""
+    """The number of distinct values; `seen` is None after more than `MAX_DISTINCT` of them."""
 
     __slots__ = ("seen",)
 

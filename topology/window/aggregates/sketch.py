@@ -1,19 +1,19 @@
-"""quantile: buckets whose edges grow by a constant factor.
+"""Computes `quantile` from counts in buckets whose edges grow by a constant factor.
 
-A positive number falls into the bucket k with GAMMA^(k-1) < v <= GAMMA^k and is given as the
-value in the middle, by which it is off by at most `RELATIVE_ERROR`; negative numbers
-likewise, and what is nearer to 0 than `SMALLEST` is 0. So order of arrival does not matter,
-and sketches merge by adding counts. (The idea is DDSketch's: Masson, Rim, Lee, VLDB 2019.)
+A positive number v is in the bucket k with GAMMA^(k-1) < v <= GAMMA^k. Its value is taken to be the
+bucket's middle, which is off by at most `RELATIVE_ERROR`. Negative numbers are treated likewise,
+and a number nearer to 0 than `SMALLEST` counts as 0. So the order of arrival does not matter, and
+sketches merge by adding counts. The idea is that of DDSketch (Masson, Rim, Lee, VLDB 2019).
 
-The quantile q of n values is the one at rank floor(q (n - 1)) counted from 0. At q = 0 and 1
-that is min and max within the same error.
+The quantile q of n values is the one at rank floor(q (n - 1)), counted from 0. At q = 0 and q = 1
+it is the min and the max within the same error.
 
-Own and not a library's: counts by bucket are plain values, so they are their own state, and
-an open window costs one entry per bucket in use; an array per sketch would cost kilobytes
-for each key. At most `MAX_BUCKETS`, all that doubles can fall into.
+No library is used, because counts by bucket are plain values and so are their own state. An open
+window costs one entry per bucket in use. A library's array per sketch would cost kilobytes per key.
+There are at most `MAX_BUCKETS` buckets, enough for all doubles.
 
-Bounds: which values belong may be free, so the lowest possible ones are taken in as long as
-they lie at or below the quantile, which only lowers it; and mirrored.
+The lower bound adds the lowest possible values while they are at or below the quantile, because
+each of them only lowers it. The upper bound mirrors this.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 SMALLEST: Final = 1e-300
 _LOG_GAMMA: Final = log(GAMMA)
 _OFFSET: Final = 1 << 20
-"""Between the index of the bucket of v and that of -v; larger than any index."""
+"""Keeps the indices of positive numbers above 0; larger than any exponent."""
 MAX_BUCKETS: Final = 4 * ceil(710 / _LOG_GAMMA)
 _PPM: Final = 1_000_000
 
 
 def bucket_of(value: float) -> int:
-    """Indices rise with the value; 0 has index 0."""
+    """Return the index of the bucket: it ascends with the value, and 0 has index 0."""
     size = abs(value)
     if size < SMALLEST:
         return 0
@@ -50,13 +50,13 @@ def value_in(bucket: int) -> float:
         return 0.0
     sign = 1 if bucket > 0 else -1
     exponent = abs(bucket) - _OFFSET
-    # At the top of the range the edge is beyond what a double holds, and the middle may be.
+    # The edge of the topmost bucket overflows a double, and its middle may overflow too.
     middle = GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA))
     return sign * min(middle, float_info.max)
 
 
 class Quantile(AggregateCell):
-    """`counts` by bucket; `ppm` is the share wanted."""
+    """A sketch with `counts` by bucket, for the quantile of `ppm` millionths."""
 
     __slots__ = ("counts", "ppm")
 

@@ -1,13 +1,15 @@
-"""count, sum, avg, stddev, min and max: aggregates that are made of a tally.
+"""Computes count, sum, avg, stddev, min and max; all but count read a tally.
 
-`sum` of nothing is 0; the others of nothing, but `count`, are None. `stddev` is that of the
-population: the root of the mean square distance from the mean. Bounds over free choices:
+Without values `sum` and `count` are 0, and the others are None. `stddev` is that of the population:
+the root of the mean square distance from the mean.
 
-* count, sum: each possible group adds what it has, or not.
-* avg: from the certain ones on, the groups of the largest (smallest) mean are taken in as
-  long as they raise (lower) it; no other choice does better.
-* stddev: from the extremes of the sums, each for itself; an outer bound.
-* min, max: with the certain ones alone, and with all possible.
+The bounds, if each possible group may belong or not:
+
+* count and sum: each group adds its size or nothing.
+* avg: starting from the certain events, the groups with the largest (smallest) mean are added
+  while they raise (lower) the average. No other choice gives a more extreme average.
+* stddev: outer bounds, computed from the extremes of each sum separately.
+* min and max: the values of the certain events alone, and of all possible events.
 
 Cost: an exact addition per value (`numbers`).
 """
@@ -42,7 +44,7 @@ class Additive(AggregateFunction):
 
 
 class Count(Additive):
-    """How many events; made of the whole row."""
+    """The number of events, read from the row itself."""
 
     __slots__ = ()
 
@@ -64,7 +66,7 @@ class Count(Additive):
 
 
 class Sum(Additive):
-    """The sum of the values; an integer where all of them are."""
+    """The sum of the values, an integer if all values are integers."""
 
     __slots__ = ()
 
@@ -85,7 +87,7 @@ class Sum(Additive):
 
 
 class Average(AggregateFunction):
-    """The ratio of the sums."""
+    """The arithmetic mean of the values."""
 
     __slots__ = ()
 
@@ -107,7 +109,7 @@ class Average(AggregateFunction):
 
 
 def _farthest(cell: Tally, groups: Sequence[tuple[int, int]], shift: int, sign: int) -> Any:
-    """Take groups in as long as they lower (sign 1) or raise (-1) the mean."""
+    """Return the mean after adding groups while they lower it (sign 1) or raise it (sign -1)."""
     total, n = cell.total << (shift - cell.shift), cell.n
     for part, size in groups:
         if n and sign * (part * n - total * size) >= 0:
@@ -164,7 +166,7 @@ class Deviation(AggregateFunction):
 
 
 class Least(AggregateFunction):
-    """min."""
+    """The smallest value (`min`)."""
 
     __slots__ = ()
 
@@ -177,7 +179,10 @@ class Least(AggregateFunction):
     def extremes(
         self, cell: Tally, possibles: Sequence[Any], innermost: Callable[..., Any]
     ) -> Bounds:
-        """Return the value with all possible ones, and that of the certain ones, or of one."""
+        """Return the value over all possible events, and the value over the certain ones.
+
+        Without certain values the second one is the `innermost` value of the possible cells.
+        """
         inner = self.value(cell)
         if not cell.n:
             inner = innermost([self.value(one) for one in possibles if one.n], default=None)
@@ -185,7 +190,7 @@ class Least(AggregateFunction):
 
 
 class Largest(Least):
-    """max."""
+    """The largest value (`max`)."""
 
     __slots__ = ()
 
@@ -197,13 +202,12 @@ class Largest(Least):
 
 
 def number_of(total: int, shift: int, bits: int = 0) -> Any:
-    """Return a total in units of 2^-(shift + bits): an integer if it is one and `shift` is 0."""
+    """Return a total in units of 2^-(shift + bits): an integer if it is whole and `shift` is 0."""
     whole, rest = divmod(total, 1 << (shift + bits))
     return quotient(total, 1 << (shift + bits)) if rest or shift else json_number(whole)
 
 
 def finest(cell: Tally, possibles: Sequence[Any]) -> int:
-    """Return the largest shift of all."""
     shifts: list[int] = [one.shift for one in (cell, *possibles)]
     return max(shifts)
 
@@ -213,13 +217,15 @@ def totals(cells: Sequence[Any], shift: int) -> list[int]:
 
 
 def free_spread(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the smallest and the largest sum of some of the sizes."""
+    """Return the smallest and the largest sum of any choice of the sizes."""
     return sum(size for size in sizes if size < 0), sum(size for size in sizes if size > 0)
 
 
 def weighed(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int, int]:
-    """Return weighted number and total, in units of 1 / WHOLE_WEIGHT and of that 2^-shift; and the
-    shift."""
+    """Return the weighted number of values, their weighted total, and the shift of that total.
+
+    The number is in units of 1 / WHOLE_WEIGHT, the total in units of 2^-shift / WHOLE_WEIGHT.
+    """
     shift = finest(cell, [one for one, _ in possibles])
     n, total = cell.n * WHOLE_WEIGHT, (cell.total * WHOLE_WEIGHT) << (shift - cell.shift)
     for one, weight in possibles:
@@ -229,5 +235,5 @@ def weighed(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int
 
 
 def deviation(n: int, total: int, squares: int, shift: int) -> Any:
-    """Return the root of the mean square distance from the mean."""
+    """Return the root of the mean square distance from the mean, or None without values."""
     return root(n * squares - total * total, (n * n) << (2 * shift)) if n else None

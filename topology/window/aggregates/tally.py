@@ -1,7 +1,8 @@
-"""Sums of a field of numbers: what sum, avg, min, max and stddev are made of.
+"""Sums up a field of numbers for sum, avg, min, max and stddev.
 
-Values come in many at a time. A float is a whole number of units of 2^-shift as soon as the shift
-has seen one as fine: then taking it in is a multiplication and an addition, without a fraction.
+Values come in batches. A float is a whole number of units of 2^-shift, once the shift is as fine as
+the finest value so far. Then adding it takes one multiplication and one addition, without a
+fraction.
 
 Memory: some 80 bytes and its numbers. Cost: 0.1 us a value.
 """
@@ -16,13 +17,20 @@ from topology.model.operator import Plain
 from topology.window.aggregates.cell import AggregateCell, Placed
 
 SCALES: Final = [2.0**shift for shift in range(1_024)]
-"""All that are doubles."""
+"""All powers of 2 from 1 up that are doubles."""
 
 
 class Tally(AggregateCell):
-    """`n` values, and their exact `total` in units of 2^-`shift`, which is no finer than the finest
-    of them. `least` and `largest` are None where there are none; of an integer and a float that are
-    equal, the integer."""
+    """The number, sum and extremes of a field's values.
+
+    Attributes:
+        n: The number of values.
+        total: Their exact sum, in units of 2^-`shift`.
+        shift: The fineness of the units, no finer than the finest value.
+        least: The smallest value, None without values. If an integer and a float are equal and
+            smallest, it is the integer.
+        largest: The largest value, likewise.
+    """
 
     __slots__ = ("largest", "least", "n", "shift", "total")
 
@@ -40,7 +48,7 @@ class Tally(AggregateCell):
             self._reach(value, value)
 
     def sum_up(self, value: Any) -> int:
-        """Add the value to the sums; return it in units, which are made as fine as it is."""
+        """Add the value to the sums, and return it in units that are fine enough for it."""
         if type(value) is int:
             units: int = value << self.shift
         else:
@@ -82,11 +90,12 @@ class Tally(AggregateCell):
         self.n += len(values)
         self.total, self.shift = total, shift
         if 0 < wholes < len(values):
-            values = sorted(values, key=is_float)  # of equals the first is found: the integer
+            # Among equal values `min` and `max` return the first one, which is now the integer.
+            values = sorted(values, key=is_float)
         self._reach(min(values), max(values))
 
     def _reach(self, low: Any, high: Any) -> None:
-        """Take in the least and the largest of some more values."""
+        """Extend the extremes by the smallest and the largest of some more values."""
         least, largest = self.least, self.largest
         if least is None or low < least or (low == least and type(low) is int):
             self.least = low
@@ -116,7 +125,7 @@ class Tally(AggregateCell):
 
 
 class Squares(Tally):
-    """A tally with the sum of the `squares`, in units of 2^-(2 shift)."""
+    """A tally that also has the sum of the `squares`, in units of 2^-(2 shift)."""
 
     __slots__ = ("squares",)
 
@@ -156,7 +165,7 @@ class Squares(Tally):
 
 
 def scale_of(shift: int) -> float:
-    """Return 2^shift; beyond what doubles hold, a number by which nothing becomes whole."""
+    """Return 2^shift, or NaN beyond the range of doubles, so that no product is whole."""
     return SCALES[shift] if shift < len(SCALES) else nan
 
 

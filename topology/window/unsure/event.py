@@ -1,7 +1,7 @@
-"""An event of which it is not sure on which side of a window's edge it was.
+"""Keeps an event that may be on either side of a window's edge, because its time is uncertain.
 
-It is kept, with its values but without its payload, as long as the window is: what bounds
-need is when it was, by whose clock, and how sure that is.
+The event is kept with its values, but without its payload, while the window is kept. Bounds need
+its time, its clock, and the error of its time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.cells import Values
 
 Span = tuple[int, int]
-"""From the first instant up to the last, which is not part of it."""
+"""The times from the first instant up to the second, which is excluded."""
 
 
 @dataclass(slots=True, eq=False)
 class UnsureEvent:
-    """The true time lies in [ref_time - error, ref_time + error]."""
+    """An event of uncertain time: its event time is in [ref_time - error, ref_time + error]."""
 
     source: str
     epoch: int
@@ -33,16 +33,16 @@ class UnsureEvent:
 
     @property
     def number(self) -> tuple[str, int, int]:
-        """No other event of the stream has it."""
+        """Unique within the stream."""
         return self.source, self.epoch, self.seq
 
     @property
     def clock(self) -> tuple[str, int, int]:
-        """Events with the same were stamped by one clock, and no jump lies between them."""
+        """Equal for events that one clock stamped without a jump between them."""
         return self.source, self.epoch, self.segment
 
     def is_inside(self, span: Span) -> bool:
-        """Return whether it is in the span by reference time."""
+        """Return whether the corrected timestamp is in the span."""
         return span[0] <= self.ref_time_ns < span[1]
 
     def is_certain(self, span: Span) -> bool:
@@ -54,8 +54,11 @@ class UnsureEvent:
         return span[0] <= self.ref_time_ns + self.error_ns and first_ns < span[1]
 
     def weight(self, span: Span) -> int:
-        """Return how probable it is that it was in the span, all of its interval alike, in units
-        of 1 / WHOLE_WEIGHT; over windows side by side the weights sum up to the whole."""
+        """Return the probability that the event was in the span, in units of 1 / WHOLE_WEIGHT.
+
+        All times within its error are equally likely. Over adjacent windows the weights add up to
+        the whole.
+        """
         if self.error_ns == 0:
             return WHOLE_WEIGHT if self.is_inside(span) else 0
         return self._before(span[1]) - self._before(span[0])

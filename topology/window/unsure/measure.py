@@ -1,25 +1,31 @@
-"""From rows and unsure events to values, and how far the truth may lie from them.
+"""Computes the values of windows from rows and uncertain events, and bounds of the true values.
 
-`values` by the query's `uncertainty`:
+`values` depend on the query's `uncertainty`:
 
-* `plain` (default), `ignore`, `bounds`: those inside by reference time. So counts, and sums of
-  whole numbers, are whole.
-* `expected`: what is expected, see below.
-* `thesis3`: the mean over three windows, shifted by -T, 0 and T, where T is the largest clock
-  error near the window, at most `max_error`; `first`, `last` and
-  what is no number by reference time.
+* `plain` (default), `ignore`, `bounds`: events are inside by corrected timestamp. So counts, and
+  sums of whole numbers, are whole.
+* `expected`: expected values, see below.
+* `thesis3`: the mean over three windows, shifted by -T, 0 and T. T is the largest time error near
+  the window, at most `max_error`. `first`, `last` and values that are not numbers are taken by
+  corrected timestamp.
 
-`expected` beside them, under all but `ignore`: count, sum, avg and stddev of weighted sums, each
-unsure event with the probability that it was inside; the others, and what nothing is known of, as
-in `values`.
+`expected` is computed under all but `ignore`. For count, sum, avg and stddev it uses weighted sums,
+in which each uncertain event has the probability that it was inside. For other aggregates, and for
+blurred windows, it equals `values`.
 
-`low` and `high` under all but `ignore`: the extremes over all worlds that leave the window an
-event (4.2; None: not known). Reference times and weights look at each event alone, bounds at what
-its clock can do to all of its events: so `values` (not those of `thesis3`) and `expected` are taken
-into the bounds where they lie outside. Where these are one number, all are that: no world has
-another. Where an aggregate has no value, as no event of it is inside, and some world agrees, the
-worlds that have one say nothing of it: no value, no bounds, nothing expected, and not sure. (Under
-`expected` avg and stddev have a value there.) A result is sure if all its values are.
+`low` and `high` are computed under all but `ignore`. They are the extremes over all possible worlds
+that leave the window an event, or None if these are not known. A possible world is one choice of
+event times within their errors, with one error per clock.
+
+Corrected timestamps and weights treat each event alone. Bounds consider the effect of a clock on
+all of its events. So `values` (except of `thesis3`) and `expected` are moved into the bounds if
+they are outside. If both bounds are one number, `values` and `expected` are that number too, as no
+world has another.
+
+An aggregate has no value if none of its events is inside. If some possible world agrees, the worlds
+with a value prove nothing. Then the value, its bounds and the expected value are None, and the
+result is uncertain. (Under `expected`, avg and stddev have a value there.) A result is certain if
+all its values are.
 """
 
 from __future__ import annotations
@@ -39,8 +45,10 @@ Named = dict[str, Any]
 
 
 class Measured(NamedTuple):
-    """By the names of the query's aggregates. Nobody changes these: where nothing is unsure they
-    are one and the same."""
+    """The values of a window and their bounds, by the names of the query's aggregates.
+
+    They must not be changed: if all is certain, the four can be the same object.
+    """
 
     values: Named
     low: Named
@@ -50,7 +58,7 @@ class Measured(NamedTuple):
 
 
 class Measure:
-    """Asks the rows of windows, which it never changes."""
+    """A calculator of a query's values, bounds and expected values; it never changes a row."""
 
     def __init__(self, query: WindowSettings, makers: Makers) -> None:
         self._uncertainty = query.uncertainty
@@ -60,14 +68,17 @@ class Measure:
         self._play = query.clock.play
 
     def plain(self, row: AggregateRow) -> Measured:
-        """Return the measures of a window with nothing unsure."""
+        """Return the values of a window without uncertain events."""
         values = self._named(row)
         if self._uncertainty == IGNORE or self._makers.is_sure(row):
             return Measured(values, values, values, values, is_sure=True)
         return self._measured(values, dict(values), row, (), free_spread)
 
     def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
-        """Return those of a span: `row` holds what is far from its edges, `unsure` what is near."""
+        """Return the values of a span.
+
+        `row` has the events far from its edges, and `unsure` those near them.
+        """
         certain = row.copy()
         possibles: list[UnsureEvent] = []
         for event in unsure:
@@ -94,7 +105,7 @@ class Measure:
         return self._measured(values, expected, certain, rows, spread_of)
 
     def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
-        """Return those by reference time alone, where too much was unsure to be kept."""
+        """Return the values by corrected timestamp, after too many events were uncertain."""
         values = self._with(row, inside)
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, nothing, values, is_sure=False)
@@ -102,8 +113,10 @@ class Measure:
     def groups(
         self, row: AggregateRow, certain: AggregateRow, possibles: Sequence[AggregateRow]
     ) -> Measured:
-        """Return the values of `row`; bounds where `certain` belongs and each of `possibles`
-        may."""
+        """Return the values of `row`, and bounds over the groups that may belong.
+
+        `certain` belongs in any case, and each of `possibles` may.
+        """
         values = self._named(row)
         return self._measured(values, dict(values), certain, possibles, free_spread)
 
@@ -113,7 +126,7 @@ class Measure:
             return any(event.is_inside(span) for event in unsure)
         return any(event.is_possible(span) for event in unsure)
 
-    # -- values ------------------------------------------------------------------------------------
+    # -- Values ------------------------------------------------------------------------------------
 
     def _named(self, row: AggregateRow) -> Named:
         return dict(zip(self._names, self._makers.values(row), strict=True))
@@ -143,14 +156,18 @@ class Measure:
         possibles: Sequence[AggregateRow],
         spread_of: Callable[[Sequence[int]], Spread],
     ) -> Measured:
-        """Return the values, drawn into their bounds: `certain` belongs, and each of `possibles`
-        may. `spread_of`: the smallest and the largest sum of such sizes over all worlds."""
+        """Return the values, moved into their bounds.
+
+        `certain` belongs, and each of `possibles` may. `spread_of` returns the smallest and the
+        largest sum of such sizes over all possible worlds.
+        """
         low: Named = {}
         high: Named = {}
         is_sure = True
         for name, (function, at) in zip(self._names, self._makers.parts, strict=True):
             cell, cells = cell_in(certain, at), [cell_in(one, at) for one in possibles]
-            fewest = -1  # how many values each world has at least, where this one has none
+            # If this world has no value, this becomes the least number of values in any world.
+            fewest = -1
             if function.additive:
                 least, most = spread_of(function.sizes(cell, cells))
                 low[name], high[name] = function.within(cell, cells, least, most)
@@ -173,7 +190,7 @@ class Measure:
 
 
 def _within(value: Any, low: Any, high: Any) -> Any:
-    """The nearest that the bounds allow, where they are known."""
+    """Return the value, moved to the nearest known bound if it is outside."""
     if value is None or number(value) is None:
         return value
     if low is not None and value < low:
@@ -182,7 +199,7 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """Return the mean of those that are numbers; the middle one where it is something else."""
+    """Return the mean of the numbers among them, or the middle one if it is something else."""
     middle = three[1]
     known = [value for value in three if number(value) is not None]
     if not known or (middle is not None and number(middle) is None):

@@ -1,22 +1,22 @@
-"""Sums over worlds: the error of a source's clock is one number for all its events.
+"""Computes extreme sums over possible worlds, in which each clock has a single error.
 
-The true time of an event is ts + theta, theta being how much its source's clock is behind;
-within one segment of the clock that is one number. Each event
-whose place is unsure allows the theta in [ref - err - ts, ref + err - ts]; so the clock's lies
-in all of these. As theta moves, events enter and leave a window one by one: the sum of their
-sizes is a step function, and its smallest and largest value over the allowed theta are what
-that source can make of the window. Sources are independent, so their extremes add up. Much
-narrower than letting each event choose for itself: a source that sends evenly has about as
-many leave at one edge as enter at the other.
+The event time is ts + theta, where theta is how much the source's clock is behind. Within one
+segment of the clock, theta is one number. Each uncertain event allows the theta in [ref - err - ts,
+ref + err - ts], so the clock's theta is in all of these intervals. As theta moves, events enter and
+leave a window one by one, so the sum of their sizes is a step function. Its extremes over the
+allowed theta are the extremes of that source. Sources are independent, so their extremes add up.
 
-That clocks drift is allowed for by a slack: over the window, theta moves by no more than the play
-of its clock (`topology.model.one_clock`) over the distance from its middle; where an event is
-within the slack of an edge it chooses for itself. For long windows the slack grows until the
-two edges are better taken apart, which needs slack only for the width of each edge; the
-narrower of the two answers holds. Where the events of one clock allow no common theta
-(its stamps are broken) each chooses for itself.
+This is much narrower than a free choice for each event. If a source sends evenly, about as many
+events leave at one edge as enter at the other.
 
-Cost: O(m log m) for m unsure events.
+Clocks drift, which a slack allows for. Over the window, theta moves by at most the play of its
+clock (`topology.model.one_clock`) over the distance from the window's middle. An event within the
+slack of an edge chooses freely. The slack grows with the window. For long windows it is better to
+treat the two edges apart, which needs slack only for the width of each edge. The narrower of the
+two results holds. If the events of one clock allow no common theta, its timestamps are broken, and
+each event chooses freely.
+
+Cost: O(m log m) for m uncertain events.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from topology.window.aggregates.sums import free_spread
 from topology.window.unsure.event import Span, UnsureEvent
 
 Sized = tuple[UnsureEvent, int]
-"""An event, and what it adds to the sum if it is in the window."""
+"""An event, and the size that it adds to the sum if it is in the window."""
 Spread = tuple[int, int]
 
 
 def spread(events: Sequence[Sized], span: Span, play: Play) -> Spread:
-    """Return the smallest and the largest sum of those in the span, over all worlds."""
+    """Return the smallest and the largest sum of sizes in the span, over all possible worlds."""
     clocks: dict[tuple[str, int, int], list[Sized]] = {}
     for event, size in events:
         clocks.setdefault(event.clock, []).append((event, size))
@@ -66,12 +66,12 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
 
 
 def _free(events: Sequence[Sized]) -> Spread:
-    """Each chooses for itself."""
+    """Return the extremes if each event chooses freely."""
     return free_spread([size for _, size in events])
 
 
 def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
-    """With one theta for all, but for the slack."""
+    """Return the extremes if all events share one theta, apart from the slack."""
     least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
     most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
     if least > most:
