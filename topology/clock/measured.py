@@ -278,7 +278,7 @@ class MeasuredClock(Kept):
         return cell
 
     def skew_ppb(self) -> int | None:
-        """Return the median of the views' guesses at the skew, to show it to people."""
+        """Return the median of the views' guesses at the skew, for people, or None."""
         rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
         return rates[len(rates) // 2] if rates else None
 

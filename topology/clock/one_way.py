@@ -166,7 +166,7 @@ class OneWay(Kept):
         """(time, reading, spread) of the earlier bin whose bound is the smallest."""
         self._smallest: list[int] = []
         self._level: Level | None = None
-        """None until the source is watched."""
+        """The level of the readings, or None until it is needed."""
         self.mends = False
         self._watches = False
         self.notable_ns = ALL

@@ -107,7 +107,7 @@ class Bounds(Kept):
 
 
 Line = tuple[float, float]
-"""(theta, rho)."""
+"""A line, as (theta, rho)."""
 Plane = tuple[float, float, float]
 """(x, sign, most): the half plane of all lines with sign (theta + rho x) <= most."""
 

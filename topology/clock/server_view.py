@@ -32,8 +32,8 @@ and at most `MAX_BOUNDS` bounds are needed, the belief depends only on the set o
 order matters until it is decided.
 
 The view is `stale` more than `STALE_AFTER_NS` after the newest round or before the oldest bound.
-There the clock may drift as fast as any clock. The bounds widen by `max_skew` on both sides, and
-the guess continues along its line. So the error grows by `max_skew` and the guessed rate.
+There the clock may drift at any rate up to `max_skew`. So the bounds widen by `max_skew` on both
+sides, while the guess continues along its line. The error grows by `max_skew` and the guessed rate.
 
 Cost: O(bounds) a round, O(corners) a cell. Memory: `MAX_BOUNDS` of each kind and `MAX_DOUBTED`
 rounds.
@@ -82,7 +82,7 @@ class Round(NamedTuple):
         return self[4::-1] > other[4::-1]
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
-        """Return the offsets that it leaves possible at `ts_ns`, widened by the skew until then."""
+        """Return the offsets that it leaves possible at `ts_ns`, widened by the skew."""
         below_ns = abs(ts_ns - self.received_ns) * skew_ppb // PPB + 1
         above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
         return self.lower_ns - below_ns, self.upper_ns + above_ns

@@ -26,7 +26,7 @@ JUMP_VOTES: Final = 3
 """The number of events in a row that must agree on where the clock has jumped."""
 
 SETTLE_NS: Final = 10_000_000_000
-"""The time by timestamps for which a source may have a backlog, after its quickest event."""
+"""The time, by timestamps, for which a source may have a backlog after its quickest event."""
 
 SINCE_EVER: Final = -(1 << 63)
 """No timestamp is earlier. It fits 64 bits, as all state must."""
@@ -169,7 +169,7 @@ class SourceClock(KnownSource):
         config = self._config
         return OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
 
-    # -- what is received -------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Take the folded samples, as if they had been taken when they came.
@@ -222,7 +222,7 @@ class SourceClock(KnownSource):
             self.proven = False
             self.segment += 1
 
-    # -- what the events say -----------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
         """Return the cell of this timestamp, and set the numbers that events are compared with."""

@@ -32,7 +32,7 @@ from operator import sub
 from typing import Final
 
 LEAST_NS: Final = 30_000_000_000
-"""A smaller step ahead is believed: it does little harm, and is corrected within as long."""
+"""A smaller step ahead is believed: it does little harm, and is corrected in as much time."""
 BACK_NS: Final = 1_000_000_000
 """The most that a new leader's clock may be behind the last one's."""
 BLOCK: Final = 64
@@ -40,7 +40,7 @@ BLOCK: Final = 64
 GRAIN_NS: Final = 1_000_000_000
 """The leads of timestamps over the clock are kept in multiples of this."""
 MOST_RECENT: Final = 4_096
-"""The most records that are not in a block yet."""
+"""The largest number of records that are not yet in a block."""
 
 
 class AppendClock:
@@ -60,8 +60,8 @@ class AppendClock:
         self._append_ns = 0
         self._since_ns = 0  # When the doubt began, by the doubted clock.
         self._count = 0
-        # These are the last full block and the one that fills. Each has its beginning, then the
-        # leads of its timestamps in grains. They do not change while the clock is doubted.
+        # These are the last full block and the one that is filling. Each has its beginning, then
+        # the leads of its timestamps in grains. They do not change while the clock is doubted.
         self._blocks = [[0], [0]]
         self._leads: list[int] = []  # The leads of both blocks, sorted. Empty if unknown.
         # Arrival and own timestamp of records in no block yet.
@@ -89,7 +89,7 @@ class AppendClock:
         return min(steps_ns) >= 0 and max(steps_ns) <= LEAST_NS
 
     def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
-        """Take records for which `goes_on` is True, up to that time.
+        """Take the records that `goes_on` has accepted, up to `appended_ns`.
 
         `stamped` has the arrivals and own timestamps of the last `2 * BLOCK` records with a
         timestamp, or of all such records. `count` is their number.

@@ -5,8 +5,8 @@ every record, and this form is the fastest of those tried, interpreted and compi
 
 All times are `int` nanoseconds since the Unix epoch:
 
-* `ts_ns` is by the source's own clock. Without `is_stamped`, the event had no timestamp. That of
-  the record or the arrival replaces it, and is newer for a duplicate.
+* `ts_ns` is by the source's own clock. Without `is_stamped`, the event had no timestamp. It
+  then has that of the record or the arrival, which is newer for a duplicate.
 * `arrival_ns` is when the event reached the broker. It never changes.
 * `at_ns` is when the event reached the operator that looks at it. At first that is the arrival,
   then the instant at which the operator before emitted it.
@@ -43,10 +43,10 @@ still send.
 """
 
 PASSED: Final = "passed"
-"""A mark among the events that MERGE accepts: it has emitted events, in order, up to this time."""
+"""A mark among the events that MERGE accepts: MERGE has emitted, in order, up to this time."""
 
 REJECTED: Final = "rejected"
-"""A mark among the events that MERGE accepts: it does not emit this one."""
+"""A mark among the events that MERGE accepts: MERGE does not emit this event."""
 
 DEAD: Final = "dead"
 """A dead letter that takes its place in the sequence.

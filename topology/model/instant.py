@@ -98,4 +98,4 @@ class InstantOperator(KeptOperator):
         self._decide(step)
 
     def _finish(self, step: Step) -> None:
-        """Complete the step. By default it is complete."""
+        """Complete the step. By default nothing is missing."""

@@ -229,7 +229,10 @@ class Parts(Many):
 
 
 class Fielded(MadeKind):
-    """The kind of a value with fields of any kinds. The fields of a tuple have no names."""
+    """The kind of a value with fields, each of its own kind.
+
+    The fields of a tuple have no names.
+    """
 
     def __init__(
         self,
@@ -396,7 +399,7 @@ class Shape(Fielded):
         self.digest = crc32(repr(described(self)).encode())
         """A number that differs if the shape, or one within it, differs.
 
-        It is for a row that names itself how it is written.
+        It is for a row that itself states how it is written.
         """
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
@@ -419,7 +422,7 @@ class Shape(Fielded):
         try:
             self._read(one, plain)
         except ShapeRefused:
-            self._put_by_field(one, plain, None)  # This names the field.
+            self._put_by_field(one, plain, None)  # This error names the field.
 
     def _first_read(self, one: Any, plain: Plain) -> None:
         lines = unpacking(len(self.kinds))

@@ -15,7 +15,7 @@ question costs nothing before it is asked.
 | `passed`       | it was emitted, late or a dead letter: its number is done                      |
 | `not_come`     | its number is above all that have been seen                                    |
 | `before_start` | the source was taken to start above it                                         |
-| `forgotten`    | its number is older than the ledger: it was passed or lost                     |
+| `forgotten`    | its number is older than the ledger: passed or lost, which is unknown          |
 | `old_epoch`    | a higher epoch of its source has begun, and nothing is known of this one       |
 """
 

@@ -21,7 +21,7 @@ an argument and never goes back.
 An operator may keep an event after passing it on, because of events that may still come. It
 declares that by `keeps_passed`, and lists the events that it keeps no longer in `Step.freed`.
 
-The questions of people about an operator are `Described`, no part of its state. All methods but
+`Described` answers what people ask of an operator, and is no part of its state. All methods but
 `on_batch` have a default. An operator without deadlines, state and held events implements only
 that.
 
@@ -81,7 +81,7 @@ def total(text: str) -> Figure:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Described:
-    """The questions of people about an operator, for metrics, the page and `inorder explain`."""
+    """The part of an operator that answers people, for metrics, the page and `inorder explain`."""
 
     def figures(self) -> Figures:
         """Return counts and durations by name, in O(1).
@@ -123,8 +123,7 @@ class Operator(Described):
     """True if plain events may take a short cut. Tests switch it off, which changes no answer."""
 
     keeps_passed: bool = False
-    """True if it has already passed on what it holds, so the balance does not count that as held.
-    """
+    """True if it has passed on what it holds, so the balance does not count that as held."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
@@ -159,7 +158,7 @@ class Operator(Described):
         return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """Restore in one call."""
+        """Restore the state and the held events in one call."""
         for _ in self.restoring(state, [*held]):
             pass
 

@@ -114,7 +114,7 @@ class Step:
     so are the `results` of windows and patterns.
 
     `freed` are events that the operator kept after passing them on, and keeps no longer. It also
-    has those that the operator holds as if they came now.
+    lists events that the operator holds as if they came now.
 
     `now_ns` is the time up to which the operator has answered. All later answers have an `at_ns` >=
     `now_ns`.

@@ -1,9 +1,9 @@
 """Represents many watermarks of an idle stream by one record, a ramp.
 
 If no source is live and nothing is buffered, the watermark W follows the clock at one distance, at
-each multiple of `heartbeat`. So it does if all live sources are ahead of the clock. That would be
-five records a second that nobody needs, for days. So MERGE emits one record for all beats that pass
-at once, a *ramp*. It is the watermark of its last beat, with
+each multiple of `heartbeat`. It does the same if all live sources are ahead of the clock. That
+would be five records a second that nobody needs, for days. So MERGE emits one record for all beats
+that pass at once, a *ramp*. It is the watermark of its last beat, with
 
 * `arrival_ns`, the first beat that it represents, and `seq`, the number of beats besides the last;
 * `ts_ns`, the completeness frontier C at the first beat. From there C rises with the clock, at most
@@ -11,7 +11,7 @@ at once, a *ramp*. It is the watermark of its last beat, with
 
 An operator that decides by watermarks must act as if all had come, each at its own instant.
 Otherwise its results would depend on how far time was passed in one call. `climb` gives the beats
-at which something is to be decided. The beats between them change nothing, so it may give more.
+at which something is to be decided. It may give more, since the beats between them change nothing.
 
 A record on a topic is a watermark of one beat. Readers may not rely on how many are written there.
 
@@ -27,8 +27,7 @@ from typing import Final
 from topology.model.event import WATERMARK, Event
 
 IsDue = Callable[[Sequence[Event]], bool]
-"""Return whether these watermarks, of one instant, would decide something. Once due, it stays due.
-"""
+"""Returns whether watermarks of one instant would decide something. Once due, it stays due."""
 DUE: Final = True
 
 
@@ -93,14 +92,14 @@ def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
 def pieces(
     events: Sequence[Event], now_ns: int, is_due: IsDue
 ) -> Iterator[tuple[Sequence[Event], int]]:
-    """Yield the pieces of a batch of one stream, each with the time up to which it passes.
+    """Yield the pieces of a batch of one stream, each with the time at its end.
 
     A ramp becomes pieces of the beats that count. The caller must process each piece before it asks
     for the next.
     """
     begun = 0
     for at, event in enumerate(events):
-        # It is `is_ramp`, inlined because it runs for each event.
+        # This is `is_ramp`, inlined because it runs for each event.
         if event.kind == WATERMARK and event.seq > 0:
             if begun < at:
                 yield events[begun:at], events[at - 1].at_ns

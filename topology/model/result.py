@@ -128,8 +128,8 @@ class MatchSetResult(Result):
     """All matches that end with one event.
 
     There are `count` of them, each a choice out of the `ranges`, one for each component. `joined`
-    has the ranges that an update has brought into them. `values` is empty, because columns are of
-    single matches. `start_ns` is the first event of any match. The rest is as in `MatchResult`.
+    has the ranges that an update has brought into them. `values` is empty, because columns belong
+    to single matches. `start_ns` is the first event of any match. The rest is as in `MatchResult`.
     """
 
     count: int = 0
@@ -157,8 +157,8 @@ class JoinResult(Result):
     `start_ns` and `end_ns` are the window's. In a join by interval, they are the times of the first
     and the last partner. `stream` is that of the first side.
 
-    `probability` is that they belong together, by the errors of their times. It ranks rows and is
-    no frequency.
+    `probability` is the probability that they belong together, by the errors of their times. It
+    ranks rows and is no frequency.
     """
 
     partners: list[Partner] = field(default_factory=list)
@@ -181,7 +181,7 @@ class Overflow:
 
     The query has more results than its LIMIT or `max_rows`, or the search took too many steps.
     There is one report for each such event. There is also one for each result that was too large
-    (`topology.flow.bounded`), without a member if it is a window's. `found_by` is as of a result.
+    (`topology.flow.bounded`), without a member if it is a window's. `found_by` is as in a result.
     """
 
     at_ns: int

@@ -34,7 +34,7 @@ class Table(Generic[K, V]):
     """
 
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
-        """Make a table, whose names begin with `prefix`. That ends in its only slash.
+        """Make a table. Its names begin with `prefix`, which ends in its only slash.
 
         `rows` are those of another table, which has the same keys.
         """

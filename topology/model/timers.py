@@ -14,7 +14,7 @@ arms the keys.
 These heaps of the core are no timers, or are cheaper without a table of keys:
 
 * MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` order
-  events. The oldest in `join.retention`, and the windows of `aq_k_slack`, order by age.
+  events. The heaps of `join.retention` and of the windows of `aq_k_slack` order by age.
 * REORDER keeps the armed instant in each source, which its hot path has at hand.
 * `model.idle` corrects an entry by when its name was heard last, and names break ties.
 """
@@ -34,9 +34,9 @@ SPARE: Final = 1_000
 
 
 class Timers(Generic[K]):
-    """The instants of keys. Nothing is due before `next_ns`.
+    """The instants of keys.
 
-    It is too early if the first key was disarmed.
+    Nothing is due before `next_ns`. It is too early if the first key was disarmed.
     """
 
     __slots__ = ("_armed", "_heap", "_most", "_serial", "next_ns")
@@ -53,7 +53,7 @@ class Timers(Generic[K]):
         """Arm the key for `at_ns`, unless it is armed for an earlier instant."""
         armed, heap = self._armed, self._heap
         known = len(armed)
-        armed_ns = armed.setdefault(key, at_ns)  # Most keys are new, and are hashed once.
+        armed_ns = armed.setdefault(key, at_ns)  # Most keys are new. This hashes them once.
         if len(armed) == known:
             if armed_ns <= at_ns:
                 return
