@@ -305,7 +305,7 @@ def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
 
 
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
-    """Return the row. ShapeRefused is raised if it is no list of that length."""
+    """Return the row. ShapeRefused is raised if it is not a list of that length."""
     if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain

@@ -117,7 +117,7 @@ class Described:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Operator(Described):
-    """An operator, which runs and saves its state. The module's docstring is its contract."""
+    """An operator: it runs and saves its state. The module's docstring is its contract."""
 
     takes_plain: bool = True
     """True if plain events may take a short cut. Tests switch it off, which changes no answer."""

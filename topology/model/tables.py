@@ -36,7 +36,7 @@ class Table(Generic[K, V]):
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
         """Make a table. Its names begin with `prefix`, which ends in its only slash.
 
-        `rows` are those of another table, which has the same keys.
+        `rows` are shared with another table, whose keys are the same.
         """
         self.prefix = prefix
         self.kind = kind
