@@ -1,11 +1,11 @@
-"""Offset and error over a short stretch of a source's time, ready for use on events.
+"""Stores the offset and error of a source's clock over a short stretch of its time.
 
-What is known about a clock is a set of lines; what an event needs is two numbers, and
-quickly. So time is cut in cells of `CELL_NS`, and within one the middle and the
-half-width run straight between their values at its ends. The upper bound of the offset is
-convex over time and the lower one concave, so the straight pieces lie outside both: the
-true offset stays inside. The grid is fixed, so the same stamp gets the same numbers
-whoever asked before.
+A model of a clock is a set of lines, but an event needs two numbers quickly. So time is divided
+into cells of `CELL_NS`. In a cell, offset and error are linear between their values at its ends.
+
+The upper bound of the offset is convex over time and the lower one is concave. So the straight
+pieces are outside both, and the offset stays between them. The grid is fixed, so a timestamp always
+gets the same numbers, whichever cells were computed before.
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ from typing import Final
 
 CELL_BITS: Final = 30
 CELL_NS: Final = 1 << CELL_BITS
-"""1.07 s: long beside an event, short beside the wander of a clock."""
+"""1.07 s, which is long for events but short for the wander of a clock."""
 
 WIDEST_NS: Final = (1 << 63) - 1
-"""No error is stated larger; it has to fit the header `err`."""
+"""The largest error that is stated. It must fit the header `err`."""
 
 UNSYNCED: Final = "unsynced"
-"""Too few rounds, or the error has grown beyond `max_error`: the clock is not known."""
+"""There are too few rounds, or the error exceeds `max_error`, so the clock is unknown."""
 SYNCED: Final = "synced"
 STALE: Final = "stale"
-"""No good round for `STALE_AFTER_NS`; the error grows as fast as a clock may drift."""
+"""There was no good round for `STALE_AFTER_NS`. The error grows as fast as a clock may drift."""
 SUSPECT: Final = "suspect"
-"""The newest rounds contradict what was known, and no majority has decided yet."""
+"""The newest rounds contradict the older ones, and no majority has decided yet."""
 BROKEN: Final = "broken"
-"""An event refuted it: its time would have been after its arrival."""
+"""An event refuted the clock, because its time would have been after its arrival."""
 
 
 STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)
-"""From the least trouble to the most."""
+"""The states, from the best to the worst."""
 
 
 @dataclass(slots=True, eq=False)
 class ClockCell:
-    """At `start_ns` + x of the source's time, `start_ns` + x < `end_ns`, the offset is
-    `offset_ns` + (`offset_step_ns` * x >> CELL_BITS), the error likewise."""
+    """A stretch of a source's time, `start_ns` <= t < `end_ns`, with its offset and error.
+
+    At `start_ns` + x, the offset is `offset_ns` + (`offset_step_ns` * x >> CELL_BITS). The error is
+    computed in the same way.
+    """
 
     start_ns: int
     state: str

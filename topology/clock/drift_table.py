@@ -1,17 +1,18 @@
-"""What has been reported about the clocks of all sources, as far as it is still needed.
+"""Stores the reports about the clocks of all sources, while they may still be needed.
 
-The drift table is the same for every partition of a process, and grows by itself: the
-shell reads `clock.offsets`, a replay its clock lines. Operators look up what concerns
-their sources; which samples apply to an event follows from arrival times alone, never
-from when the table was filled.
+All partitions of a process share the drift table, and events do not fill it. The driver reads
+`clock.offsets`, and a replay reads its clock lines. Operators look up their own sources. The
+arrival times alone decide which samples apply to an event, never the moment at which the table was
+filled.
 
-Kept per source, in the order of arrival: every sample since the oldest instant that
-somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.
-Or, where the table is asked to (`fold`): what has been taken by all who know the source is kept as
-the model that it makes (`topology.clock.models`), and the `KEPT` newest as they are.
-At most `max_sources` known sources, those in use apart; past that the one
-reported longest ago is forgotten. What is cut or forgotten is
-missed only by a source whose events are far behind.
+For each source, in order of arrival, the table keeps all samples since the oldest instant that an
+operator may still ask about. It keeps at least the `KEPT` newest and at most `MAX_SAMPLES`. `fold`
+replaces samples that all users of the source have taken by the model that they make
+(`topology.clock.models`). It keeps the `KEPT` newest as they are.
+
+The table keeps at most `max_sources` sources, but never forgets one in use. Beyond that number it
+forgets the source whose last report is oldest. Only a source whose events are far behind misses
+reports that were dropped.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ from topology.model.idle import LongestIdle
 from topology.model.sample import Declared, Sample
 
 KEPT: Final = 64
-"""Samples of a source that stay however old they are: a full window of the model."""
+"""The number of newest samples of a source that stay at any age: a full window of the model."""
 
 MAX_SAMPLES: Final = 4_096
 MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
 NONE_YET: Final[list[Any]] = []
-"""In place of each list of a source that nothing was reported about; nobody changes it."""
+"""A list that all sources without reports share. Nobody changes it."""
 
 Place = tuple[int, int]
-"""(arrival, offset in the topic) of a sample or a declared offset."""
+"""The arrival of a sample or a declared offset, and its offset in the topic."""
 
 
 class SampleTrack:
-    """What was reported about one source. `version` rises with each report; `users` is how
-    many operators look at it. `folded`: what came before `samples`, for each of the settings that
-    the table was given."""
+    """The reports about one source.
+
+    `version` rises with each report, and `users` counts the operators that read them. `folded`
+    replaces the samples before `samples`, once for each of the settings that the table was given.
+    """
 
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
 
@@ -57,13 +60,13 @@ class SampleTrack:
         return self.users > 0
 
     def after(self, place: Place, until_ns: int) -> list[Sample]:
-        """Samples behind `place` that arrived up to `until_ns`, both in arrival order."""
+        """Return the samples after `place` that arrived up to `until_ns`, in arrival order."""
         begin = bisect_right(self.samples, place, key=place_of)
         end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
         return self.samples[begin:end]
 
     def folded_by(self, rounds: Rounds) -> Folded | None:
-        """For one who has taken nothing yet."""
+        """Return the model for these settings, for a reader that has taken nothing yet."""
         return next((each for each in self.folded if each.rounds == rounds), None)
 
     def next_after(self, place: Place) -> Sample | None:
@@ -72,7 +75,7 @@ class SampleTrack:
 
 
 class DriftTable:
-    """See the module's docstring."""
+    """The reports about the clocks of all sources, which all partitions of a process share."""
 
     def __init__(self, max_sources: int = MAX_SOURCES) -> None:
         self._max_sources = max_sources
@@ -80,7 +83,7 @@ class DriftTable:
         self._longest_idle = LongestIdle()
         self._sources_known = 0
         self.dropped: list[Sample | Declared] | None = None
-        """Where it is a list: what is no longer kept, for whoever keeps a copy."""
+        """Unless None, it collects what is no longer kept, for a reader that keeps a copy."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._tracks
@@ -89,31 +92,31 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """What was and will be reported about the source; `SampleTrack.users` counts it."""
+        """Return the present and future reports about a source, and count one more user."""
         track = self._tracks.setdefault(source, SampleTrack())
         track.users += 1
         return track
 
     def leave(self, source: str) -> None:
-        """One operator less looks at it; an unused track without reports is dropped."""
+        """Count one user less. An unused track without reports is dropped."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:
             del self._tracks[source]
 
     def add(self, news: Sample | Declared) -> None:
-        """One more word; in the order of its topic for each source."""
+        """Add a report. Those of each source come in the order of their topic."""
         track = self._tracks.setdefault(news.source, SampleTrack())
         if isinstance(news, Sample):
             samples = track.samples
             if samples and place_of(news) <= place_of(samples[-1]):
-                return  # read twice
+                return  # It was read twice.
             if samples is NONE_YET:
                 samples = track.samples = []
             samples.append(news)
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
-                track.folded = []  # which the cut one would have come next to
+                track.folded = []  # The dropped sample would have been folded next.
         else:
             if news in track.declared:
                 return
@@ -127,20 +130,25 @@ class DriftTable:
         track.last_arrival_ns = max(track.last_arrival_ns, news.arrival_ns)
 
     def words(self) -> list[Sample | Declared]:
-        """All that is kept; added to an empty table in this order they make the same."""
+        """Return all reports that are kept, in an order that rebuilds them in an empty table."""
         found: list[Sample | Declared] = []
         for track in self._tracks.values():
             found += [*track.samples, *track.declared]
         return found
 
     def forget_all(self) -> None:
-        """The samples are read again, from an earlier time on. Who has taken some already
-        goes on behind them."""
+        """Drop all samples, because they are read again from an earlier time on.
+
+        A reader that has taken some of them continues after these.
+        """
         for track in self._tracks.values():
             self._drop(track.samples, len(track.samples))
 
     def forget_before(self, arrival_ns: int) -> None:
-        """Nobody will ask any more for what arrived before; O(sources)."""
+        """Drop samples that arrived before, except the `KEPT` newest of each source.
+
+        Call it when no operator will ask for them any more. Cost: O(sources).
+        """
         for track in self._tracks.values():
             samples = track.samples
             if len(samples) > KEPT and samples[0].arrival_ns < arrival_ns:
@@ -148,14 +156,16 @@ class DriftTable:
                 self._drop(samples, min(old, len(samples) - KEPT))
 
     def long(self, least: int) -> Iterator[str]:
-        """The sources in use of which more than `least` samples are kept; O(sources)."""
+        """Yield the sources in use that have more than `least` samples. Cost: O(sources)."""
         for source, track in self._tracks.items():
             if track.users and len(track.samples) > least:
                 yield source
 
     def fold(self, source: str, until: Place, rounds: Sequence[Rounds]) -> bool:
-        """Its samples up to that place, but for the newest, are folded in each of these ways,
-        which are the same each time. Whether there were any."""
+        """Fold the samples up to that place, except the newest, with each of the settings.
+
+        The settings are the same in each call. Return whether there were any samples to fold.
+        """
         track = self._tracks[source]
         samples = track.samples
         count = min(bisect_right(samples, until, key=place_of), len(samples) - KEPT)
@@ -170,8 +180,10 @@ class DriftTable:
         return True
 
     def put(self, source: str, folded: Folded) -> None:
-        """What was folded in another table, which had the same words; they may have been added
-        here with others."""
+        """Take what another table has folded from the same reports.
+
+        This table may have received them together with others.
+        """
         track = self._tracks.get(source)
         if track is not None:
             track.folded = [*track.folded, folded]
@@ -182,7 +194,7 @@ class DriftTable:
         return () if track is None else track.folded
 
     def _drop(self, words: list[Any], count: int) -> None:
-        """The first so many."""
+        """Drop the first `count` of the reports."""
         if self.dropped is not None:
             self.dropped += words[:count]
         del words[:count]
@@ -202,5 +214,5 @@ def place_of(word: Sample | Declared) -> Place:
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:
-    """From when on it holds, with the later word behind the earlier."""
+    """Return a sort key: the time from which a declaration holds, then its place."""
     return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

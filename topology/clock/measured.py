@@ -1,43 +1,52 @@
-"""All that samples say about the clock of one source.
+"""Computes the offset and error of one source's clock from all samples about it.
 
-Every sync server has its own *view* (`topology.clock.server_view`). Where there is one server,
-its view answers for itself. Less than half of several may be false; how many there are is what
-`servers` says, or the number of those seen within `STALE_AFTER_NS`, if that is more. Until most of
-them have an answer the clock is `unsynced`: one that lies and is quicker than the others does not
-decide alone. Where those that speak are too few, those that have fallen silent answer too, from
-what they said, with the error grown since (holdover).
+Each sync server has its own *view* (`topology.clock.server_view`). If there is one server, its view
+is the answer. Fewer than half of several servers may be false. Their number is `servers`, or the
+number of those seen within `STALE_AFTER_NS`, if that is more.
 
-Views that no majority agrees with are falsetickers and left out; the bounds of the others
-are combined so that they hold whichever are false, even where a false one overlaps the true
-(`topology.clock.marzullo`). So one lying server of three moves no bound to where the
-other two say the offset cannot be. Where views that have an answer reach no majority, the
-clock is `suspect` and the answer spans them all.
+The clock is `unsynced` until most of the servers have an answer. So a false server that is quicker
+than the others does not decide alone. If too few servers still send rounds, the silent ones answer
+too. They answer from their last rounds, with the error grown since (holdover).
 
-A sample is *rejected*, counted and without effect, if its round trip is below -2
-granularities or above `MAX_RTT_NS`, an answer comes before its question (t3 < t2, t4 < t1),
-the server took more than `MAX_TURNAROUND_NS`, or the clocks are 292 years apart. One
-granularity is added to both ends.
+Views that no majority agrees with are falsetickers and are left out. The bounds of the others hold
+whichever of them are false, even if a false one overlaps the true ones (`topology.clock.marzullo`).
+So one false server of three cannot move a bound to where the other two exclude the offset. If the
+views that have an answer reach no majority, the clock is `suspect` and the answer spans them all.
+
+A sample is *rejected*, which means counted without effect, in these cases:
+
+* its round trip is below -2 granularities or above `MAX_RTT_NS`;
+* an answer comes before its question (t3 < t2, t4 < t1);
+* the server took more than `MAX_TURNAROUND_NS`;
+* the clocks are 292 years apart.
+
+Both bounds of a round are widened by one granularity.
 
 A *segment* of the clock ends
 
-* when the source says so: another `sample.segment` (a smaller one, if not late: it has
-  started anew and counts from the beginning), or a `mono` (wall minus monotonic
-  clock) that differs by more than `STEP_NS` from that of the newest sample. All views
-  begin anew, at once;
-* when most of the views have seen a jump in their rounds, of those that had an answer when
-  the first did. The others begin anew;
-* when `begin_segment` says that the events have shown one.
+* when the source reports it, by another `sample.segment` or by `mono` (wall minus monotonic clock).
+  A `mono` counts if it differs by more than `STEP_NS` from that of the newest sample. A smaller
+  `sample.segment` that is not late means that the source has restarted its count. All views
+  restart at once;
+* when most of the views have seen a jump in their rounds. Only the views with an answer at the
+  first jump count. The other views restart;
+* when `begin_segment` reports that events have shown a jump.
 
-Samples of a segment that is over are late: `late` counts them, they change nothing.
+Samples of a segment that is over are late. `late` counts them, and they change nothing.
 
-`cell` states: `unsynced` if no view, or not the views of most servers, have three good rounds,
-or the error exceeds `max_error` in the cell; `stale`, `suspect` as the views say; else `synced`.
-The offset is the best guess among what is possible (`topology.clock.polygon`; of several views,
-the median guess), the error reaches to the farther end of the possible, rounded outward to
-whole ns.
+`cell` has one of these states:
 
-Bounds: `MAX_SERVERS` views; past that the one longest without a sample gives way.
-Cost per source: O(bounds) a sample, O(views x corners) a cell.
+* `unsynced`, unless the views of most servers have three good rounds and the error is at most
+  `max_error` in the whole cell;
+* `stale` or `suspect`, if the views are;
+* `synced` otherwise.
+
+The offset is the best guess among the possible ones (`topology.clock.polygon`), or the median guess
+of several views. The error reaches to the farther end of the possible range, rounded outward to
+whole nanoseconds.
+
+At most `MAX_SERVERS` views are kept. Beyond that, the one longest without a sample is dropped. Cost
+per source: O(bounds) a sample, O(views x corners) a cell.
 """
 
 from __future__ import annotations
@@ -52,7 +61,7 @@ from topology.model.kept import INT, TEXT, Kept, Shape, dict_of, list_of, option
 from topology.model.sample import UNKNOWN_MONO, Sample
 
 CELL_ROUNDING_NS: Final = 2
-"""A shifted product is up to 1 ns low, for the offset and for the error."""
+"""A shifted product is up to 1 ns too low, for the offset and for the error."""
 STEP_NS: Final = 1_000_000
 
 
@@ -80,8 +89,8 @@ MEASURED: Final = Shape(
 class MeasuredClock(Kept):
     """The clock of one source, as the rounds of all servers show it.
 
-    `segment` counts the clock's jumps; `rejected`, `falsetickers`, `late` and `jumps` count what
-    the module's text says.
+    `segment` counts the clock's jumps. The module's text defines the counts `rejected`,
+    `falsetickers`, `late` and `jumps`.
     """
 
     SHAPE = MEASURED
@@ -91,17 +100,17 @@ class MeasuredClock(Kept):
         self._config = config
         self._views: dict[str, ServerView] = {}
         self._jumped: list[str] = []
-        """Servers whose rounds have jumped since the segment began."""
+        """The servers whose rounds have jumped since the segment began."""
         self._electors: list[str] = []
-        """Those that had an answer when the first of them did."""
+        """The servers that had an answer when the first of them jumped."""
         self._reported_segment: int | None = None
         self._reported_since_ns = 0
-        """The server's time when it was reported first, or its append if that was before."""
+        """The server's time of the first report, or the report's arrival if that was earlier."""
         self._mono_ns = UNKNOWN_MONO
         self._former_mono_ns = UNKNOWN_MONO
         self._mono_since_ns = 0
         self._mono_reported_ns = 0
-        """The server's times when the present one was reported first and last."""
+        """The server's times at which the present `mono` was reported first and last."""
         self._outvoted = 0
         self._past_false = 0
         self.segment = 0
@@ -111,12 +120,12 @@ class MeasuredClock(Kept):
 
     @property
     def falsetickers(self) -> int:
-        """Rounds that others contradict, within a view or between views."""
+        """The number of rounds that others contradict, within a view or between views."""
         within = sum(view.false_rounds for view in self._views.values())
         return self._outvoted + self._past_false + within
 
     def add(self, sample: Sample) -> None:
-        """In arrival order; what is late, repeated or absurd is harmless."""
+        """Add a sample, in arrival order. Late, repeated and absurd samples do no harm."""
         new = self._round_of(sample)
         if new is None:
             self.rejected += 1
@@ -149,9 +158,10 @@ class MeasuredClock(Kept):
     # -- segments ----------------------------------------------------------------------------------
 
     def _is_over(self, sample: Sample) -> bool:
-        """Whether the sample belongs to a segment that is over, by the source's own word."""
+        """Return whether the source's own reports place the sample in a segment that is over."""
         if self._reported_segment is not None and sample.segment < self._reported_segment:
-            return sample.t3_ns < self._reported_since_ns  # later: the source counts anew
+            # After that time, the source has restarted its count.
+            return sample.t3_ns < self._reported_since_ns
         return (
             sample.t3_ns < self._mono_since_ns
             and sample.mono_ns != UNKNOWN_MONO
@@ -161,7 +171,7 @@ class MeasuredClock(Kept):
         )
 
     def _listen(self, sample: Sample) -> None:
-        """What the source itself says of its clock's jumps."""
+        """Begin a segment if the source itself reports a jump of its clock."""
         stepped = False
         if sample.segment != self._reported_segment:
             stepped = self._reported_segment is not None
@@ -183,14 +193,14 @@ class MeasuredClock(Kept):
             self.begin_segment()
 
     def begin_segment(self) -> None:
-        """The clock has jumped: what is known of it is dropped."""
+        """Begin a segment without the rounds so far, because the clock has jumped."""
         self.segment += 1
         self._jumped.clear()
         for view in self._views.values():
             view.begin_anew()
 
     def _vote(self, server: str) -> None:
-        """This server's rounds have jumped; with most of the servers, so has the clock."""
+        """Record that a server's rounds have jumped. A majority of servers ends the segment."""
         views = self._views
         if not self._jumped:
             self._electors = [name for name, view in self._present().items() if view.answers]
@@ -226,8 +236,11 @@ class MeasuredClock(Kept):
             self._jumped.remove(idle)
 
     def _present(self) -> dict[str, ServerView]:
-        """Without the servers that have been silent for `STALE_AFTER_NS` while others spoke: one
-        that was given up, or came back under another name, has no vote."""
+        """Return the views that have a vote.
+
+        A server that was silent for `STALE_AFTER_NS` while others answered has none. It was given
+        up, or came back under another name.
+        """
         views = self._views
         if len(views) < 2:
             return views
@@ -247,7 +260,7 @@ class MeasuredClock(Kept):
     # -- answers -----------------------------------------------------------------------------------
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """The cell that holds `ts_ns`, before, within or long after the rounds."""
+        """Return the cell that contains `ts_ns`, before, within or long after the rounds."""
         start_ns = cell_start(ts_ns)
         present = self._present()
         servers = max(self._config.servers, len(present))
@@ -265,7 +278,7 @@ class MeasuredClock(Kept):
         return cell
 
     def skew_ppb(self) -> int | None:
-        """The best guess at the change of the offset, for people: the median of the views'."""
+        """Return the median of the views' guesses at the skew, for people, or None."""
         rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
         return rates[len(rates) // 2] if rates else None
 
@@ -274,15 +287,18 @@ class MeasuredClock(Kept):
 
 
 def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
-    """The places of those that so many agree with, at both ends of the cell."""
+    """Return the indexes of the spans that `quorum` spans agree with, at both ends of the cell."""
     at_start = true_ones([(low_ns, high_ns) for _, (low_ns, _, high_ns), _ in spans], quorum)
     at_end = true_ones([(low_ns, high_ns) for _, _, (low_ns, _, high_ns) in spans], quorum)
     return [at for at in at_start if at in at_end]
 
 
 def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
-    """Bounds that hold if no more than `false` of the views are, from the same views at
-    both ends: the largest of convex bounds is convex, so the straight line stays outside."""
+    """Return bounds that hold if at most `false` of the views are false.
+
+    The same views give the bounds at both ends. The largest of convex bounds is convex, so the
+    straight line stays outside.
+    """
     if not agreeing_of(spans, majority(len(spans))):
         return outermost(SUSPECT, spans, spans)
     true = max(1, len(spans) - false)
@@ -297,7 +313,7 @@ def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
 
 
 def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
-    """Return the span from the lowest of the ones to the highest of the others."""
+    """Return the span from the lowest of `below` to the highest of `above`."""
     start = outermost_at([span.start for span in below], [span.start for span in above])
     return OffsetSpan(
         state, start, outermost_at([span.end for span in below], [span.end for span in above])
@@ -312,7 +328,7 @@ def outermost_at(below: list[Range], above: list[Range]) -> Range:
 
 
 def cell_over(start_ns: int, span: OffsetSpan) -> ClockCell:
-    """Return the cell whose interval contains the span for every stamp."""
+    """Return the cell whose interval contains the span at every timestamp."""
     state, (low_ns, offset_ns, high_ns), (low_end_ns, offset_end_ns, high_end_ns) = span
     error_ns = max(high_ns - offset_ns, offset_ns - low_ns)
     error_end_ns = max(high_end_ns - offset_end_ns, offset_end_ns - low_end_ns)

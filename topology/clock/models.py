@@ -1,14 +1,15 @@
-"""What turns rounds of time sync into a clock: one interface, and the settings it is made with.
+"""Turns rounds of time sync into a clock: the interface of a model, and the settings that make it.
 
-The model is `topology.clock.measured`: what the rounds of all servers leave possible.
+The default model is `topology.clock.measured`, which computes the clocks that the rounds of all
+servers leave possible.
 
-A source that sends for the first time, or again after it was forgotten, takes all rounds since
-ever, one after the other. The model that those at the beginning make is the same whoever takes
-them, and much smaller than they are. So whoever knows that all of some have been taken by those who
-know the source, and that nobody who comes may ask for less than all of them, folds them and keeps
-the model instead. A newcomer begins with a copy, and goes on with the rounds behind.
+A source that sends for the first time, or again after it was forgotten, takes all rounds from the
+beginning, one by one. The first rounds make the same model for every reader, and the model is much
+smaller than they are. So they can be folded: the model is kept in their place. That is safe once
+all operators that know the source have taken them, and no later operator may ask for fewer. A new
+user of the source begins with a copy of the model and continues with the later rounds.
 
-Cost of a fold: that of the model for each round, and of its snapshot for a copy.
+Cost of a fold: the model's cost for each round. Cost of a copy: a snapshot of the model.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ BEFORE_ALL: Final = -(1 << 63)
 
 
 class Measuring(Protocol):
-    """The clock of one source by its rounds. `segment` counts the clock's jumps; the others count
-    rounds that had no effect, or that others contradict."""
+    """The clock of one source, computed from its rounds.
+
+    `segment` counts the clock's jumps. `rejected` counts rounds that had no effect, and
+    `falsetickers` counts rounds that others contradict.
+    """
 
     segment: int
     rejected: int
@@ -37,16 +41,16 @@ class Measuring(Protocol):
     def falsetickers(self) -> int: ...
 
     def add(self, sample: Sample) -> None:
-        """In arrival order."""
+        """Add a sample, in arrival order."""
 
     def begin_segment(self) -> None:
-        """The events say that the clock has jumped: what is known of it is dropped."""
+        """Drop the rounds so far, because events show that the clock has jumped."""
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """Offset and error over the stretch of the source's time that holds `ts_ns`."""
+        """Return offset and error over the stretch of the source's time that contains `ts_ns`."""
 
     def skew_ppb(self) -> int | None:
-        """The best guess at its rate, for people; None: there is none."""
+        """Return the best guess at the clock's rate, to show it to people, or None."""
 
     SHAPE: ClassVar[Shape]
 
@@ -56,25 +60,31 @@ class Measuring(Protocol):
 
 
 class Rounds(NamedTuple):
-    """How rounds become a clock: by the model `made`, with these settings. `model` names it in a
-    state, so that one of another model is not read."""
+    """The way in which rounds become a clock: a model and its settings.
+
+    `made` makes the model from the settings. `model` names it in a state, so that the state of
+    another model is not read.
+    """
 
     config: ClockConfig
     model: str = "polygon"
     made: Callable[[ClockConfig], Measuring] = MeasuredClock
 
     def clock(self) -> Measuring:
-        """One without samples."""
+        """Return a clock without samples."""
         return self.made(self.config)
 
 
 FOLDED: Final = "folded/"
-"""Begins the key of the state under which it is written, behind that of CLOCK."""
+"""The prefix of a folded model's state key, which follows the prefix of CLOCK."""
 
 
 class Folded:
-    """What the oldest rounds of a source say, in place of them. `place` (arrival, offset): of the
-    newest round in it; `segments`: how often the rounds have ended a segment of the clock."""
+    """A model in place of the oldest rounds of a source.
+
+    `place` is the (arrival, offset) of the newest round in it. `segments` counts how often the
+    rounds have ended a segment of the clock.
+    """
 
     __slots__ = ("measured", "place", "rounds", "segments")
 
@@ -85,7 +95,7 @@ class Folded:
         self.segments = 0
 
     def take(self, sample: Sample) -> None:
-        """The next one, in the order of arrival."""
+        """Add the next sample, in arrival order."""
         before = self.measured.segment
         self.measured.add(sample)
         self.place = (sample.arrival_ns, sample.offset)
@@ -93,7 +103,7 @@ class Folded:
             self.segments += 1
 
     def copied(self) -> Measuring:
-        """The model, to go on with."""
+        """Return a copy of the model, which can take further samples."""
         twin = self.rounds.clock()
         twin.load(self.measured.dump())
         return twin
@@ -104,7 +114,10 @@ class Folded:
 
 
 def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
-    """Return what was dumped; None: of another model. ShapeRefused if it cannot be read."""
+    """Return a model that was dumped, or None if it is of another kind.
+
+    ShapeRefused is raised if it cannot be read.
+    """
     folded = Folded(rounds)
     try:
         model, digest, arrival_ns, offset, folded.segments, measured = row
@@ -120,7 +133,10 @@ def unfolded(rounds: Rounds, row: Plain) -> Folded | None:
 
 
 class OfModel(ValueKind):
-    """The kind of the clock that rounds make, or None. One of another model is passed over."""
+    """The kind of a field that has a clock made from rounds, or None.
+
+    A clock of another model is read as None.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__("measured", is_plain=False, kinds=[shape])

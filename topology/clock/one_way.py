@@ -1,44 +1,44 @@
-"""Clocks of sources that cannot sync: bounds from the arrivals of their events alone.
+"""Estimates the clocks of sources that cannot sync, from the arrivals of their events alone.
 
-No event arrives before it happens, so each bounds the offset from above: D <= arrival -
-ts, the *reading*. From below nothing bounds it but an
-assumption: that the quickest events take at most `PASSIVE_FLOOR_NS` (F). So D lies in
-[U - F, U], U being the lower edge of the readings. F cannot be seen from one side: if
-all events of a source take longer, its times are late by what is over, and no figure shows
-it. Arrival is the broker's clock, which thus becomes the reference.
+No event arrives before it happens, so each bounds the offset D from above: D <= arrival - ts. That
+difference is the *reading*. Only an assumption bounds D from below: the quickest events take at
+most `PASSIVE_FLOOR_NS` (F). So D is in [U - F, U], where U is the lower edge of the readings.
 
-The edge: of every `BIN_NS` of the source's time the third smallest reading (one reading may
-be anything; while there are fewer, the smallest); the smallest of all bins, each carried on by
-`max_skew`. A bound is never forgotten, so after an outage, when all that comes has waited
-long, the edge is where it was, and no backlog is taken for a clock set back. How far the
-three smallest lie apart says how well the quickest is known: the lower bound gives way by
-twice as much.
+F cannot be seen from one side. If all events of a source take longer, its times are late by the
+excess, and no figure shows it. The arrival is the broker's clock, which thus becomes the reference.
 
-Which offset: a clock is not corrected without evidence that it is wrong, and what is mended
-must be wider than what is not known. A late event may have a clock that is behind, or have
-taken long; an early one can only have a clock that is ahead. So
+Each `BIN_NS` of the source's time counts with its third smallest reading, since one reading may be
+anything. While a bin has fewer readings, the smallest counts. The edge U is the smallest of all
+bins, each carried on by `max_skew`. A bound is never forgotten. So the edge stays where it was when
+all events have waited long after an outage. No backlog is taken for a clock that was set back. The
+spread of the three smallest readings shows how well the quickest event is known. The lower bound is
+lowered by twice that spread.
 
-* ahead (U < 0): by up to F nothing is done; beyond, the middle of [U - F, U], after a steady
-  passage, so that a source near the edge does not leap to and fro;
-* behind: nothing is done unless the edge is *settled* and U - F above `mend_above`; then the
-  middle, until U falls below half of `mend_above`.
+A clock is not corrected without evidence that it is wrong, and a correction must be larger than the
+uncertainty. A late event may have a clock that is behind, or may have taken long. An early event
+can only have a clock that is ahead. So the offset depends on the side:
 
-The edge is settled when `SMALLEST` readings within F of one another, and none that is lower by
-more, lie `SETTLED_AFTER_NS` of arrivals apart. So the readings of a backlog, which fall as it
-is drained, and those of old data that is played quicker or slower than it happened, move
-no clock. Old data played at its own pace cannot be distinguished from a clock that is behind.
+* ahead (U < 0): nothing is corrected up to F. Beyond F the offset is the middle of [U - F, U]. It
+  gets there steadily, so that a source near the edge does not jump to and fro;
+* behind: nothing is corrected unless the edge is *settled* and U - F is above `mend_above`. Then
+  the offset is the middle, until U falls below half of `mend_above`.
 
-The error reaches to the farther end. Where a clock is left alone, that is U: it may be right, or
-as far behind as that. Where it is moved, the quickest events may have taken `mend_above`
-rather than F, for so much is not held against a clock that is left alone. If it is ahead, or one
-reading of its first bin is below -F, and nothing has settled, `UNSETTLED_NS` is added, for the
+The edge is settled when `SMALLEST` readings within F of one another span `SETTLED_AFTER_NS` of
+arrivals, and none is lower by more than F. So the readings of a backlog, which fall while it is
+drained, move no clock. Neither do those of old data that is replayed quicker or slower than it
+happened. Old data at its own pace cannot be distinguished from a clock that is behind.
+
+The error reaches to the farther end of the possible range. For a clock that is left alone that is
+U: the clock may be right, or behind by U. For a clock that is moved, the quickest events may have
+taken `mend_above` instead of F, since a clock is left alone with as much. `UNSETTLED_NS` is added
+while nothing has settled, if the clock is ahead or one reading of its first bin is below -F. The
 first events of a source may have waited.
 
-What arrives later than that, and has not settled, is taken for old: its source is believed, give
-or take `mend_above`. (Every window of a backlog of an hour would otherwise have to reckon
-with the events of two.) So until an edge has settled the bound holds for right clocks and for
-those that are behind by at most `UNSETTLED_NS`; afterwards for all whose quickest events take
-at most `mend_above`.
+An edge above `UNSETTLED_NS` that has not settled is taken for old data. Its source is believed,
+with an error of `mend_above`. (Otherwise every window of a backlog of one hour would have to
+consider the events of two.) So until an edge has settled, the bound holds for right clocks and for
+those that are behind by at most `UNSETTLED_NS`. Afterwards it holds for all clocks whose quickest
+events take at most `mend_above`.
 
 Cost: O(1) an event and a cell; twelve numbers a source.
 """
@@ -52,13 +52,13 @@ from topology.model.kept import BIG, FLAG, INT, Kept, Shape, list_of, optional, 
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
-"""How many of the smallest readings of a bin are kept; the largest of them counts."""
+"""The number of smallest readings of a bin that are kept. The largest of them counts."""
 
 SETTLED_AFTER_NS: Final = 2_000_000_000
 UNSETTLED_NS: Final = 10_000_000_000
 GIVEN_UP_NS: Final = 30_000_000_000
 GIVEN_UP_AFTER: Final = 16
-"""After both, in arrivals and in readings, a level that others did not come near is given up."""
+"""A level that has not settled after both this time and this many readings is given up."""
 
 EARLIEST: Final = -(1 << 63)
 ALL: Final = 1 << 64
@@ -79,7 +79,7 @@ LEVEL: Final = Shape(
 
 
 class Level(Kept):
-    """The readings that agree, over long enough, on where the edge is."""
+    """The level of a source's readings, which settles when enough of them agree for long enough."""
 
     SHAPE = LEVEL
     __slots__ = (*LEVEL.fields, "_width_ns")
@@ -88,14 +88,14 @@ class Level(Kept):
         self._width_ns = width_ns
         self._reading_ns = self._since_ns = self._near = self._seen = 0
         self.settled_ns: int | None = None
-        """The reading they agreed on last."""
+        """The level that the readings agreed on last."""
 
     def bears(self, edge_ns: int) -> bool:
-        """Whether they have agreed on this edge, or on one that is higher."""
+        """Return whether the readings have agreed on this edge, or on a higher one."""
         return self.settled_ns is not None and edge_ns <= self.settled_ns + self._width_ns
 
     def note(self, arrival_ns: int, reading_ns: int) -> bool:
-        """True if that settles it."""
+        """Add a reading, and return whether it settles the level."""
         above_ns = reading_ns - self._reading_ns
         lasts_ns = arrival_ns - self._since_ns
         stale = lasts_ns > GIVEN_UP_NS and self._seen >= GIVEN_UP_AFTER
@@ -129,10 +129,11 @@ ONE_WAY: Final = Shape(
 
 
 class OneWay(Kept):
-    """The bounds of one source's clock by its arrivals.
+    """The bounds of one source's clock, found from its arrivals.
 
-    `note` every event whose reading is below `notable_ns` or its stamp at or after `bin_end_ns`: no
-    other changes anything. `mends`: the clock is taken to be behind.
+    `note` needs every event whose reading is below `notable_ns`, or whose timestamp is at or after
+    `bin_end_ns`. No other event changes anything. `mends` is True while the clock is taken to be
+    behind.
     """
 
     SHAPE = ONE_WAY
@@ -152,27 +153,27 @@ class OneWay(Kept):
         self._max_skew_ppb = max_skew_ppb
         self._mend_above_ns = mend_above_ns
         self.width_ns = max(floor_ns, mend_above_ns)
-        """The width of what is possible of a clock that is wrong."""
+        """The width of the possible range of a clock that is wrong."""
         self.begin_anew()
 
     @property
     def has_begun(self) -> bool:
-        """There is a reading, and so an edge."""
+        """True once there is a reading, and so an edge."""
         return bool(self._smallest)
 
     def begin_anew(self) -> None:
         self._carried: tuple[int, int, int] | None = None
-        """(time, reading, apart) of the bin, before the open one, whose bound is the smallest."""
+        """(time, reading, spread) of the earlier bin whose bound is the smallest."""
         self._smallest: list[int] = []
         self._level: Level | None = None
-        """That of a source that is watched."""
+        """The level of the readings, or None until it is needed."""
         self.mends = False
         self._watches = False
         self.notable_ns = ALL
         self.bin_end_ns = self._bin_start_ns = 0
 
     def settle(self) -> None:
-        """The readings noted so far are known to agree."""
+        """Record that the readings so far are known to agree."""
         self._own_level().settle(self._reading())
         self._judge()
 
@@ -185,7 +186,7 @@ class OneWay(Kept):
         return self._level is not None and self._level.bears(edge_ns)
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
-        """True if the answer may have changed."""
+        """Add a reading, and return whether the answer may have changed."""
         moved = self._lower(ts_ns, reading_ns)
         if moved:
             self._judge()
@@ -195,11 +196,11 @@ class OneWay(Kept):
         return moved
 
     def _lower(self, ts_ns: int, reading_ns: int) -> bool:
-        """True if the edge may have moved."""
+        """Add a reading to its bin, and return whether the edge may have moved."""
         if ts_ns >= self.bin_end_ns or not self._smallest:
             self._begin_bin(ts_ns)
         elif ts_ns < self._bin_start_ns:
-            return False  # of an earlier bin
+            return False  # The reading is of an earlier bin.
         smallest = self._smallest
         if len(smallest) == SMALLEST and reading_ns >= smallest[-1]:
             return False
@@ -219,7 +220,7 @@ class OneWay(Kept):
         self.bin_end_ns = self._bin_start_ns + BIN_NS
 
     def _judge(self) -> None:
-        """What the edge says of the clock, and whether it matters that it is not settled."""
+        """Decide by the edge whether the clock is behind, and whether an unsettled edge matters."""
         edge_ns, _, _ = self.edge(self._bin_start_ns)
         behind = edge_ns - self._floor_ns > self._mend_above_ns
         settled = self._is_settled(edge_ns)
@@ -238,25 +239,27 @@ class OneWay(Kept):
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
-        """The reading of the bin that is open."""
+        """Return the reading of the open bin."""
         smallest = self._smallest
         return smallest[-1] if len(smallest) == SMALLEST else smallest[0]
 
     def edge(self, ts_ns: int) -> tuple[int, int, int]:
-        """U at this time, how far the smallest readings lie apart, and how far off U may be
-        through drift, up or down."""
+        """Return U at this time, the spread of the smallest readings, and the error of U.
+
+        The error is the largest change of U by drift, up or down.
+        """
         reading_ns = self._reading()
         carried_ns = self._carried_to(ts_ns)
         if self._carried is not None and carried_ns < reading_ns:
             return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
-        # The open bin is read as it is: carried, U would climb and fall with each bin.
+        # The open bin's reading is not carried on, or U would rise and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
     def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
         """Return the cell of that time, and U at its beginning.
 
-        Offset and error are constant over the cell. At least one event has been noted.
+        Offset and error are constant over the cell. At least one event must have been noted.
         """
         start_ns = cell_start(ts_ns)
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
@@ -285,8 +288,11 @@ class OneWay(Kept):
 
 
 def believed(upper_ns: int, floor_ns: int) -> int:
-    """The offset of a clock that is not taken to be behind: 0 unless it is ahead by more than
-    the floor, and then steadily to the middle of [upper - floor, upper]."""
+    """Return the offset of a clock that is not taken to be behind.
+
+    It is 0 unless the clock is ahead by more than the floor. From there it moves steadily to the
+    middle of [upper - floor, upper].
+    """
     if upper_ns >= -floor_ns:
         return 0
     return max(upper_ns - floor_ns // 2, 2 * (upper_ns + floor_ns))

@@ -1,48 +1,49 @@
-"""CLOCK: every event gets its reference time and the error of it, once.
+"""CLOCK: gives each event its corrected timestamp and the error of it, once.
 
-    ref_time = ts + offset of the source's clock;  true time in [ref_time - err, ref_time + err]
+    ref_time = ts + offset of the source's clock;  event time in [ref_time - err, ref_time + err]
 
-Where the offset comes from, best first: what a user declared; what rounds of time sync
-say (`topology.clock.measured`); else the policy for sources that are not synced:
+The offset is the one that a user declared, or else the one from rounds of time sync
+(`topology.clock.measured`). Without both, the policy for sources that are not synced applies:
 
-* `trust`: the source is taken at its word, offset 0 and error 0. A stamp more than
-  `max_ahead` after the event's own arrival is dead, reason `ahead`.
-* `estimate`: bounds from the arrivals (`topology.clock.one_way`).
-* `reject`: the event is dead, reason `unsynced`.
+* `trust`: the source is believed, with offset 0 and error 0. A timestamp more than `max_ahead`
+  after the event's own arrival makes it a dead letter, reason `ahead`.
+* `estimate`: the bounds come from the arrivals (`topology.clock.one_way`).
+* `reject`: the event is a dead letter, reason `unsynced`.
 
-What holds for all of them (docs/decisions/0006-clocks.md has the reasons):
+These rules hold for all of them (docs/decisions/0006-clocks.md has the reasons):
 
-* Which samples apply follows from arrivals: those that arrived `activation` before the
-  latest arrival of the source so far. When the table was filled changes nothing.
-* An event whose corrected time is `max_behind`, 292 years, before its arrival is dead, reason
-  `behind`. The default is never. (What is as old as it says, a backfill, wants `trust`: by
-  the arrivals alone it cannot be distinguished from a clock that is years behind.)
-* Monotone within a source: a reference time below the one before is raised to it, and
-  what was added goes into the error. An event that is late already is stamped as it
-  is and raises nothing.
-* No reference time lies further after its arrival than `broker_slack` where the offset was
-  declared or measured, `jump_min` under `estimate`, `max_ahead` under `trust`. So a source
-  whose offset was wrong recovers as soon as another one holds.
-* Where the error of a declared or measured offset explains that the event seems to lie further
-  ahead, it is put `broker_slack` after its arrival: what is possible of its interval ends there.
-* An event contradicts the clock if even so it would have happened more than `broker_slack`
-  after it arrived, if under `estimate` its reading is more than `jump_min` below the edge (of a
-  clock that is left alone: below 0), or if its stamp has fallen by more than `jump_min` in
-  the order of sequence. It is stamped by its own arrival, with the one-way error, or dead
-  where the policy is `reject`. The `JUMP_VOTES`th in a row that agrees with the others makes
-  it a jump of the clock: the declared offset in force, or else what was measured or estimated,
-  is dropped, and the source is `broken` until it has synced again or another offset is
-  declared. No other source is touched by any of this.
-* An event of a clock that was mended which comes quicker than all before, and still not before
-  its stamp, may be the end of a backlog of a clock that is right: its error reaches back to its
-  stamp, and so do those of what follows for `SETTLE_NS`.
-* `segment` counts up whenever the ground of the stamps is a new one (declared, measured, the
-  policy; another declared offset or error, an estimate that moves by more than `PASSIVE_FLOOR_NS`):
-  distances within a segment are as sure as the clock is, those across are not.
+* Arrivals decide which samples apply: those that arrived `activation` before the latest arrival of
+  the source so far. The moment at which the table was filled changes nothing.
+* An event whose corrected timestamp is more than `max_behind` before its arrival is a dead letter,
+  reason `behind`. The default is 292 years, which means never. (A backfill, which is as old as it
+  says, needs `trust`. Arrivals alone cannot distinguish it from a clock that is years behind.)
+* Corrected timestamps of a source never fall. One below the one before is raised to it, and the
+  difference goes into the error. A late event keeps its corrected timestamp and raises nothing.
+* No corrected timestamp is further after its arrival than a limit. The limit is `broker_slack` for
+  a declared or measured offset, `jump_min` under `estimate`, and `max_ahead` under `trust`. So a
+  source whose offset was wrong recovers as soon as another one applies.
+* If the error of a declared or measured offset explains that an event seems to be further ahead, it
+  is put `broker_slack` after its arrival. The possible part of its interval ends there.
+* An event contradicts the clock if even so it would have happened more than `broker_slack` after it
+  arrived. Under `estimate` it does if its reading is more than `jump_min` below the edge, or below
+  0 for a clock that is left alone. Its corrected timestamp then comes from its own arrival, with
+  the one-way error. Under `trust` it is `ts`, and under `reject` the event is a dead letter.
+* A timestamp that has fallen by more than `jump_min` in the order of sequence also contradicts the
+  clock. The event is corrected as usual, since it may only have taken long.
+* `JUMP_VOTES` such events in a row that agree show a jump of the clock. The declared offset in
+  force is dropped, or else the measured or estimated one. The source is `broken` until it has
+  synced again or another offset is declared. No other source is affected.
+* An event of a corrected clock may come quicker than all before, and still not before its
+  timestamp. It may end the backlog of a clock that is right. So its error reaches back to its
+  timestamp, and so do the errors of the events that follow for `SETTLE_NS`.
+* `segment` rises whenever the corrected timestamps have a new ground (declared, measured, the
+  policy). It also rises with another declared offset or error, and with an estimate that moves by
+  more than `PASSIVE_FLOOR_NS`. Distances within a segment are as certain as the clock, and those
+  across segments are not.
 
-Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
-source, at most `max_sources`; past that the longest idle one is forgotten, and one that was silent
-for `forget_after` when a new one comes, as in REORDER; counted in `forgotten`.
+Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per source, at
+most `max_sources`. Beyond that the longest idle source is forgotten. A source that was silent for
+`forget_after` is forgotten when a new one comes, as in REORDER. Both count in `forgotten`.
 """
 
 from __future__ import annotations
@@ -103,8 +104,11 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Clock(KeptOperator):
-    """`table` is what was reported about the clocks (None: nothing ever is). Nothing is held or
-    delayed."""
+    """The operator that corrects the timestamps of events.
+
+    `table` has the reports about the clocks; None means that there are never any. No event is held
+    or delayed.
+    """
 
     def __init__(self, config: ClockConfig, table: DriftTable | None = None) -> None:
         self._config = config
@@ -115,7 +119,7 @@ class Clock(KeptOperator):
         self._kept = KeptState("clock", CLOCK, [self._clocks, self._clocks.models])
         self._states = dict.fromkeys(STATES, 0)
         self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
-        """What an event may take, of a source whose clock is known to be wrong."""
+        """The time that an event may take if the clock of its source is known to be wrong."""
         self.contradicted = 0
         self.jumps = 0
 
@@ -123,7 +127,7 @@ class Clock(KeptOperator):
         return Rounds(config)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # In one piece because it runs for every event.
+        # This is one function because it runs for every event.
         step = Step(now_ns)
         released = step.released
         clocks = self._clocks
@@ -198,8 +202,10 @@ class Clock(KeptOperator):
         clock.ref_time_ns = event.ref_time_ns
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
-        """The event is in line, but those before it have left it, or its stamp has fallen.
-        True if that makes it the last vote for a jump."""
+        """Record an event that is back on the line, or whose timestamp has fallen.
+
+        Return whether it is the last vote for a jump.
+        """
         if clock.straying:
             clock.returns()
         if ts_ns >= clock.fallen_ns:
@@ -210,8 +216,10 @@ class Clock(KeptOperator):
         return False
 
     def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
-        """The event would lie too far after its arrival, or its source is refused. True if it
-        is stamped all the same."""
+        """Handle an event that would be too far after its arrival, or whose source is refused.
+
+        Return whether it gets a corrected timestamp.
+        """
         reading_ns = event.arrival_ns - event.ts_ns
         if reading_ns >= clock.refuted_ns:
             self._hold_back(clock, event)
@@ -233,14 +241,17 @@ class Clock(KeptOperator):
             early_ns = PASSIVE_FLOOR_NS // 2
             event.ref_time_ns = event.arrival_ns - early_ns
             event.error_ns = self._width_ns - early_ns
-            if event.ts_ns < event.ref_time_ns:  # the clock may be right, and those before late
+            # The clock may be right, and the earlier events late.
+            if event.ts_ns < event.ref_time_ns:
                 event.error_ns = max(event.error_ns, event.ref_time_ns - event.ts_ns)
         event.segment = clock.segment
         return True
 
     def _hold_back(self, clock: SourceClock, event: Event) -> None:
-        """Its error explains that it seems to be later than it can be: what is possible of its
-        interval ends `broker_slack` after its arrival, and there it is put."""
+        """Put an event at its latest possible time, because its error explains that it seems later.
+
+        The possible part of its interval ends `broker_slack` after its arrival.
+        """
         cell, ts_ns = clock.cell, event.ts_ns
         event.ref_time_ns = event.arrival_ns + self._config.broker_slack_ns
         over_ns = ts_ns + cell.offset_at(ts_ns) - event.ref_time_ns
@@ -259,7 +270,7 @@ class Clock(KeptOperator):
     def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
         step.reports.append(dead_letter(event, event.at_ns, reason, detail))
         if not event.late:
-            event.kind = DEAD  # it left in order: its number is not missing
+            event.kind = DEAD  # It left in order, so its number is not missing.
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
@@ -272,18 +283,18 @@ class Clock(KeptOperator):
 
     @property
     def hears(self) -> Rounds | None:
-        """How it takes rounds from the table; None: it takes nothing."""
+        """The settings by which it takes rounds from the table, or None if it takes none."""
         return None if self._config.sync == "none" else self._rounds
 
     def received(self, source: str) -> Place | None:
-        """The source's samples up to there have been taken; None: it is not known here."""
+        """Return the place up to which samples were taken, or None for an unknown source."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.received
 
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Sources by the state that their last event met."""
+        """Return the figures. Sources are counted by the state that their last event met."""
         return {
             "sources": len(self._clocks.rows),
             **self._states,
@@ -295,21 +306,23 @@ class Clock(KeptOperator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """The sources whose time is least sure, at most `MAX_LISTED`. `policy`: what is done with
-        those that have not synced."""
+        """Return the sources whose time is least certain, at most `MAX_LISTED`.
+
+        `policy` is the treatment of those that have not synced.
+        """
         worst = sorted(self._clocks.rows.values(), key=trouble, reverse=True)[:MAX_LISTED]
         clocks = [clock.explain() for clock in worst]
         return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """The clock of the source: no event stays here."""
+        """Return the clock of the source, since no event stays in this operator."""
         clock = self._clocks.rows.get(source)
         return None if clock is None else clock.explain()
 
     # -- state -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """It is used no more, and so needs the drift table no more."""
+        """End the use of the drift table, because the operator is used no more."""
         for source in self._clocks.rows:
             self._table.leave(source)
         self._clocks.rows.clear()

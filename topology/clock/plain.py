@@ -1,14 +1,16 @@
-"""CLOCK, the plain case: the events after one that has just been stamped.
+"""Corrects the plain events that follow one of the same source, at a small cost.
 
-They follow on it without another source between them, and
+The first event has just been corrected. A following event is plain if
 
-* what is known of the clock says the same of them: no sample applies by their arrival that did not
-  apply before, their stamps lie in the same cell, in which offset and error stand still, and their
-  readings neither contradict the clock nor move the edge;
-* they are no control events and not late, their times do not fall and are not too far behind;
+* no event of another source comes before it;
+* the clock says the same about it: its arrival makes no further sample apply. Its timestamp is in
+  the same cell, with constant offset and error. Its reading neither contradicts the clock nor
+  moves the edge;
+* it is no control event and not late, its time does not fall, and it is not too far behind;
 * no vote for a jump of the clock is open.
 
-So one offset, one error and one segment hold for all of them. Cost: O(1) an event, and little.
+So one offset, one error and one segment hold for all of them. Cost: O(1) an event, with a small
+constant.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from topology.model.event import DATA, Event
 def stamp_followers(
     clock: SourceClock, batch: list[Event], at: int, jump_min_ns: int, max_behind_ns: int
 ) -> int:
-    """Stamps the events from this place on that are plain, and returns the place behind them; the
-    one before it is of the source of `clock`, and has been stamped."""
+    """Correct the plain events from this index on, and return the index after them.
+
+    The event before it has the source of `clock` and has already been corrected.
+    """
     cell = clock.cell
     if cell.offset_step_ns or cell.error_step_ns or (clock.watched and not clock.steady):
         return at

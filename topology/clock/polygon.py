@@ -1,28 +1,27 @@
-"""All lines (offset, rate) of a clock that its rounds of time sync leave possible.
+"""Computes all lines (offset, rate) of a clock that its rounds of time sync leave possible.
 
-The offset D(t), t on the source's clock, has a rate within +-`skew` that changes by no
-more than `wander`. With theta and rho its value and rate at t0, D(t) is within
-1/2 wander (t - t0)^2 of theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that
-much, is a half plane in (theta, rho), and what satisfies all bounds is a convex polygon.
-The true line is in it, hence the true offset at any t lies
-within the polygon's range at t, widened by the same term: convex above, concave below.
+The offset is D(t), with t on the source's clock. Its rate is within +-`skew` and changes by no more
+than `wander`. With theta and rho its value and rate at t0, D(t) is within 1/2 wander (t - t0)^2 of
+theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that much, is a half plane in (theta,
+rho). The lines that satisfy all bounds are a convex polygon, and the true line is in it. So the
+true offset at any t is within the polygon's range at t, widened by the same term. That range is
+convex above and concave below.
 
-* `Bounds` keeps the upper bounds (the lower ones as upper bounds of -D) that can matter: a
-  bound is dropped when a later one implies it at every rate the clock may have, as in a
-  sliding-window minimum. That loses nothing, and what is kept depends on the set of bounds
-  alone, not on their order or on repeats. At most `MAX_BOUNDS` are kept; past that, of the
-  two nearest in time the looser goes, measured along `rate`. Then less is known, nothing
-  false.
-* t0 is the time of the newest bound. Numbers are taken relative to it and to the tightest
-  bound there, in floats: an hour of offset or the year 2200 costs no digits. Every bound
-  is relaxed by `ROUNDING_NS`, and every answer rounded outward, against rounding.
+* `Bounds` keeps the upper bounds that can matter. Lower bounds are upper bounds of -D. A bound is
+  dropped when a later one implies it at every rate the clock may have, as in a sliding-window
+  minimum. That loses nothing, and the remaining bounds do not depend on order or repeats.
+* At most `MAX_BOUNDS` are kept. Beyond that, the looser of the two nearest in time is dropped,
+  measured along `rate`. The range then gets wider, but stays true.
+* t0 is the time of the newest bound. Numbers are relative to it and to the tightest bound there, in
+  floats, so an hour of offset or the year 2200 costs no digits. Every bound is relaxed by
+  `ROUNDING_NS`, and every answer is rounded outward, against rounding.
 
-What is certain is one thing, the best guess another. Bounds older than the window take no
-part in the polygon, for a clock might wander more than it should. But most clocks wander
-far less, so the *guess* is taken among the lines that also satisfy older bounds, all of
-them relaxed for a clock `GUESS_STEADINESS` times as steady, from the newest back to the
-first that would leave none. It is the centroid of those lines: the mean of the posterior if
-both ways' delays are exponential. The guess moves the middle; what is possible stays.
+The polygon is certain, while the *guess* is the likely line. Bounds older than the window take no
+part in the polygon, because a clock might wander more than it should. But most clocks wander far
+less. So the guess also uses older bounds, all relaxed for a clock `GUESS_STEADINESS` times as
+steady. They are applied from the newest back to the first that would leave no line. The guess is
+the centroid of the lines that are left: the mean of the posterior if both ways' delays are
+exponential. The guess moves the middle of the range and not its ends.
 
 Cost: O(kept) to add a bound and to build the polygon, times its few corners.
 """
@@ -37,20 +36,23 @@ from typing import Final
 from topology.model.kept import INT, Kept, Shape, list_of
 
 MAX_BOUNDS: Final = 32
-"""Bounds of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
+"""The most bounds of each kind. Ten rounds at first and four a minute make 30 in five minutes."""
 GUESS_STEADINESS: Final = 2
-"""The one of 1 to 10 that is near the best for steady clocks and for those at the limit."""
+"""The factor from 1 to 10 that is near the best for steady clocks and for those at the limit."""
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000
 NO_AREA: Final = 1e-15
-"""A nanosecond times 1e-15: corners that are one point but for rounding."""
+"""A nanosecond times 1e-15. Corners with a smaller area differ by rounding alone."""
 
 
 BOUNDS: Final = Shape("clock.bounds", 1, times_ns=list_of(INT), values_ns=list_of(INT))
 
 
 class Bounds(Kept):
-    """D <= `values_ns[i]` at `times_ns[i]` of the source, in the order of time."""
+    """The upper bounds of an offset: D <= `values_ns[i]` at `times_ns[i]`, in order of time.
+
+    The times are those of the source.
+    """
 
     SHAPE = BOUNDS
     __slots__ = (*BOUNDS.fields, "_skew_ppb")
@@ -67,7 +69,7 @@ class Bounds(Kept):
         return twin
 
     def add(self, time_ns: int, value_ns: int) -> bool:
-        """Whether it was kept."""
+        """Add a bound, and return whether it was kept."""
         times, values = self.times_ns, self.values_ns
         at = bisect_left(times, time_ns)
         if at < len(times) and self._implies(times[at], values[at], time_ns, value_ns):
@@ -85,14 +87,17 @@ class Bounds(Kept):
         return (loose_ns - tight_ns) * PPB >= self._skew_ppb * (later_ns - earlier_ns)
 
     def expire(self, before_ns: int) -> None:
-        """Drop what is older; the newest stays, however old."""
+        """Drop the bounds before that time. The newest bound stays at any age."""
         expired = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
         if expired > 0:
             del self.times_ns[:expired]
             del self.values_ns[:expired]
 
     def thin(self, rate: float) -> None:
-        """Down to `MAX_BOUNDS`; `rate` is that of D, or of -D, as far as known."""
+        """Reduce the bounds to `MAX_BOUNDS`.
+
+        `rate` is the known rate of D, or of -D.
+        """
         times, values = self.times_ns, self.values_ns
         while len(times) > MAX_BOUNDS:
             at = min(range(1, len(times)), key=lambda at: times[at] - times[at - 1])
@@ -102,13 +107,16 @@ class Bounds(Kept):
 
 
 Line = tuple[float, float]
-"""(theta, rho)."""
+"""A line, as (theta, rho)."""
 Plane = tuple[float, float, float]
 """(x, sign, most): the half plane of all lines with sign (theta + rho x) <= most."""
 
 
 class Polygon:
-    """Its corners (theta, rho), theta relative to `base_ns`, rho in ns per ns."""
+    """The set of possible lines, by its corners (theta, rho).
+
+    theta is relative to `base_ns`, and rho is in ns per ns.
+    """
 
     __slots__ = ("base_ns", "corners", "half_wander", "t0_ns")
 
@@ -119,7 +127,7 @@ class Polygon:
         self.corners: list[Line] = []
 
     def offsets_at(self, ts_ns: int) -> tuple[int, int]:
-        """The smallest and the largest offset possible at `ts_ns`, rounded outward."""
+        """Return the smallest and the largest offset possible at `ts_ns`, rounded outward."""
         x = float(ts_ns - self.t0_ns)
         values = [theta + rho * x for theta, rho in self.corners]
         grown = self.half_wander * x * x
@@ -127,12 +135,12 @@ class Polygon:
         return self.base_ns + low_ns, self.base_ns + high_ns
 
     def rate(self) -> float:
-        """The middle of the rates that are possible at t0."""
+        """Return the middle of the rates that are possible at t0."""
         rhos = [rho for _, rho in self.corners]
         return (min(rhos) + max(rhos)) / 2
 
     def centroid(self) -> Line:
-        """(theta, rho), theta relative to `base_ns`."""
+        """Return the centroid (theta, rho), with theta relative to `base_ns`."""
         n = len(self.corners)
         theta = sum([theta for theta, _ in self.corners]) / n
         rho = sum([rho for _, rho in self.corners]) / n
@@ -149,8 +157,10 @@ class Polygon:
         return theta + across / area / 3, rho + along / area / 3
 
     def cut(self, sign: float, x: float, most: float) -> bool:
-        """Keep where sign (theta + rho x) <= most. If that left nothing, return False and keep
-        all."""
+        """Keep the part with sign (theta + rho x) <= most, and return whether there is one.
+
+        If there is none, the polygon stays as it is.
+        """
         x *= sign
         overs = [sign * theta + rho * x - most for theta, rho in self.corners]
         if max(overs) <= 0:
@@ -170,7 +180,7 @@ class Polygon:
         return bool(left)
 
     def cut_with(self, planes: Sequence[Plane]) -> bool:
-        """Cut with all, up to the first that would leave nothing. Return whether there is none."""
+        """Cut with the planes until one would leave nothing. Return whether none would."""
         return all(self.cut(sign, x, most) for x, sign, most in planes)
 
 
@@ -184,14 +194,14 @@ def planes_of(
 ) -> list[Plane]:
     """Return the bounds of both kinds, relaxed and relative to t0 and base, the newest first.
 
-    The newest of a kind counts, however far it lies behind the newest of the other.
+    The newest bound of a kind counts, however much older than the newest of the other kind.
     """
     planes: list[Plane] = []
     for bounds, sign in ((uppers, 1), (lowers, -1)):
         times, values, shift_ns = bounds.times_ns, bounds.values_ns, sign * polygon.base_ns
         for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
             x, most = float(times[at] - polygon.t0_ns), float(values[at] - shift_ns)
-            # However it wanders, a clock that keeps to +-skew strays no further than that.
+            # A clock within +-skew strays no further than that, however it wanders.
             strays = min(half_wander * x * x, 2 * skew * abs(x))
             planes.append((x, float(sign), most + strays + ROUNDING_NS))
     planes.sort(reverse=True)
@@ -201,8 +211,10 @@ def planes_of(
 def polygon_of(
     uppers: Bounds, lowers: Bounds, window_ns: int, skew: float, half_wander: float
 ) -> Polygon | None:
-    """What the bounds of the last `window_ns` leave; None when no line satisfies them all.
-    There is at least one of each kind; `lowers` bound -D."""
+    """Return what the bounds of the last `window_ns` leave, or None if no line satisfies them.
+
+    There must be at least one bound of each kind. `lowers` bound -D.
+    """
     t0_ns = max(uppers.times_ns[-1], lowers.times_ns[-1])
     polygon = Polygon(t0_ns, uppers.values_ns[-1], half_wander)
     planes = planes_of(uppers, lowers, t0_ns - window_ns, polygon, skew, half_wander)
@@ -215,7 +227,7 @@ def polygon_of(
 
 
 def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> Line:
-    """The line most likely true, (theta, rho) at the polygon's t0, theta relative to its base."""
+    """Return the likeliest line, (theta, rho) at the polygon's t0, theta relative to its base."""
     likely = Polygon(polygon.t0_ns, polygon.base_ns, polygon.half_wander)
     likely.corners = polygon.corners
     since_ns = min(uppers.times_ns[0], lowers.times_ns[0])

@@ -1,41 +1,42 @@
-"""What the rounds with one sync server say about the clock of one source.
+"""Follows the rounds with one sync server about the clock of one source.
 
-The rounds believed so far are the *belief*: their bounds within `sync_window` and the
-polygon these leave. A new round
+The rounds believed so far are the *belief*: their bounds within `sync_window` and the polygon that
+these leave. A new round
 
-* that agrees (the polygon is not empty with its bounds) joins the belief;
-* that contradicts it and is older, by the server's clock, than the newest round believed
-  is false: a *falseticker*, counted and dropped;
-* that contradicts it and is newer is *doubted*, and the view is `suspect`: either this
-  round is false or the clock has jumped. The next round that agrees decides for the
-  belief, and those doubted before it are falsetickers. If more than half of the doubted
-  agree with one another (Marzullo; or else the newest three), and they are three, the
-  clock has *jumped*: they are the new belief, the old bounds are dropped. A belief of
-  fewer than `GOOD_ROUNDS` was no answer yet; it gives way to a larger number, and that is
-  no jump but the belief that was false.
+* joins the belief if it agrees, that is, if the polygon is not empty with its bounds;
+* is false, a *falseticker*, if it contradicts the belief and is older, by the server's clock, than
+  the newest round believed. It is counted and dropped;
+* is *doubted* if it contradicts the belief and is newer. The view is then `suspect`: either this
+  round is false or the clock has jumped.
 
-While suspect a view answers from the old bounds, which are as good as they were if the
-doubted rounds are false, and says `suspect` to warn of the other case.
+The next round that agrees decides for the belief, and the rounds doubted before it are
+falsetickers. The clock has *jumped* if at least three doubted rounds agree with one another. They
+must be more than half of the doubted (Marzullo), or else the newest three. They become the new
+belief, and the old bounds are dropped. A belief of fewer than `GOOD_ROUNDS` was no answer yet. It
+gives way to a larger number of rounds. That is no jump, because the belief was false.
 
-A round more than `sync_window` newer than the belief is kept aside likewise, without
-suspicion, till three agree: a single date from the far future must not displace all that
-is known. It is a jump only if they contradict what the belief leaves possible so late.
-One more than `sync_window` older is late and changes nothing, unless its server's time
-lies closer to the time of its append than that of the belief's newest round: then the
-belief came from a wrong date, and three such rounds replace it.
+A suspect view answers from the old bounds. These are as good as before if the doubted rounds are
+false, and `suspect` warns of the other case.
 
-*New* and *old* go by the server's clock, since the source's may jump. As long as no round
-is doubted and no more than `MAX_BOUNDS` bounds are needed, the belief depends on the set
-of rounds within `sync_window` alone: their order and repeats change nothing
-(`topology.clock.polygon`). In a jump, order matters for as long as it is undecided.
+A round more than `sync_window` newer than the belief is also kept aside, without suspicion, until
+three agree. A single date from the far future must not displace all earlier rounds. It is a jump
+only if the three contradict what the belief leaves possible at that time.
 
-From `STALE_AFTER_NS` past the newest round, or before the oldest bound, the clock may do
-anything a clock does: the bounds go apart by `max_skew` on both sides, while the guess goes
-on along its line, so that the error grows by `max_skew` and the guessed rate. There the
-view is `stale`.
+A round more than `sync_window` older is late and changes nothing, with one exception. If its
+server's time is closer to its arrival than that of the belief's newest round, the belief came from
+a wrong date. Three such rounds replace it.
 
-Cost: O(bounds) a round, O(corners) a cell; memory
-`MAX_BOUNDS` of each kind and `MAX_DOUBTED` rounds.
+*New* and *old* refer to the server's clock, since the source's may jump. While no round is doubted
+and at most `MAX_BOUNDS` bounds are needed, the belief depends only on the set of rounds within
+`sync_window`. Their order and repeats change nothing (`topology.clock.polygon`). In a jump, the
+order matters until it is decided.
+
+The view is `stale` more than `STALE_AFTER_NS` after the newest round or before the oldest bound.
+There the clock may drift at any rate up to `max_skew`. So the bounds widen by `max_skew` on both
+sides, while the guess continues along its line. The error grows by `max_skew` and the guessed rate.
+
+Cost: O(bounds) a round, O(corners) a cell. Memory: `MAX_BOUNDS` of each kind and `MAX_DOUBTED`
+rounds.
 """
 
 from __future__ import annotations
@@ -51,20 +52,23 @@ from topology.clock.settings import STALE_AFTER_NS, ClockConfig
 from topology.model.kept import FLAG, INT, Kept, Shape, list_of, optional, record
 
 GOOD_ROUNDS: Final = 3
-"""Fewer are no answer; so many must agree on a jump."""
+"""A view with fewer rounds has no answer. As many rounds must agree on a jump."""
 MAX_DOUBTED: Final = 16
 GUESS_WINDOWS: Final = 3
-"""Bounds are kept for so many `sync_window`; those of the last one bound, all guide."""
+"""Bounds are kept for this many `sync_window`. All serve the guess, the last one the polygon."""
 NEVER_NS: Final = -(1 << 63)
 NS_PER_MIN: Final = 60_000_000_000
 
 Range = tuple[int, int, int]
-"""The smallest offset possible, the guess, the largest."""
+"""The smallest possible offset, the guess, and the largest possible offset."""
 
 
 class Round(NamedTuple):
-    """D <= `upper_ns` at `sent_ns`, D >= `lower_ns` at `received_ns`, both of the source;
-    `server_ns` is when the server answered, `lag_ns` how far that is from the append."""
+    """A round of time sync, as bounds of the offset D.
+
+    D <= `upper_ns` at `sent_ns` and D >= `lower_ns` at `received_ns`, both times of the source.
+    `server_ns` is when the server answered, and `lag_ns` is how far that is from the arrival.
+    """
 
     sent_ns: int
     upper_ns: int
@@ -74,11 +78,11 @@ class Round(NamedTuple):
     lag_ns: int
 
     def newer_than(self, other: Round) -> bool:
-        """By the server's clock; of one instant the larger."""
+        """Return whether it is newer by the server's clock, or larger at the same instant."""
         return self[4::-1] > other[4::-1]
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
-        """The offsets it leaves possible at `ts_ns`, carried there by the skew."""
+        """Return the offsets that it leaves possible at `ts_ns`, widened by the skew."""
         below_ns = abs(ts_ns - self.received_ns) * skew_ppb // PPB + 1
         above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
         return self.lower_ns - below_ns, self.upper_ns + above_ns
@@ -88,8 +92,10 @@ SERVER_TIME: Final = attrgetter("server_ns")
 
 
 class OffsetSpan(NamedTuple):
-    """The offsets that are possible at both ends of a cell, and the guess among them; between the
-    ends they run straight."""
+    """The possible offsets at both ends of a cell, with the guess among them.
+
+    Between the ends they are linear.
+    """
 
     state: str
     start: Range
@@ -111,7 +117,7 @@ BELIEF: Final = Shape(
 
 
 class Belief(Kept):
-    """Rounds that agree: what they leave possible, and how old they are."""
+    """The rounds of a view that agree, with the offsets that they leave possible."""
 
     SHAPE = BELIEF
     __slots__ = (*BELIEF.fields, "_config", "_guess", "polygon")
@@ -123,19 +129,19 @@ class Belief(Kept):
         self._first_three: list[list[int]] = []
         self.polygon: Polygon | None = None
         self._guess: tuple[float, float] | None = None
-        """Made when it is asked for."""
+        """The line of the guess, computed when it is needed."""
         self.newest: Round | None = None
-        """By the server's clock."""
+        """The newest round by the server's clock."""
         self.received_ns = 0
         """The newest time of the source in all rounds."""
 
     @property
     def rounds(self) -> int:
-        """Different ones; counted up to `GOOD_ROUNDS`."""
+        """The number of different rounds, counted up to `GOOD_ROUNDS`."""
         return len(self._first_three)
 
     def join(self, new: Round) -> bool:
-        """False, and nothing changed, if it contradicts the others."""
+        """Add a round. If it contradicts the others, return False and change nothing."""
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns
@@ -174,10 +180,10 @@ class Belief(Kept):
         return True
 
     def span(self, start_ns: int) -> OffsetSpan:
-        """Over the cell that starts there."""
+        """Return the offsets over the cell that starts at `start_ns`."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         first_ns = max(oldest_ns, self.received_ns - self._config.sync_window_ns)
-        # At the edges of cells, so that within each the bounds stay convex.
+        # These are edges of cells, so that the bounds stay convex within each cell.
         fresh_from_ns = cell_start(first_ns - STALE_AFTER_NS)
         fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
@@ -210,7 +216,7 @@ class Belief(Kept):
         return self._guess
 
     def rate_ppb(self) -> int:
-        """The guess at the change of the offset."""
+        """Return the guess at the rate by which the offset changes."""
         return round(self._line()[1] * PPB)
 
     def settled(self) -> None:
@@ -232,10 +238,10 @@ SERVER_VIEW: Final = Shape(
 
 
 class ServerView(Kept):
-    """What one server's rounds say of a source's clock.
+    """A view of a source's clock, from the rounds of one server.
 
-    `false_rounds` and `late_rounds` count; `floor_ns` is the server's time up to which rounds
-    belong to a clock segment that is over, `arrival_ns` when its newest round arrived.
+    `false_rounds` and `late_rounds` are counts. `floor_ns` is the server's time up to which rounds
+    belong to a segment that is over. `arrival_ns` is when its newest round arrived.
     """
 
     SHAPE = SERVER_VIEW
@@ -246,7 +252,7 @@ class ServerView(Kept):
         self.arrival_ns = 0
         self.belief = Belief(config)
         self.doubted: list[Round] = []
-        """In the order they came."""
+        """The doubted rounds, in order of arrival."""
         self.suspect = False
         self.floor_ns = NEVER_NS
         self.false_rounds = 0
@@ -257,12 +263,12 @@ class ServerView(Kept):
         return self.belief.rounds >= GOOD_ROUNDS
 
     def span(self, start_ns: int) -> OffsetSpan:
-        """The span of a view that answers."""
+        """Return the offsets of a view with an answer, over the cell that starts there."""
         span = self.belief.span(start_ns)
         return span._replace(state=SUSPECT) if self.suspect else span
 
     def begin_anew(self) -> None:
-        """The clock has jumped: what is known is of a segment that is over."""
+        """Drop the belief, because the clock has jumped and its segment is over."""
         newest = self.belief.newest
         if newest is not None:
             self.floor_ns = max(self.floor_ns, newest.server_ns)
@@ -271,21 +277,25 @@ class ServerView(Kept):
         self.suspect = False
 
     def follow(self) -> None:
-        """Others have seen the jump: what is doubted here may be of the new segment."""
+        """Follow a jump that other views have seen.
+
+        The belief is dropped, and the doubted rounds are added again, since they may be of the new
+        segment.
+        """
         doubted = sorted(self.doubted, key=SERVER_TIME)
         self.begin_anew()
         for each in doubted:
             self.add(each)
 
     def add(self, new: Round) -> bool:
-        """Take a round. Return whether it shows that the clock has jumped."""
+        """Add a round. Return whether it shows that the clock has jumped."""
         jumped = self._take(new)
         newest = self.belief.newest
         self.suspect = newest is not None and bool(self._doubted_near(newest))
         return jumped
 
     def _doubted_near(self, one: Round) -> list[Round]:
-        """Return the doubted rounds within `sync_window` of that one, in the order they came."""
+        """Return the doubted rounds within `sync_window` of a round, in order of arrival."""
         window_ns = self._config.sync_window_ns
         return [each for each in self.doubted if abs(each.server_ns - one.server_ns) <= window_ns]
 
@@ -309,7 +319,10 @@ class ServerView(Kept):
         return False
 
     def _settle(self, good: Round) -> None:
-        """Rounds doubted before this one are false, unless they only came too soon."""
+        """Decide on the doubted rounds that are not newer than a good round.
+
+        Those that only came too soon join the belief, and the others are false.
+        """
         doubted, self.doubted = self.doubted, []
         for each in doubted:
             if each.server_ns > good.server_ns:
@@ -332,7 +345,7 @@ class ServerView(Kept):
         return False
 
     def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
-        """Those of the rounds that leave a line possible, newest first, if enough."""
+        """Return the rounds that leave a line possible, newest first, or None if too few do."""
         trial = Belief(self._config)
         believed = [each for each in reversed(agreeing) if trial.join(each)]
         known = self.belief.rounds
@@ -363,20 +376,20 @@ class ServerView(Kept):
 
 
 def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
-    """What the bounds leave possible; None: nothing."""
+    """Return the polygon that the bounds leave possible, or None if no line is possible."""
     half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
     return polygon_of(uppers, lowers, config.sync_window_ns, config.max_skew_ppb / PPB, half_wander)
 
 
 def agree(one: Round, other: Round, skew_ppb: int) -> bool:
-    """Whether some offset satisfies both, the clock drifting as far as it may."""
+    """Return whether an offset satisfies both rounds, if the clock drifts as far as it may."""
     low_ns, high_ns = one.at(other.received_ns, skew_ppb)
     other_low_ns, other_high_ns = other.at(other.received_ns, skew_ppb)
     return low_ns <= other_high_ns and other_low_ns <= high_ns
 
 
 def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
-    """Sets of rounds that may agree: more than half of all, and the newest three."""
+    """Return the sets of rounds that may agree: more than half of all, and the newest three."""
     ts_ns = rounds[-1].received_ns
     intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
     count, point_ns = most_covered(intervals)

@@ -1,4 +1,4 @@
-"""What CLOCK is asked for: the section `clock` of a stream."""
+"""Defines the settings of CLOCK: the section `clock` of a stream."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Sync = Literal["none", "udp"]
 Unsynced = Literal["trust", "estimate", "reject"]
 
 STALE_AFTER_NS: Final = 180_000_000_000
-"""Without a good round for so long the error of a clock grows."""
+"""The time without a good round after which the error of a clock grows."""
 PASSIVE_FLOOR_NS: Final = 40_000_000
-"""The longest that the quickest events of a source usually take (`estimate`)."""
+"""The longest time that the quickest events of a source usually take (`estimate`)."""
 MAX_SERVERS: Final = 8
-"""Time servers whose rounds `topology.clock.measured` keeps for a source."""
+"""The number of time servers whose rounds `topology.clock.measured` keeps for a source."""
 PPB_PER_PPM: Final = 1_000
 MAX_SKEW_PPB: Final = 10_000_000
-"""A clock that runs one per cent wrong is no clock."""
+"""One per cent. No usable clock drifts faster."""
 
 
 class ClockConfig(Section):
@@ -55,7 +55,7 @@ class ClockConfig(Section):
     """The resolution of the clocks of source and server. By default it is the unit of `ts`. Raise
     it if clocks tick more coarsely than they write."""
     activation_ns: Annotated[DurationNs, Unspelled()] = 1_000_000_000
-    """From a sample's arrival until it applies."""
+    """The time from a sample's arrival until it applies."""
     broker_slack_ns: DurationNs = 1_000_000_000
     """How far the broker's clock may be off before an event contradicts the clock of its source.
     Raise it if brokers have no NTP."""
@@ -63,7 +63,7 @@ class ClockConfig(Section):
     """Under `estimate`, a clock that is behind by less is not corrected. Lower it if packets are
     quick. Raise it if all packets take long."""
     jump_min_ns: Annotated[PositiveNs, Unspelled()] = 1_000_000_000
-    """What counts as a jump seen in events."""
+    """The smallest change in events that counts as a jump."""
 
     max_sources: Annotated[Count, Unspelled()] = 200_000
     """As `reorder.max_sources` of the stream."""

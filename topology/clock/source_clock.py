@@ -1,8 +1,8 @@
-"""What CLOCK keeps about one source: what is known of its clock, and what it was given last.
+"""Stores the state of CLOCK for one source: the model of its clock and its latest timestamps.
 
-The numbers that every event is compared with are attributes; they are settled
-anew whenever a sample is taken, a reading moves the edge, or the source's time enters
-another cell. `topology.clock.operator` says what they mean.
+The numbers that every event is compared with are attributes. They are computed again whenever a
+sample is taken, a reading moves the edge, or the source's time enters another cell.
+`topology.clock.operator` explains them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from topology.model.sources import KnownSource, SourceTable
 from topology.model.tables import Table
 
 JUMP_VOTES: Final = 3
-"""Events in a row that must agree on where the clock has jumped to."""
+"""The number of events in a row that must agree on where the clock has jumped."""
 
 SETTLE_NS: Final = 10_000_000_000
-"""How long, by its stamps, a source that was quicker than all before may have a backlog."""
+"""The time, by timestamps, for which a source may have a backlog after its quickest event."""
 
 SINCE_EVER: Final = -(1 << 63)
-"""No stamp is earlier. What goes into the state fits 64 bits."""
+"""No timestamp is earlier. It fits 64 bits, as all state must."""
 FOR_EVER: Final = 1 << 64
-"""Larger than every stamp, and than the difference of two."""
+"""Larger than every timestamp, and than the difference of two."""
 NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
 NO_CELL.end_ns = 0
@@ -40,14 +40,14 @@ NOTHING: Final = ""
 DECLARED: Final = "declared"
 MEASURED: Final = "measured"
 POLICY: Final = "policy"
-"""What the stamps of a segment rest on."""
+"""The grounds that corrected timestamps of a segment can have."""
 
 Vote = tuple[int, int]
-"""(stamp, reading) of an event that contradicts the clock."""
+"""(timestamp, reading) of an event that contradicts the clock."""
 
 
 class MovedSources:
-    """How many of all sources the policy `estimate` has moved, and by how much at most."""
+    """The number of sources that the policy `estimate` has moved, and its largest correction."""
 
     __slots__ = ("moved", "moved_ns")
 
@@ -68,7 +68,7 @@ STAMP: Final = Shape(
     straying=FLAG,
     state=TEXT,
 )
-"""What changes with every event of a source; short."""
+"""The short row of a source, which changes with every event."""
 MODEL: Final = Shape(
     "clock.model",
     1,
@@ -84,13 +84,14 @@ MODEL: Final = Shape(
     _declared=optional(list_of(INT)),
     _one_way=optional(ONE_WAY),
 )
-"""What is known about its clock, but for the `measured` clock, of which there are several kinds."""
+"""The row of a source's clock. `model_shape` adds the `measured` clock, which is of several kinds.
+"""
 
 
 class SourceClock(KnownSource):
-    """What CLOCK knows of a source.
+    """A source of CLOCK: its clock, and the latest of its timestamps.
 
-    `ref_time_ns` is the last reference time given, `segment` the one in force.
+    `ref_time_ns` is the latest corrected timestamp, and `segment` is the current segment.
     """
 
     SHAPE = STAMP
@@ -124,54 +125,57 @@ class SourceClock(KnownSource):
         self.track = track
         self.track_version = -1
         self.due_ns = NEVER
-        """At this arrival the next sample applies."""
+        """The arrival from which the next sample applies."""
         self.ref_time_ns = SINCE_EVER
         self.segment = 0
         self.broken = False
-        """Its events have refuted what was measured, and it has not synced since."""
+        """True if events have refuted the measured clock, and the source has not synced since."""
         self.proven = False
-        """The samples of this segment have given an answer."""
+        """True once the samples of this segment have given an answer."""
         self.straying = False
-        """The last event contradicted the clock."""
+        """True if the last event contradicted the clock."""
         self.unsettled_until_ns = SINCE_EVER
-        """Before this stamp the edge may be that of a backlog, and the clock right."""
+        """Before this timestamp the edge may be that of a backlog, and the clock right."""
         self.votes: tuple[Vote, ...] = ()
         self.steady = True
-        """Neither straying nor any votes."""
+        """True if it is not straying and has no votes."""
         self.received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
         self._refuted: Place = NOTHING_RECEIVED
-        """The declared offset that its events have refuted."""
+        """The place of the declared offset that its events have refuted."""
         self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
-        """What the stamps rest on, and the offset and its error when the segment began."""
+        """The ground of the timestamps, and the offset and its error when the segment began."""
         self.moved_ns = 0
-        """How far the policy has moved it at most."""
+        """The largest correction by the policy so far."""
         self.measured: Measuring | None = None
         self._one_way = self._new_one_way() if config.unsynced == "estimate" else None
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
-        """With a smaller reading the event would lie too far after its arrival."""
+        """An event with a smaller reading would be too far after its arrival."""
         self.refuted_ns = SINCE_EVER
-        """A smaller reading contradicts the clock: no error explains it."""
+        """A smaller reading contradicts the clock, because no error explains it."""
         self.notable_ns = SINCE_EVER
         self.bin_end_ns = FOR_EVER
-        """A smaller reading, or a stamp at or after this, may move the edge."""
+        """A reading below `notable_ns`, or a timestamp from `bin_end_ns` on, may move the edge."""
         self.fallen_ns = SINCE_EVER
-        """An earlier stamp has fallen in the order of sequence, or not yet risen again."""
+        """An earlier timestamp has fallen in the order of sequence, or has not yet risen again."""
         self.watched = self._one_way is not None
-        """There is a line that its events can leave."""
+        """True if there is a line that its events can leave."""
         self.state = ""
-        """That the last event met; "" before the first."""
+        """The state that the last event met, or "" before the first."""
         self.model_dirty = True
 
     def _new_one_way(self) -> OneWay:
         config = self._config
         return OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
 
-    # -- what is received -------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """It has taken nothing: what was folded is taken first, as if it were there as it came."""
+        """Take the folded samples, as if they had been taken when they came.
+
+        The source has taken nothing before.
+        """
         folded = self.track.folded_by(self._rounds)
         if folded is not None:
             self.measured = folded.copied()
@@ -180,7 +184,7 @@ class SourceClock(KnownSource):
             self.watched = True
 
     def receive(self) -> None:
-        """Take what applies by now."""
+        """Take the reports that apply by now."""
         config = self._config
         track = self.track
         self.track_version = track.version
@@ -218,10 +222,10 @@ class SourceClock(KnownSource):
             self.proven = False
             self.segment += 1
 
-    # -- what the events say -----------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """The cell of this stamp, and what its events are held against."""
+        """Return the cell of this timestamp, and set the numbers that events are compared with."""
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
@@ -230,13 +234,13 @@ class SourceClock(KnownSource):
         return self.cell
 
     def _use(self, ts_ns: int) -> None:
-        """The cell of this stamp; a segment begins where its ground is another one."""
+        """Set the cell of this timestamp, and begin a segment if its ground is another one."""
         ground, cell = self._grounds(ts_ns)
         self.cell = cell
         if ground == DECLARED:
             moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
         else:
-            # An estimate that moves by so little is the same one.
+            # An estimate that moves by no more than this is the same one.
             same_ns = PASSIVE_FLOOR_NS if self._one_way is not None else 0
             moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > same_ns
         if ground != self._ground or moved:
@@ -256,7 +260,7 @@ class SourceClock(KnownSource):
             return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell = self.measured.cell(ts_ns)
-            # Where the policy would be to trust it, what was measured once is more than its word.
+            # Under `trust`, a clock that was measured once is better than the source's own word.
             if cell.state != UNSYNCED or (self.proven and config.unsynced == "trust"):
                 if not self.proven:
                     self.proven = True
@@ -275,7 +279,7 @@ class SourceClock(KnownSource):
             cell.state = state
             if cell.start_ns < self.unsettled_until_ns:
                 cell.error_ns = max(cell.error_ns, cell.offset_ns)
-            if not one_way.mends:  # it may be right: what comes quicker is no contradiction
+            if not one_way.mends:  # The clock may be right, so a quicker event is no contradiction.
                 edge_ns = min(edge_ns, 0)
             self.least_reading_ns = self.refuted_ns = edge_ns - self._config.jump_min_ns
             if abs(cell.offset_ns) > self.moved_ns:
@@ -296,7 +300,7 @@ class SourceClock(KnownSource):
         self.model_dirty = True
 
     def note(self, ts_ns: int, reading_ns: int) -> ClockCell:
-        """A reading that may move the edge."""
+        """Add a reading that may move the edge, and return the cell."""
         one_way = self._one_way
         if one_way is not None:
             moved = one_way.note(ts_ns, reading_ns)
@@ -312,13 +316,16 @@ class SourceClock(KnownSource):
 
     @property
     def is_known(self) -> bool:
-        """By samples, or a user's word."""
+        """True if the offset comes from samples or from a user's declaration."""
         return self.proven or self._declared is not None
 
     # -- jumps -------------------------------------------------------------------------------------
 
     def strays(self, ts_ns: int, reading_ns: int) -> bool:
-        """One more event in a row has a reading below the least; True if that is a jump."""
+        """Record one more event with too small a reading. Return whether it shows a jump.
+
+        The events are consecutive.
+        """
         if not self.straying:
             self.straying = True
             self.segment += 1
@@ -330,15 +337,17 @@ class SourceClock(KnownSource):
         return self._vote(ts_ns, reading_ns)
 
     def returns(self) -> None:
-        """An event is back on the line that those before it had left."""
+        """Record that an event is back on the line that the events before it had left."""
         self.straying = False
         self.steady = True
         self.segment += 1
         self.votes = ()
 
     def fell(self, ts_ns: int, reading_ns: int) -> bool:
-        """The stamp fell in the order of sequence. Nothing is wrong with the event, since it
-        may just have taken long; True if it is the last vote for a jump."""
+        """Record that the timestamp fell in the order of sequence. Return whether it shows a jump.
+
+        Nothing is wrong with the event, since it may only have taken long.
+        """
         if not self.votes:
             self.fallen_ns += self._config.jump_min_ns
         if not self._vote(ts_ns, reading_ns):
@@ -348,7 +357,7 @@ class SourceClock(KnownSource):
         return True
 
     def rose(self, ts_ns: int) -> None:
-        """The stamp is again where it was before it fell."""
+        """Record that the timestamp is again where it was before it fell."""
         self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
@@ -365,9 +374,11 @@ class SourceClock(KnownSource):
         return True
 
     def _jump(self) -> None:
-        """What was believed is dropped; of what was measured or estimated, the votes are the
-        first readings of the new clock."""
-        self._ground = NOTHING  # the segment has begun already
+        """Drop the clock's offset, because the clock has jumped.
+
+        If the offset was measured or estimated, the votes are the first readings of the new clock.
+        """
+        self._ground = NOTHING  # The segment has already begun.
         if self._declared is not None:
             self.broken = not self.proven
             self._refuted = (self._declared[2], self._declared[3])
@@ -391,7 +402,7 @@ class SourceClock(KnownSource):
             for ts_ns, reading_ns in self.votes:
                 one_way.note(ts_ns, reading_ns)
             if not self.straying or self.votes[-1][1] < 0:
-                one_way.settle()  # else a backlog may be drained, and the clock right
+                one_way.settle()  # Otherwise a backlog may be drained while the clock is right.
             self._settle_notable(one_way)
 
     # -- for people --------------------------------------------------------------------------------
@@ -418,7 +429,10 @@ class SourceClock(KnownSource):
         return self._rounds.clock() if field == "measured" else self._new_one_way()
 
     def resume(self) -> None:
-        """Both rows are read, maybe those of a CLOCK with other settings."""
+        """Complete the source once both rows are read.
+
+        They may be those of a CLOCK with other settings.
+        """
         if self.moved_ns:
             self._tally.moved += 1
             self._tally.moved_ns = max(self._tally.moved_ns, self.moved_ns)
@@ -428,7 +442,8 @@ class SourceClock(KnownSource):
             self.proven = False
         elif self.received != NOTHING_RECEIVED:
             self.watched = True
-            if self.measured is None:  # It was of another model: this one hears the samples anew.
+            # It was of another model, so this one takes the samples again.
+            if self.measured is None:
                 self.received = NOTHING_RECEIVED
                 self.proven = False
                 self.begin()
@@ -444,7 +459,10 @@ class SourceClock(KnownSource):
 
 
 class Clocks(SourceTable[SourceClock]):
-    """The sources of CLOCK. Each has two rows: its stamps here, and its model in `models`."""
+    """The table of the sources of CLOCK.
+
+    Each source has two rows: its latest timestamps here, and its model in `models`.
+    """
 
     def __init__(
         self, rounds: Rounds, table: DriftTable, max_sources: int, forget_after_ns: int
@@ -458,12 +476,12 @@ class Clocks(SourceTable[SourceClock]):
                 clock = rows[source] = SourceClock(source, rounds, table.use(source), moved)
             return clock
 
-        # If the tables knew each other, all clocks would stay in memory until the collector comes.
+        # If the tables referred to each other, all clocks would stay in memory until a collection.
         super().__init__("stamp/", STAMP, clock_of, max_sources, forget_after_ns, rows)
         self.models = ClockModels(clock_of, rows, rounds.clock().SHAPE)
 
     def changes(self) -> Changes:
-        """Return what has changed; which models have, `models` is told."""
+        """Return the changed rows, and mark the changed models in `models`."""
         for source in self._changed if self.is_followed else self.rows:
             clock = self.rows.get(source)
             if clock is None:
@@ -476,7 +494,7 @@ class Clocks(SourceTable[SourceClock]):
 
 @cache
 def model_shape(measured: Shape) -> Shape:
-    """Return the shape of what is known of a clock whose rounds make a model of that shape."""
+    """Return the shape of a source's model row whose `measured` clock has the given shape."""
     return MODEL.with_more("clock.model", 1, measured=OfModel(measured))
 
 
@@ -506,11 +524,11 @@ def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:
 
 
 def highest(cell: ClockCell) -> int:
-    """The largest offset used in the cell."""
+    """Return the largest offset used in the cell."""
     return max(cell.offset_ns, cell.offset_at(cell.end_ns - 1))
 
 
 def lowest(cell: ClockCell) -> int:
-    """The smallest offset the cell leaves possible."""
+    """Return the smallest offset that the cell leaves possible."""
     ends_ns = cell.end_ns - 1
     return min(cell.offset_ns - cell.error_ns, cell.offset_at(ends_ns) - cell.error_at(ends_ns))

@@ -1,25 +1,28 @@
-"""The clock of a log, from the append times of its records: a broker's clock that is wrong for a
-while is wrong for no longer.
+"""Computes the clock of a log from its records, so that a wrong broker clock does little harm.
 
-Append times rise, and the clock goes with them. Where they do not, or rise by too much, the stamps
-that the sources gave their records decide (their own clocks, which no broker moves):
+The broker's timestamps (`LogAppendTime`) usually rise, and the clock follows them. If they do not,
+or rise by too much, the sources' own timestamps decide, since no broker changes those.
 
-* A step *ahead* is doubted if the log was busy, and the stamps have not gone along: it is larger
-  than `LEAST_NS`, and than the time in which the last `BLOCK` to two `BLOCK`s of records came; and
-  no stamp is further ahead of the clock than half of those were, by half of the step, but one that
-  is as far ahead as one of those was, give or take as much: that is a source's own clock, which may
-  stand, or be hours ahead. Time goes on by differences of append time then. So it does for a broker
-  that is an hour ahead for a minute; a silence of an hour is none, since the stamp that ends it is
-  an hour later; nor is the mending of a clock that was behind, since all stamps were ahead of that.
-* A doubt ends when the append times step back again; when a stamp goes along after all (what came
-  first had been kept, as after an outage); or when the step has lasted as long as it is large.
-* Where append times are *behind* by more than `BACK_NS` time goes on at half their speed, until
-  they have caught up. Below that the doubt remains, as they do not rise evenly anyway.
+* A step *ahead* is doubted if the log was busy and the record's own timestamp does not follow it.
+  The step must exceed `LEAST_NS`, and the time of the last `BLOCK` to two `BLOCK`s of records.
+* A timestamp follows the step if its lead over the clock exceeds the median lead of those records
+  by at least half of the step. It does not if its lead equals one of theirs, give or take half of
+  the step. Such a source has its own clock, which may stand still or be hours ahead.
+* During a doubt, time advances by the differences of the broker's timestamps. So it does for a
+  broker that is an hour ahead for a minute. A silence of an hour is no doubt, since the timestamp
+  that ends it is an hour later. Neither is the correction of a broker clock that was behind, since
+  all timestamps were ahead of that.
+* A doubt ends when the broker's timestamps step back, or when the step has lasted as long as it is
+  large. It also ends when a timestamp follows after all: the first records had been buffered, as
+  after an outage.
+* If the broker's timestamps are *behind* by more than `BACK_NS`, time advances at half their speed
+  until they have caught up. A smaller step back ends no doubt, since they never rise evenly.
 
-So the clock never goes back, and is ahead of the truth by no more than a broker was, and for twice
-as long at most. It follows from the records alone, in their order, however they are cut.
+So the clock never goes back. It is ahead of the truth by no more than a broker was, and for at most
+twice as long. It depends only on the records and their order, however they are cut into batches.
 
-Cost: O(1) a record; where append times rise plainly (`goes_on`) O(`BLOCK`) for all of them.
+Cost: O(1) a record. If the broker's timestamps rise plainly (`goes_on`), O(`BLOCK`) for all of
+them.
 """
 
 from __future__ import annotations
@@ -29,20 +32,23 @@ from operator import sub
 from typing import Final
 
 LEAST_NS: Final = 30_000_000_000
-"""A smaller step ahead is believed: it does little harm, and takes as long to be mended."""
+"""A smaller step ahead is believed: it does little harm, and is corrected in as much time."""
 BACK_NS: Final = 1_000_000_000
-"""So much may a new leader's clock be behind the last one's."""
+"""The most that a new leader's clock may be behind the last one's."""
 BLOCK: Final = 64
-"""Records that are looked at together."""
+"""The number of records that are examined together."""
 GRAIN_NS: Final = 1_000_000_000
-"""How far stamps were ahead of the clock is kept in multiples of this."""
+"""The leads of timestamps over the clock are kept in multiples of this."""
 MOST_RECENT: Final = 4_096
-"""Records of which nothing has been asked yet."""
+"""The largest number of records that are not yet in a block."""
 
 
 class AppendClock:
-    """`now_ns` never goes back, None before the first record. `doubted_ns`: how much of the append
-    time is not believed; `behind_ns`: how far it is behind."""
+    """The clock of a log, computed from the timestamps of its records.
+
+    `now_ns` never goes back, and is None before the first record. `doubted_ns` is the part of the
+    broker's timestamp that is not believed, and `behind_ns` is how far that timestamp is behind.
+    """
 
     __slots__ = (
         "_append_ns", "_blocks", "_count", "_leads", "_recent", "_since_ns", "doubted_ns", "now_ns",
@@ -52,46 +58,56 @@ class AppendClock:
         self.now_ns: int | None = None
         self.doubted_ns = 0
         self._append_ns = 0
-        self._since_ns = 0  # when the doubt began, by the doubted clock
+        self._since_ns = 0  # When the doubt began, by the doubted clock.
         self._count = 0
-        # The last full block, and the one that fills: when it began, and how far its stamps were
-        # ahead, in grains. They stand while the clock is doubted.
+        # These are the last full block and the one that is filling. Each has its beginning, then
+        # the leads of its timestamps in grains. They do not change while the clock is doubted.
         self._blocks = [[0], [0]]
-        self._leads: list[int] = []  # of both, in order; empty: not known
-        self._recent: list[tuple[int, int]] = []  # arrival and stamp of what is in no block yet
+        self._leads: list[int] = []  # The leads of both blocks, sorted. Empty if unknown.
+        # Arrival and own timestamp of records in no block yet.
+        self._recent: list[tuple[int, int]] = []
 
     @property
     def behind_ns(self) -> int:
-        """0 where it is no more than leaders' clocks may differ."""
+        """How far the broker's timestamp is behind, or 0 if leaders' clocks may differ so much."""
         behind_ns = 0 if self.now_ns is None else self.now_ns - self._append_ns
         return behind_ns if behind_ns > BACK_NS else 0
 
     @property
     def off_ns(self) -> int:
-        """How far the broker's clock is ahead or behind, as far as is known."""
+        """How far the broker's clock is known to be ahead or behind."""
         return self.doubted_ns or self.behind_ns
 
     def goes_on(self, appended_ns: Sequence[int]) -> bool:
-        """The next records have been appended one after another, soon after the last one: that is
-        when each of them arrives, whatever its stamp."""
+        """Return whether the next records were appended in order, soon after the last one.
+
+        If so, each of them arrives when it was appended, whatever its own timestamp.
+        """
         if self.now_ns is None or self.doubted_ns or appended_ns[0] < self.now_ns:
             return False
         steps_ns: list[int] = list(map(sub, appended_ns, (self.now_ns, *appended_ns)))
         return min(steps_ns) >= 0 and max(steps_ns) <= LEAST_NS
 
     def went_on(self, appended_ns: int, stamped: Iterable[tuple[int, int]], count: int) -> None:
-        """They did, up to that time. `stamped`: arrival and stamp of the last `2 * BLOCK` that bear
-        one, or of all of them if they are fewer; `count`: how many do."""
+        """Take the records that `goes_on` has accepted, up to `appended_ns`.
+
+        `stamped` has the arrivals and own timestamps of the last `2 * BLOCK` records with a
+        timestamp, or of all such records. `count` is their number.
+        """
         self._fold()
         self.now_ns = self._append_ns = appended_ns
         self._count += max(0, count - 2 * BLOCK)
         self._recent += stamped
 
     def take(self, append_ns: int, stamp_ns: int | None) -> int:
-        """When the next record arrives; None: it bears no stamp of its own."""
+        """Take the next record, and return when it arrives.
+
+        `stamp_ns` is None if the record has no timestamp of its own.
+        """
         if self.now_ns is None:
             self.now_ns = append_ns
-        if not self.doubted_ns and 0 <= append_ns - self.now_ns <= LEAST_NS:  # as mostly
+        # This is the usual case.
+        if not self.doubted_ns and 0 <= append_ns - self.now_ns <= LEAST_NS:
             self.now_ns = self._append_ns = append_ns
             self._note(stamp_ns)
             return append_ns
@@ -162,7 +178,7 @@ class AppendClock:
                 self._fold()
 
     def _fold(self) -> None:
-        """Into blocks; of those before the last full one nothing is asked."""
+        """Put recent records into blocks. Records before the last `2 * BLOCK` are only counted."""
         recent = self._recent
         passed = max(0, len(recent) - 2 * BLOCK)
         self._count += passed
@@ -175,7 +191,7 @@ class AppendClock:
         self._leads = []
 
     def snapshot(self) -> list[int]:
-        """Nothing before the first record."""
+        """Return the state, which is empty before the first record."""
         self._fold()
         if self.now_ns is None:
             return []

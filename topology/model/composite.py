@@ -1,9 +1,9 @@
-"""COMPOSITE: an operator made of others, its parts.
+"""COMPOSITE: forwards the calls of one operator to others, which are its parts.
 
-What is asked of it is asked of each part: deadlines are the earliest, held events those of all, and
-the keys of the state begin with the prefix of their part. An heir says how batches and time go
-through its parts, and which part takes a held event back. Keys of a part that is no more go with
-the next changes.
+Its next deadline is the earliest of the parts', and it holds the events of all parts. The keys of
+its state begin with the prefix of their part. A subclass defines how batches and time go through
+its parts, and which part takes a held event back. The keys of a removed part are deleted with the
+next changes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from topology.model.operator import (
 )
 
 SEPARATOR: Final = "\n"
-"""Ends a prefix, unless the composite has another rule (`prefix_of`)."""
+"""The end of a prefix, unless the composite has another rule (`prefix_of`)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CompositePart:
-    """An operator, its name for people, and the prefix of its keys."""
+    """A part of a composite: an operator, its name for people, and the prefix of its keys."""
 
     def __init__(self, name: str, operator: Operator, prefix: str) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class CompositePart:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Composite(Operator):
-    """`parts` in the order in which they are asked."""
+    """An operator made of `parts`, in the order in which they are called."""
 
     def __init__(self, parts: Sequence[CompositePart]) -> None:
         assert len({part.prefix for part in parts}) == len(parts), "keys of one part"
@@ -49,7 +49,7 @@ class Composite(Operator):
         return key[: key.find(SEPARATOR, 1) + 1]
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """Which parts take a held event back: all, unless the composite knows better."""
+        """Return the parts that take a held event back: all of them, by default."""
         return self._parts
 
     # -- to run and save ---------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Composite(Operator):
         return changes
 
     def held(self) -> Iterable[Event]:
-        """Each once, however many parts hold it."""
+        """Return the held events of all parts, each once."""
         held = {id(event): event for part in self._parts for event in part.operator.held()}
         return held.values()
 
@@ -105,7 +105,7 @@ class Composite(Operator):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """As `<part>_<figure>`."""
+        """Return the figures of the parts, named `<part>_<figure>`."""
         return {
             f"{part.name}_{figure}": value
             for part in self._parts
@@ -113,7 +113,7 @@ class Composite(Operator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """By part, of those that have something to explain."""
+        """Return the explanations of the parts that have one, by part."""
         return {
             part.name: explained
             for part in self._parts
@@ -121,11 +121,11 @@ class Composite(Operator):
         }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """By part, of those that know; None: the source is unknown to all."""
+        """Return the answers of the parts that know the source, by part, or None if none does."""
         answers = {part.name: part.operator.locate(source, epoch, seq) for part in self._parts}
         return {name: each for name, each in answers.items() if each is not None} or None
 
     def counts_of(self, source: str) -> Figures:
-        """Those of the first part that counts by source."""
+        """Return the counts of the first part that counts by source."""
         found = (part.operator.counts_of(source) for part in self._parts)
         return next(filter(None, found), {})

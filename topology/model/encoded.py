@@ -1,6 +1,7 @@
-"""An event's value that is no plain JSON, with what reads it.
+"""Stores an event's value that is not plain JSON, with the function that decodes it.
 
-It is bytes to whatever writes, keeps or compares it. `topology.model.payload` alone looks inside.
+The value is bytes to all code that writes, keeps or compares it. Only `topology.model.payload`
+looks inside.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ ReadEncoded = Callable[[bytes], Any]
 
 
 class Encoded(bytes):
-    """`read` makes of the bytes what queries read; ValueError where it cannot."""
+    """A value as bytes, with the function that decodes it.
+
+    `read` decodes the bytes for queries. It raises ValueError if it cannot.
+    """
 
     read: ReadEncoded
 

@@ -1,18 +1,17 @@
-"""One event on its way through the operators.
+"""Defines the event that passes through the operators.
 
-An `Event` is a slotted class with a written-out initialiser and not a
-dataclass: it is built once for every record, and this form is the fastest of
-those tried, interpreted and compiled alike.
+`Event` is a slotted class with a written-out initialiser and not a dataclass. It is built once for
+every record, and this form is the fastest of those tried, interpreted and compiled alike.
 
 All times are `int` nanoseconds since the Unix epoch:
 
-* `ts_ns`        the source's own clock. Where `is_stamped` is not set there was no stamp; that
-                 of the record, or the arrival, stands for it, which is newer for a copy.
-* `arrival_ns`   when the event reached the broker. Never changes.
-* `at_ns`        when it reached the operator that looks at it: the arrival,
-                 then the instant at which the operator before let it go.
-* `ref_time_ns`  `ts_ns` corrected by the offset of the source's clock; the true
-                 time lies in [ref_time_ns - error_ns, ref_time_ns + error_ns].
+* `ts_ns` is by the source's own clock. Without `is_stamped`, the event had no timestamp. It
+  then has that of the record or the arrival, which is newer for a duplicate.
+* `arrival_ns` is when the event reached the broker. It never changes.
+* `at_ns` is when the event reached the operator that looks at it. At first that is the arrival,
+  then the instant at which the operator before emitted it.
+* `ref_time_ns` is `ts_ns` corrected by the offset of the source's clock. The event time is in
+  [ref_time_ns - error_ns, ref_time_ns + error_ns].
 """
 
 from __future__ import annotations
@@ -20,50 +19,59 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from inorder.contract import BYE as BYE  # the kinds that producers write are the contract's
+from inorder.contract import BYE as BYE  # The contract defines the kinds that producers write.
 from inorder.contract import DATA as DATA
 from inorder.contract import HEARTBEAT as HEARTBEAT
 
 BLOCKED: Final = "blocked"
-"""From REORDER: events of this source wait there behind a hole."""
+"""From REORDER: events of this source are buffered there after a gap."""
 
 UNBLOCKED: Final = "unblocked"
-"""From REORDER: nothing of this source waits there any more (sent only where no
-released event says so)."""
+"""From REORDER: no event of this source is buffered there any more.
+
+It is sent only if no released event says so.
+"""
 
 PROGRESS: Final = "progress"
 """From a stage: its partition sends nothing more that is before `at_ns`."""
 
 WATERMARK: Final = "watermark"
-"""From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C, `error_ns` the
-largest error of live sources, `error_all_ns` of all that may still speak."""
+"""From MERGE: `ref_time_ns` is the watermark W, and `complete_ns` the completeness frontier C.
+
+`error_ns` is the largest error of live sources, and `error_all_ns` that of all sources that may
+still send.
+"""
 
 PASSED: Final = "passed"
-"""A mark beside the events that MERGE accepts: it has let others go, in order, up to this time."""
+"""A mark among the events that MERGE accepts: MERGE has emitted, in order, up to this time."""
 
 REJECTED: Final = "rejected"
-"""A mark beside the events that MERGE accepts: it does not let this one pass."""
+"""A mark among the events that MERGE accepts: MERGE does not emit this event."""
 
 DEAD: Final = "dead"
-"""A dead letter that takes its place in the sequence: nobody is to wait for the number, or
-to take it for lost."""
+"""A dead letter that takes its place in the sequence.
+
+So nobody waits for its number, or takes it for lost.
+"""
 
 LARGE: Final = 1 << 62
 NO_EPOCH: Final = -1
-"""`Event.epoch` until REORDER settles it, where the record names none."""
+"""`Event.epoch` of a record that names none, until REORDER decides it."""
 
 
 class Event:
-    """A value that travels; operators fill in what they find out.
+    """An event of a source; operators fill in what they find out.
 
-    `offset` is the place of the event in its input (Kafka offset or line
-    number) and `record` what the driver read it from; both are opaque here.
-    `value` is the payload, compared only to distinguish a copy from a conflict.
-    `held_by` is the set of operators that hold the event at the moment, a bit for
-    each (its place, topology.flow.registry), 0 if none does. An operator changes
-    its own bit alone, or all where nobody before it can hold the event (alignment,
-    REORDER). `lane` is the upstream partition the event came by.
-    `late` is the reason why the event is outside the order, "" if it is inside.
+    `offset` is the place of the event in its input (Kafka offset or line number), and `record` is
+    what the driver read it from. Operators look into neither. `value` is the payload, compared only
+    to distinguish a duplicate from a conflict.
+
+    `held_by` is the set of operators that hold the event at the moment. Each has a bit (its place,
+    topology.flow.registry), and 0 means that none holds it. An operator changes only its own bit.
+    It may change all bits if no operator before it can hold the event (alignment, REORDER).
+
+    `lane` is the upstream partition from which the event came. `late` is the reason why the event
+    is outside the order, or "" if it is inside.
     """
 
     __slots__ = (
@@ -136,7 +144,7 @@ class Event:
 
 
 def twin(event: Event) -> Event:
-    """A copy with the present values."""
+    """Return a copy with the present values."""
     other = Event(
         event.stream,
         event.source,
@@ -164,8 +172,10 @@ def twin(event: Event) -> Event:
 
 
 def digits(number: int) -> bytes:
-    """Return the digits of a number or an epoch, which may be any of 64 bits. From 2^62 on mypyc
-    2.4 never frees what `%d`, `str` and a plain f-string are given."""
+    """Return the digits of a number or an epoch, which may be any of 64 bits.
+
+    From 2^62 on, mypyc 2.4 never frees an argument of `%d`, `str` or a plain f-string.
+    """
     return b"%d" % number if -LARGE < number < LARGE else f"{number:d}".encode()
 
 

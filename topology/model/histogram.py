@@ -1,12 +1,12 @@
-"""A histogram of times and the wait that only a wanted share exceeds.
+"""Counts times in a histogram, and finds the wait that only a given share of them exceeds.
 
-Eight buckets per octave of nanoseconds, so an edge is at most 1/8 above the value
-it represents, with integer arithmetic only: the same samples give the same edge on
-every machine. Adding is O(1); the edge is kept as a pointer that moves with the
-samples, so asking for it costs O(1) amortised. Memory: one dict entry per bucket
-in use, at most 480.
+There are eight buckets per octave of nanoseconds, so an edge is at most 1/8 above the value that it
+represents. All arithmetic is in integers, so the same samples give the same edge on every machine.
 
-Used for the fill times of holes and for the delays of events.
+Cost: O(1) to add. The edge is a pointer that moves with the samples, so reading it costs O(1)
+amortised. Memory: one dict entry per bucket in use, at most 480.
+
+It is used for the fill times of gaps and for the delays of events.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from topology.model.kept import INT, Kept, Shape, dict_of
 
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
-"""All counts are halved after so many trials, so that old samples fade."""
+"""All counts are halved after this many trials, so that old samples fade."""
 UNIT: Final = 1024
-"""What one sample or trial counts, so that a tail of single samples survives being
-halved ten times over; rounded down at once, it would be forgotten and waits too short."""
+"""The count of one sample or trial.
+
+A tail of single samples thus survives being halved ten times. With a count of 1 it would be
+forgotten at once, and waits would be too short.
+"""
 
 
 def bucket_of(value_ns: int) -> int:
-    """Index of the bucket of a time; negative times count as 0."""
+    """Return the index of the bucket of a time. Negative times count as 0."""
     if value_ns < 8:
         return value_ns if value_ns > 0 else 0
     shift = value_ns.bit_length() - 4
@@ -32,7 +35,7 @@ def bucket_of(value_ns: int) -> int:
 
 
 def upper_edge_ns(bucket: int) -> int:
-    """The largest time that falls into the bucket."""
+    """Return the largest time that falls into the bucket."""
     if bucket < 8:
         return bucket
     shift = (bucket >> 3) - 1
@@ -43,11 +46,10 @@ HISTOGRAM: Final = Shape("histogram", 1, _trials=INT, since_halved=INT, _counts=
 
 
 class Histogram(Kept):
-    """Samples, the number of trials they come from, and the edge of their tail.
+    """The samples, the number of trials they come from, and the edge of their tail.
 
-    `edge_ns()` is the smallest upper edge w with
-    (samples above w) / trials <= `miss_ppm` / 10^6. Trials that gave no sample
-    (holes that never filled) make the edge smaller.
+    `edge_ns()` is the smallest upper edge w with (samples above w) / trials <= `miss_ppm` / 10^6.
+    Trials that gave no sample (gaps that never filled) make the edge smaller.
     """
 
     SHAPE = HISTOGRAM
@@ -58,13 +60,13 @@ class Histogram(Kept):
         self._trials = 0
         self._counts: dict[int, int] = {}
         self._index = 0
-        self._edge_ns = 0  # the upper edge of that bucket
+        self._edge_ns = 0  # The upper edge of the bucket `_index`.
         self._above = 0
         self.since_halved = 0
 
     @property
     def trials(self) -> int:
-        """Trials that still count."""
+        """The number of trials that still count."""
         return self._trials // UNIT
 
     def trial(self) -> None:
@@ -74,14 +76,14 @@ class Histogram(Kept):
             self._halve()
 
     def sample_in(self, bucket: int) -> None:
-        """`sample`, for one who knows the bucket of the value."""
+        """Add the sample of a trial, by the bucket of its value."""
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + UNIT
         if bucket > self._index:
             self._above += UNIT
 
     def add(self, value_ns: int) -> None:
-        """A trial that gave a sample: both in one, for it is done per event."""
+        """Add a trial and its sample, in one call because it is made for every event."""
         if value_ns >= 8:
             shift = value_ns.bit_length() - 4
             bucket = 8 * shift + (value_ns >> shift)
@@ -97,8 +99,10 @@ class Histogram(Kept):
             self._halve()
 
     def add_all(self, values: list[int]) -> None:
-        """`add` for each in turn. Times that follow one another are often of one bucket, which is
-        then found, and counted in, once."""
+        """Add a trial and its sample for each of the values.
+
+        Successive times often share a bucket, which is then found and counted in once.
+        """
         if len(values) == 1 or self.since_halved + len(values) >= HALVE_EVERY:
             for value_ns in values:
                 self.add(value_ns)
@@ -106,7 +110,8 @@ class Histogram(Kept):
         self._trials += UNIT * len(values)
         self.since_halved += len(values)
         counts = self._counts
-        low_ns = high_ns = bucket = alike = 0  # so many lie in the bucket from low to below high
+        # `alike` values are in the bucket from low to below high.
+        low_ns = high_ns = bucket = alike = 0
         for value_ns in values:
             if low_ns <= value_ns < high_ns:
                 alike += 1
@@ -132,7 +137,7 @@ class Histogram(Kept):
         if above * PPM <= allowed and (
             index == 0 or (above + counts.get(index, 0)) * PPM > allowed
         ):
-            return self._edge_ns  # where it was
+            return self._edge_ns  # The edge has not moved.
         while above * PPM > allowed:
             index += 1
             above -= counts.get(index, 0)

@@ -1,10 +1,10 @@
-"""Which entry of a table has been idle longest, without touching it per event.
+"""Finds the entry of a table that has been idle longest, without work for each event.
 
-A heap with one note per entry, (last heard or earlier, name). A note that is out of
-date is put right only when it comes up, so an event of an entry costs nothing here
-and finding the longest idle one is O(log n) amortised. The answer depends on the
-entries alone, not on when the notes were made. Before an entry may be given up its note is the
-name alone: most tables never reach their bound.
+A heap has one note per entry: (last heard or earlier, name). A note that is out of date is
+corrected only when it comes up. So an event costs nothing here, and finding the longest idle entry
+costs O(log n) amortised. The result depends on the entries alone, not on when notes were made.
+Until an entry may be given up, its note is only the name, since most tables never reach their
+bound.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from topology.model.operator import NEVER
 
 
 class LongestIdle:
-    """`table` maps names to objects with `last_arrival_ns` and `busy()`; a busy entry
-    (it holds events) is never given up."""
+    """The entries of a table in the order in which they became idle.
+
+    `table` maps names to objects with `last_arrival_ns` and `busy()`. A busy entry holds events and
+    is never given up.
+    """
 
     __slots__ = ("_first_ns", "_names", "_notes")
 
     def __init__(self) -> None:
         self._notes: list[tuple[int, str]] = []
-        self._names: list[str] = []  # not in the heap yet
-        self._first_ns = NEVER  # none of them was heard before
+        self._names: list[str] = []  # These are not in the heap yet.
+        self._first_ns = NEVER  # None of them was heard before.
 
     def note(self, name: str, heard_ns: int) -> None:
         self._names.append(name)
@@ -32,8 +35,10 @@ class LongestIdle:
             self._first_ns = heard_ns
 
     def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
-        """The longest idle entry but `keep`, if it was last heard before `before_ns`;
-        its note is taken away. Ties go by name."""
+        """Return the longest idle entry except `keep`, if it was last heard before `before_ns`.
+
+        Its note is removed. Names break ties.
+        """
         notes = self._notes
         if self._first_ns < before_ns:
             for name in self._names:

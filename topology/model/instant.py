@@ -1,13 +1,13 @@
-"""Deciding when the instant is over.
+"""Defines operators that decide when an instant is over.
 
-Events of one instant have no order among them that counts. So what windows, joins and patterns
-do, and a buffer ordered by time, is decided once the instant is over: before the first event of a
-later one, or when time passes. Then what is due fires, each at its own time. How a stretch of
-input is cut into batches therefore changes nothing (`topology.model.operator`).
+Events of one instant have no order among them that counts. So windows, joins, patterns and a buffer
+ordered by time decide once the instant is over. That is before the first event of a later one, or
+when time passes. Then timers that are due fire, each at its own time. So the cuts between batches
+change nothing (`topology.model.operator`).
 
-An heir says what an event means (`_take`), what is done when an instant is over (`_decide`), what
-is due next though nothing arrives (`_next_due_ns`), and what is done then (`_fire`). `_now_ns` and
-`_instant_open` are part of its state.
+A subclass defines what an event means (`_take`) and what happens when an instant is over
+(`_decide`). It also defines what is due without an arrival (`_next_due_ns`) and what happens then
+(`_fire`). `_now_ns` and `_instant_open` are part of its state.
 
 REORDER and MERGE do the same in the loop of their hot path, which skips instants in which nothing
 can be decided. Cost: two calls for each instant.
@@ -26,8 +26,11 @@ from topology.model.outcome import Step
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class InstantOperator(KeptOperator):
-    """`_now_ns`: events of an earlier instant come no more. `_instant_open`: something has come
-    in the instant `_now_ns`, and it is not over."""
+    """An operator that decides when an instant is over.
+
+    No event of an instant before `_now_ns` comes any more. `_instant_open` is True if something has
+    come in the instant `_now_ns` and it is not over.
+    """
 
     def __init__(self, now_ns: int = 0) -> None:
         self._now_ns = now_ns
@@ -69,27 +72,30 @@ class InstantOperator(KeptOperator):
             self._fire(due_ns, step)
         self._now_ns = until_ns
 
-    # -- what an heir says -------------------------------------------------------------------------
+    # -- for subclasses ----------------------------------------------------------------------------
 
     def _begin(self, events: Sequence[Event], now_ns: int) -> Step:
-        """What an answer begins with: by default, that the events pass unchanged."""
+        """Return the step to fill in. By default the events pass unchanged."""
         return Step(now_ns, list(events))
 
     def _take(self, event: Event, step: Step) -> None:
-        """An event of the instant `_now_ns`; opens it, unless the event says nothing."""
+        """Handle an event of the instant `_now_ns`, and open the instant if the event matters."""
         raise NotImplementedError
 
     def _decide(self, step: Step) -> None:
-        """The instant `_now_ns` is over."""
+        """Do what the end of the instant `_now_ns` requires."""
         raise NotImplementedError
 
     def _next_due_ns(self) -> int:
-        """When there is something to do though nothing arrives; NEVER by default."""
+        """Return when something is due without an arrival; NEVER by default."""
         return NEVER
 
     def _fire(self, due_ns: int, step: Step) -> None:
-        """That is now; `due_ns` lies before `_now_ns` where it could not be known in time."""
+        """Do what is due now.
+
+        `due_ns` is before `_now_ns` if it could not be known in time.
+        """
         self._decide(step)
 
     def _finish(self, step: Step) -> None:
-        """The answer is complete; by default all is in it."""
+        """Complete the step. By default nothing is missing."""

@@ -1,4 +1,4 @@
-"""KEPT: state is declared. A `Shape` names the fields of a class that are state, with their kinds.
+"""KEPT: declares state. A `Shape` names the fields of a class that are state, with their kinds.
 
     ALLOWANCE = Shape("waiting.allowance", 1, events=INT, late=INT, beyond=INT)
 
@@ -15,18 +15,19 @@ because settings decide it. An operator is neither: it has a `KeptState`.
             self._kept = KeptState("own", AREA)  # a third argument lists its tables
 
 A `KeptState` is the whole state of an operator: a row of its own, which each checkpoint writes, and
-its tables. A `Table` holds rows by key. Its owner calls `note(key)` after each change of a row, or
+its tables. A `Table` has rows by key. Its owner calls `note(key)` after each change of a row, or
 the next checkpoint does not write it. `put` notes nothing.
 
-A `Shape` reads a row into an object that is there, and its fields may be added and dropped. Where
-the object is not there, in a list or a table, its owner makes an empty one by `fresh`. The argument
+A `Shape` reads a row into an object that exists, and its fields may be added and dropped. If the
+object does not exist, in a list or a table, its owner makes an empty one by `fresh`. The argument
 of `KeptPart.fresh` is the name of the field, and that of `Table.fresh` the key of the row as text.
-A `record` is for a small value that its constructor makes of all fields at once. Its fields are its
-kind, so a record with other fields is refused. `INT` is not checked when it is written: use `BIG`
-where 64 bits may not do.
 
-A row is a tuple in the order of the fields and holds no names. So a state says once, under
-`SHAPES`, which shapes it is written in. It is refused (`ShapeRefused`) where it does not fit:
+A `record` is for a small value that its constructor makes of all fields at once. Its fields are its
+kind, so a record with other fields is refused. `INT` is not checked when it is written. Use `BIG`
+for integers that may need more than 64 bits.
+
+A row is a tuple in the order of the fields and has no names. So a state lists once, under `SHAPES`,
+the shapes in which it is written. It is refused (`ShapeRefused`) if it does not fit:
 
 | a change | what to do |
 | --- | --- |
@@ -34,15 +35,15 @@ A row is a tuple in the order of the fields and holds no names. So a state says 
 | a field is dropped | list it as dropped |
 | a field has another kind | nothing; older states are refused |
 | a field, or the `PLAIN` of one, means something else | raise the number of the shape |
-| a key, a table's prefix, or state that no shape declares is another | raise `OperatorRow.shape` |
-| `Progress`, pages or records are laid out otherwise | raise `STATE_FORMAT` |
+| a key, a table's prefix, or state that no shape declares changes | raise `OperatorRow.shape` |
+| the layout of `Progress`, pages or records changes | raise `STATE_FORMAT` |
 
 `OperatorRow` is in `topology.flow.registry`, `STATE_FORMAT` in `agents.state.changelog`.
 
-Cost: a shape or a record is written and read by a function of its own, which is made from its
-fields when the first row comes, as `dataclasses` makes `__init__`. So are lists and dicts read. A
-row costs what a line of Python for each of its fields costs, and one look at the type of each value
-that is read.
+Cost: each shape or record has a function of its own that writes it, and one that reads it. They are
+made from its fields when the first row comes, as `dataclasses` makes `__init__`. Lists and dicts
+are read in the same way. A row costs a line of Python for each field, and a look at the type of
+each value that is read.
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
 
 SHAPES: Final = "#shape"
-"""The key under which a state says in which shapes it is written."""
+"""The key under which a state lists the shapes in which it is written."""
 
 _FITS: Final = 1 << 63
 _ROW: Final = (list, tuple)
 REST: Final = "written, owner, field"
-"""What a function that reads a value is given besides."""
+"""The further arguments of a function that reads a value."""
 
 
 class ShapeRefused(ValueError):
-    """A state that this version cannot read."""
+    """The error for a state that this version cannot read."""
 
 
 # -- kinds of values -------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class ValueKind:
     """A kind of value: how it is written and read.
 
     Attributes:
-        name: Its name in a state. Kinds of one name read what the other has written.
+        name: Its name in a state. Kinds with the same name read each other's values.
         types: A plain value of one of these types is read as it is.
         is_plain: Whether `dump` does nothing.
         kinds: The kinds that it is made of.
@@ -92,19 +93,21 @@ class ValueKind:
         self.kinds = kinds
 
     def dump(self, value: Any) -> Plain:
-        """Return the value as codecs carry it."""
+        """Return the value in the form that codecs carry."""
         return value if self.is_plain else self.dumper()(value)
 
     def dump_all(self, values: Iterable[Any]) -> list[Plain]:
-        """Return a list of the values as codecs carry them."""
+        """Return a list of the values in the form that codecs carry."""
         if self.is_plain:
             return list(values)
         dump = self.dumper()
         return [dump(value) for value in values]
 
     def dumper(self) -> Callable[[Any], Plain]:
-        """Return a function that does what `dump` does. An heir that is not plain must have one of
-        the two, as each is made of the other."""
+        """Return a function that does what `dump` does.
+
+        A subclass that is not plain must define one of the two, since each uses the other.
+        """
         return self.dump
 
     def load(self, plain: Plain, written: Written | None, owner: Any, field: str) -> Any:
@@ -114,7 +117,7 @@ class ValueKind:
         return plain
 
     def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
-        """Return a function that does what `load` does, and is faster where there is one."""
+        """Return a function that does what `load` does, a faster one if there is one."""
         return self.load
 
     def read_into(self, one: Any, name: str, plain: Plain, written: Written | None) -> None:
@@ -126,7 +129,10 @@ class ValueKind:
 
 
 class Scalar(ValueKind):
-    """A value of one of these types. Integers may have any size, which codecs do not carry."""
+    """The kind of a value of one of these types, with integers of any size.
+
+    Codecs do not carry integers beyond 64 bits, so these are packed.
+    """
 
     def dumper(self) -> Callable[[Any], Plain]:
         return packed
@@ -141,7 +147,7 @@ class Scalar(ValueKind):
 
 
 class Optional(ValueKind):
-    """A value or None."""
+    """The kind of a value that may be None."""
 
     def __init__(self, kind: ValueKind) -> None:
         types = *kind.types, type(None)
@@ -156,10 +162,10 @@ class Optional(ValueKind):
 
 
 class MadeKind(ValueKind):
-    """A kind of values that a function of its own reads, which is made when the first comes."""
+    """A kind of values that a function of its own reads, made when the first value comes."""
 
     def __init__(self, name: str, make: Any, kinds: Sequence[ValueKind], *, is_plain: bool) -> None:
-        """`make` makes a value of what was read."""
+        """Make the kind. `make` makes a value from the values that were read."""
         super().__init__(name, is_plain=is_plain, kinds=kinds)
         self._make = make
         self._load: Callable[[Plain, Written | None, Any, str], Any] | None = None
@@ -173,12 +179,12 @@ class MadeKind(ValueKind):
         return self._load
 
     def lines(self) -> list[str]:
-        """Return the lines of that function."""
+        """Return the lines of the function that reads a value."""
         raise NotImplementedError
 
 
 class Many(MadeKind):
-    """A list, deque or set of values of one kind."""
+    """The kind of a list, deque or set of values of one kind."""
 
     def __init__(self, kind: ValueKind, make: Callable[[Iterable[Any]], Any] = list) -> None:
         super().__init__(f"[{kind.name}]", make, [kind], is_plain=False)
@@ -193,7 +199,7 @@ class Many(MadeKind):
 
 
 class ByKey(MadeKind):
-    """A dict of values of one kind, written as a list of the keys and one of the values."""
+    """The kind of a dict, written as a list of the keys and one of the values."""
 
     def __init__(self, key: ValueKind, value: ValueKind) -> None:
         name = f"{{{key.name} => {value.name}}}"
@@ -210,7 +216,7 @@ class ByKey(MadeKind):
 
 
 class Parts(Many):
-    """Objects of one shape that are there already: their rows are read into them."""
+    """The kind of objects of one shape that exist already. Their rows are read into them."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
@@ -223,7 +229,10 @@ class Parts(Many):
 
 
 class Fielded(MadeKind):
-    """A value with fields, of which each has a kind. Those of a tuple have no names."""
+    """The kind of a value with fields, each of its own kind.
+
+    The fields of a tuple have no names.
+    """
 
     def __init__(
         self,
@@ -250,12 +259,12 @@ class Fielded(MadeKind):
 
 
 class RecordKind(Fielded):
-    """A value that is made of its fields at once: a tuple, or an object of a small class."""
+    """The kind of a value that is made of its fields at once: a tuple, or a small object."""
 
     def __init__(
         self, make: Callable[..., Any] | None, kinds: Sequence[ValueKind], fields: Sequence[str]
     ) -> None:
-        """`make`: None for a tuple."""
+        """Make the kind. `make` is None for a tuple."""
         parts = [kind.name for kind in kinds]
         if fields:
             parts = [f"{field}:{part}" for field, part in zip(fields, parts, strict=True)]
@@ -278,7 +287,7 @@ FLOAT: Final = ValueKind("float", float)
 TEXT: Final = ValueKind("text", str)
 FLAG: Final = ValueKind("flag", bool)
 PLAIN: Final = ValueKind("plain")
-"""What its owner writes and reads by hand."""
+"""A value that its owner writes and reads by hand."""
 
 
 optional = Optional
@@ -296,14 +305,14 @@ def record(make: Callable[..., Any], **fields: ValueKind) -> ValueKind:
 
 
 def row_of(plain: Plain, kind: ValueKind, length: int = -1) -> Any:
-    """Return a list of that length. ShapeRefused if it is none."""
+    """Return the row. ShapeRefused is raised if it is not a list of that length."""
     if not isinstance(plain, _ROW) or 0 <= length != len(plain):
         raise kind.refusal(plain)
     return plain
 
 
 def packed(value: Any) -> Plain:
-    """Return a number as codecs carry it: integers of 64 bits as they are."""
+    """Return a value as codecs carry it. Only integers beyond 64 bits are changed."""
     if type(value) is int and not -_FITS <= value < _FITS:
         return [hex(value)]
     return value
@@ -324,7 +333,7 @@ def _compiled(text: str) -> CodeType:
 def function(
     arguments: str, lines: Iterable[str], kind: ValueKind, **names: Any
 ) -> Callable[..., Any]:
-    """Return a function of these lines, which know the kinds of the fields by their places."""
+    """Return a function of these lines, which name the kinds of the fields by their places."""
     names["kind"] = kind
     for at, each in enumerate(kind.kinds):
         names |= {one.__name__: one for one in each.types}
@@ -336,7 +345,7 @@ def function(
 
 
 def checking(name: str, also: str = "") -> list[str]:
-    """Return the lines that refuse what is no row."""
+    """Return the lines that refuse a value that is no row."""
     is_no_row = f"type({name}) is not list and type({name}) is not tuple{also}"
     return [f"if {is_no_row}:", "  raise kind.refusal(plain)"]
 
@@ -369,15 +378,15 @@ def loaded(at: int, kind: ValueKind, rest: str = REST) -> str:
 class Shape(Fielded):
     """The fields of a class that are state, by name, in the order of its rows.
 
-    A shape is a kind as well: the field of an object may be a part that has a shape. Such a part is
-    read into the object that is there. Where a field holds several parts, or one or none, its owner
-    makes them (`Kept.fresh`).
+    A shape is also a kind: the field of an object may be a part that has a shape. Such a part is
+    read into the object that exists. If a field has several parts, or one or none, its owner makes
+    them (`Kept.fresh`).
     """
 
     def __init__(
         self, name: str, number: int, dropped: Sequence[str] = (), /, **fields: ValueKind
     ) -> None:
-        """`dropped`: fields that it once had, and which are passed over."""
+        """Declare the shape. `dropped` are fields that it once had; they are skipped when read."""
         super().__init__(f"@{name}", list(fields.values()), list(fields), is_plain=False)
         self.by_name: Mapping[str, ValueKind] = fields
         self.title = name
@@ -388,11 +397,13 @@ class Shape(Fielded):
         self.said: Plain = [name, number, [[field, kind.name] for field, kind in fields.items()]]
         self._read: Callable[[Any, Plain], None] = self._first_read
         self.digest = crc32(repr(described(self)).encode())
-        """A number that differs where the shape, or one within it, is another. For a row that says
-        itself how it is written."""
+        """A number that differs if the shape, or one within it, differs.
+
+        It is for a row that itself states how it is written.
+        """
 
     def with_more(self, name: str, number: int, /, **fields: ValueKind) -> Shape:
-        """Return the shape of an heir that has more fields."""
+        """Return the shape of a subclass that has more fields."""
         return Shape(name, number, tuple(self.dropped), **self.by_name, **fields)
 
     def loader(self) -> Callable[[Plain, Written | None, Any, str], Any]:
@@ -411,7 +422,7 @@ class Shape(Fielded):
         try:
             self._read(one, plain)
         except ShapeRefused:
-            self._put_by_field(one, plain, None)  # which says where
+            self._put_by_field(one, plain, None)  # This error names the field.
 
     def _first_read(self, one: Any, plain: Plain) -> None:
         lines = unpacking(len(self.kinds))
@@ -427,7 +438,10 @@ class Shape(Fielded):
         self._read(one, plain)
 
     def _put_by_field(self, one: Any, plain: Plain, written: Written | None) -> None:
-        """Read a row, of another shape as well. ShapeRefused says which field it is."""
+        """Read a row field by field, also one of another shape.
+
+        The text of ShapeRefused names the field.
+        """
         layout: Mapping[str, ValueKind | None] = written.layout(self) if written else self.by_name
         row = row_of(plain, self, len(layout))
         for (name, kind), value in zip(layout.items(), row, strict=True):
@@ -460,17 +474,19 @@ def shapes_in(shape: Shape, tables: Mapping[str, ValueKind]) -> dict[str, Shape]
 
 
 def described(shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES) -> Plain:
-    """Return what a state says of the shapes that it is written in, and of its tables: the kind of
-    the rows by their prefix, which ends in a slash."""
+    """Return the description that a state has of its shapes and tables.
+
+    A table is described by its prefix, which ends in a slash, and by the kind of its rows.
+    """
     shapes = [each.said for _, each in sorted(shapes_in(shape, tables).items())]
     return [*shapes, *([prefix, kind.name, []] for prefix, kind in tables.items())]
 
 
 class Written:
-    """The shapes that a state is written in, where these are not today's."""
+    """The shapes in which a state is written, if they are not the present ones."""
 
     def __init__(self, said: Plain) -> None:
-        """`said`: what the state says of them (`described`)."""
+        """Read the description of the shapes in a state (`described`)."""
         try:
             self._shapes: dict[str, tuple[Any, dict[str, str]]] = {
                 name: (number, dict(fields)) for name, number, fields in said
@@ -483,7 +499,7 @@ class Written:
         return shape.title in self._shapes
 
     def check_tables(self, tables: Mapping[str, ValueKind]) -> None:
-        """Look whether the rows of its tables are those of today. ShapeRefused if not."""
+        """Raise ShapeRefused unless the rows of its tables are of the present kinds."""
         for name, (kind, _) in self._shapes.items():
             if name.endswith("/") and name not in tables:
                 raise ShapeRefused(f"there are no rows {name} any more")
@@ -491,8 +507,10 @@ class Written:
                 raise ShapeRefused(f"rows {name} were {kind}, not {tables[name].name}")
 
     def layout(self, shape: Shape) -> dict[str, ValueKind | None]:
-        """Return the kinds of the fields that rows of the shape have; None: it was dropped.
-        ShapeRefused if today's shape does not follow from that."""
+        """Return the kinds of the fields in rows of the shape, with None for a dropped field.
+
+        ShapeRefused is raised if the present shape cannot read such rows.
+        """
         if not self.names(shape):
             raise ShapeRefused(f"it does not say how {shape.title} is written")
         number, fields = self._shapes[shape.title]
@@ -513,10 +531,10 @@ class Written:
 def written_in(
     said: Plain, shape: Shape, tables: Mapping[str, ValueKind] = NO_TABLES
 ) -> Written | None:
-    """Return the shapes that a state says it is written in; None: they are today's. ShapeRefused if
-    one of them cannot be read.
+    """Return the shapes in which a state is written, or None if they are the present ones.
 
-    A shape within others that the state does not name has no row in it.
+    ShapeRefused is raised if one of them cannot be read. A shape within others that the state does
+    not name has no row in it.
     """
     if said == described(shape, tables):
         return None
@@ -530,12 +548,12 @@ def written_in(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptPart:
-    """An object that has a shape; which one, its owner knows."""
+    """An object that has a shape, which its owner knows."""
 
     __slots__ = ()
 
     def settled(self) -> None:
-        """All fields are read: an heir derives from them what is no state."""
+        """Derive the attributes that are no state, once all fields are read."""
 
     def fresh(self, field: str) -> Any:
         """Return a new part for that field, into which its row is read."""
@@ -555,5 +573,5 @@ class Kept(KeptPart):
         return self.SHAPE.dump(self)
 
     def load(self, row: Plain, written: Written | None = None) -> None:
-        """Read the row; for one that is fresh."""
+        """Read the row into this object, which is fresh."""
         self.SHAPE.put(self, row, written)

@@ -1,4 +1,4 @@
-"""An operator whose state is declared (`topology.model.kept`)."""
+"""Defines the operator whose state is declared (`topology.model.kept`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from topology.model.tables import KeptState, refuse_others
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeptOperator(Operator):
-    """An operator with a `KeptState`, which an heir makes as `_kept`. One that is never saved by
-    itself needs none.
+    """An operator with a `KeptState`, which a subclass makes as `_kept`.
 
-    An heir that holds events, or derives something from its state, extends `restoring`. One whose
-    state has more than a `KeptState` reads also the `others`.
+    An operator that is never saved by itself needs none. A subclass that holds events, or derives
+    something from its state, extends `restoring`. A subclass whose state has more than a
+    `KeptState` also reads the `others`.
     """
 
     _kept: KeptState
@@ -28,11 +28,11 @@ class KeptOperator(Operator):
         return self._kept.changes(self)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Read the state. ShapeRefused where it cannot be read."""
+        """Read the state. ShapeRefused is raised if it cannot be read."""
         others: State = {}
         yield from self._kept.restoring(self, state, others)
         self._take_others(others)
 
     def _take_others(self, others: State) -> None:
-        """Take the parts of a state that are not in the `KeptState`: by default there are none."""
+        """Take the parts of a state that are not in the `KeptState`. By default there are none."""
         refuse_others(others)

@@ -1,20 +1,26 @@
-"""Why an event is late: the one table of causes.
+"""Defines why an event is late, in one table of causes.
 
 An event is late when the order has passed its place before it came. In each operator one function
-decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places: it clears
-or keeps the cause of a number that REORDER had given up (`Passage.judge_filled`), and events that
-the bound pushes out are late by `merge_full` (`Merge._overflow`). Everybody who shows a cause
-reads this table: the header `late` and `reason` of a record on `events.late`, the label `reason`
-of `inorder_records_late_total`, `late_by_cause` of a replay's summary and of `explain`, the page,
-and docs/concepts/late.md. `below_frontier` is a cause of `inorder match` alone: `refusal` returns
-EXPIRED there, and `matched` in cli/files/match.py gives it this word.
+decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places. It clears or
+keeps the cause of a number that REORDER had given up (`Passage.judge_filled`). Events that the
+bound pushes out are late by `merge_full` (`Merge._overflow`).
 
-With `reorder.late: pass` a late event goes on, and its cause is in `Event.late`. Otherwise, or if
-it may be a copy (`MAY_BE_COPY`), it becomes a `Late` report.
+Everything that shows a cause reads this table:
+
+* the header `late`, and `reason` of a record on `events.late`;
+* the label `reason` of `inorder_records_late_total`;
+* `late_by_cause` of a replay's summary and of `explain`;
+* the page, and docs/concepts/late.md.
+
+`below_frontier` is a cause of `inorder match` alone: `refusal` returns EXPIRED there, and `matched`
+in cli/files/match.py gives it this word.
+
+With `reorder.late: pass` a late event goes on, with its cause in `Event.late`. Otherwise, or if it
+may be a duplicate (`MAY_BE_COPY`), it becomes a `Late` report.
 
 WINDOW, JOIN, DETECTOR and PATTERN name no cause. A late event corrects their results. They leave
-out an event that is older than what is final, and only count it in a metric of the operator:
-`expired`, in PATTERN `late`. `explain` does not know of that.
+out an event that is older than their final results, and only count it in a metric of the operator.
+The metric is `expired`, and `late` in PATTERN. `explain` does not report it.
 """
 
 from __future__ import annotations
@@ -38,10 +44,10 @@ BELOW_FRONTIER = "below_frontier"
 
 
 class Cause(NamedTuple):
-    """One row of the table.
+    """A row of the table: one cause.
 
-    `decided_in`: the function that decides, from the project's root. `because` ends the sentence
-    "the event is late because ..."; `remedy` says which setting helps, or what else does.
+    `decided_in` is the function that decides, from the project's root. `because` ends the sentence
+    "the event is late because ...". `remedy` names the setting, or anything else, that helps.
     """
 
     decided_in: str
@@ -124,13 +130,15 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "`inorder match --correct`, or `inorder replay`, which puts events in order",
     ),
 }
-"""The causes by their words. Where several hold, the function that decides takes the first."""
+"""The causes by their words. If several hold, the function that decides takes the first."""
 
 AT_MERGE = frozenset(word for word, cause in CAUSES.items() if cause.decided_in == _AT_MERGE)
 
 MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
-"""Late events that no operator remembers: each may be a copy of one already emitted, so no policy
-passes them on."""
+"""The causes of late events that no operator remembers.
+
+Each event may be a duplicate of an emitted one, so no policy passes them on.
+"""
 
 PASSED_ON = (AT_MERGE | {GAP, OVERTAKEN}) - MAY_BE_COPY
-"""What the header `late` of an ordered event can say."""
+"""The values that the header `late` of an ordered event can have."""

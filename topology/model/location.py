@@ -1,20 +1,22 @@
-"""Where an event is that has come into an operator: the words of `Operator.locate`.
+"""Defines the words of `Operator.locate`, which reports where an event is in an operator.
 
-An answer is a dict of plain values. `where` is one of the words below (CLOCK, where nothing stays,
-has none), and beside it is what the operator knows of the reason. An operator keeps no list of
-what it has let go: it answers from what orders its sources anyway (the next number, the holes, the
-ledger of lost numbers, the newest key), so the question costs nothing before it is asked.
+An answer is a dict of plain values. `where` is one of the words below, and the other values are
+what the operator knows of the reason. CLOCK has no `where`, since no event stays there.
 
-| word           | what is so                                                                     |
+An operator keeps no list of the events that it has emitted. It answers from the data that orders
+its sources anyway: the next number, the gaps, the ledger of lost numbers, the newest key. So the
+question costs nothing before it is asked.
+
+| word           | meaning                                                                        |
 |----------------|--------------------------------------------------------------------------------|
-| `held`         | the event is here and waits                                                    |
-| `awaited`      | its number is missing here, and others wait for it                             |
-| `lost`         | its number has been given up; should it come, it is late                       |
-| `passed`       | it has been let go, or was late or dead: its number is done with               |
+| `held`         | the event is buffered here                                                     |
+| `awaited`      | its number is missing here, and other events wait for it                       |
+| `lost`         | its number has been given up; if it comes, it is late                          |
+| `passed`       | it was emitted, late or a dead letter: its number is done                      |
 | `not_come`     | its number is above all that have been seen                                    |
 | `before_start` | the source was taken to start above it                                         |
-| `forgotten`    | its number is older than the ledger: passed or lost, nobody knows any more     |
-| `old_epoch`    | a higher epoch of its source has begun, and of this one nothing is known       |
+| `forgotten`    | its number is older than the ledger: passed or lost, which is unknown          |
+| `old_epoch`    | a higher epoch of its source has begun, and nothing is known of this one       |
 """
 
 from __future__ import annotations

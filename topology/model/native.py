@@ -1,7 +1,7 @@
-"""What the compiled build needs to know about a class; in plain Python it does nothing.
+"""Provides `mypyc_attr`, which marks a class for the compiled build and does nothing in Python.
 
 mypyc reads `mypyc_attr` of mypy_extensions where types are checked. This module itself is not
-compiled, and so needs nothing installed when the code runs.
+compiled, so it needs nothing installed when the code runs.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""How far two events are apart in true time.
+"""Bounds the distance of two events in event time.
 
-The true time of each lies within its error. Where one clock stamped both (`has_one_clock`) more is
-known: what it is behind is one number, so their stamps (`ts`) are as far apart as they are, but for
-what a clock may drift over that distance. Their reference times say no more than their errors do:
-within a segment the offset is estimated anew, and a stamp is raised to stay monotone, so what was
-added may be another number for each event.
+The event time of each is within its error. If one clock stamped both (`has_one_clock`), the
+distance is known better. The clock's offset is one number, so their timestamps (`ts`) are as far
+apart as the events. They differ only by what a clock may drift over that distance.
 
-Where the two contradict each other the stamps are broken, and the errors alone count.
+Their corrected timestamps are no better than their errors. Within a segment the offset is estimated
+repeatedly, and a timestamp is raised to stay monotone. So each event may have another correction.
 
-Windows reckon with the one number itself (`topology.window.unsure.shifts`), and with the same play.
+If the two bounds contradict each other, the timestamps are broken and the errors alone count.
+
+Windows use the one offset itself (`topology.window.unsure.shifts`), with the same `Play`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ PPM: Final = 1_000_000
 
 
 class Play(NamedTuple):
-    """How far a clock is from being one number: `skew_ppm` of time, and the `granularity_ns` of its
-    stamps."""
+    """The limits within which a clock's offset is one number.
+
+    `skew_ppm` is its drift as a share of time, and `granularity_ns` is the resolution of its
+    timestamps.
+    """
 
     skew_ppm: int
     granularity_ns: int = 0
@@ -34,11 +38,11 @@ class Play(NamedTuple):
 STEADY: Final = Play(0)
 
 Distance = tuple[int, int]
-"""At least and at most so long; below 0 where the other one is earlier."""
+"""The smallest and the largest distance, below 0 if the other event is earlier."""
 
 
 def has_one_clock(one: Event, other: Event) -> bool:
-    """One clock stamped both, and no jump lies between."""
+    """Return whether one clock stamped both events, without a jump between them."""
     return (
         one.source == other.source
         and one.epoch == other.epoch
@@ -48,7 +52,10 @@ def has_one_clock(one: Event, other: Event) -> bool:
 
 
 def distance(one: Event, other: Event, error_ns: int, play: Play) -> Distance:
-    """In true time, from one event to the other. `error_ns`: of both together."""
+    """Return the distance in event time from one event to the other.
+
+    `error_ns` is the error of both together.
+    """
     apart_ns = other.ref_time_ns - one.ref_time_ns
     least_ns, most_ns = apart_ns - error_ns, apart_ns + error_ns
     if error_ns and has_one_clock(one, other):

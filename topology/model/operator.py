@@ -1,38 +1,43 @@
-"""The contract of all operators.
+"""Defines the contract of all operators.
 
-An operator belongs to one stream in one input partition. It does no I/O and has
-no clock: time comes in as an argument and never goes back.
+An operator belongs to one stream in one input partition. It does no I/O and has no clock: time is
+an argument and never goes back.
 
-* `on_batch(events, now_ns)` takes events in log order, `at_ns` non-decreasing and
-  not below the last time it was given. Before each event the deadlines < its
-  `at_ns` fire, each at its own time; after the last one those < `now_ns`. An event
-  that arrives in the very instant of a deadline is thus in time, and how a
-  stretch of input is cut into batches changes nothing.
-* `on_time(now_ns)`: nothing arrived up to and including `now_ns`; the deadlines
-  <= `now_ns` fire, each at its own time.
-* `next_deadline_ns()`: `on_time` before it does nothing. None: nothing to wait for.
-* `on_end(now_ns)`: the input is over (bounded replay); what is held leaves in order. `seal` comes
-  before it: what only the end decides is neither sure nor final.
-* `snapshot()` is the whole state, `changes()` what changed in it since the last
-  `changes()` (None: the key was removed). Neither holds the events themselves: they
-  are in the log already. `held()` names them, and `restore(state, held)` takes
-  both back into a fresh operator, the events in log order. An operator writes `restoring`.
-* `close()`: the operator lets go of what it shares with others, and is not used after.
+* `on_batch(events, now_ns)` takes events in log order. Their `at_ns` never falls, and is not below
+  the last time that the operator was given. Before each event, the deadlines < its `at_ns` fire,
+  each at its own time. After the last event, those < `now_ns` fire. So an event that arrives in the
+  very instant of a deadline is in time, and the cuts between batches change nothing.
+* `on_time(now_ns)` says that nothing arrived up to and including `now_ns`. The deadlines <=
+  `now_ns` fire, each at its own time.
+* `next_deadline_ns()` is the time before which `on_time` does nothing, or None if nothing is due.
+* `on_end(now_ns)` ends the input (bounded replay), and held events leave in order. `seal` comes
+  before it. A result that only the end decides is neither certain nor final.
+* `snapshot()` is the whole state. `changes()` is what changed in it since the last `changes()`
+  (None: the key was removed). Neither has the events themselves, which are in the log already.
+* `held()` names these events. `restore(state, held)` takes both back into a fresh operator, the
+  events in log order. An operator implements `restoring`.
+* `close()` releases what the operator shares with others. It is not used afterwards.
 
-An operator may keep an event beyond letting it pass, for what may still come. It says so by
-`keeps_passed`, and names such events that it keeps no longer in `Step.freed`.
+An operator may keep an event after passing it on, because of events that may still come. It
+declares that by `keeps_passed`, and lists the events that it keeps no longer in `Step.freed`.
 
-What people ask of an operator is `Described`, no part of its state. All methods but `on_batch` have
-a default: an operator without deadlines, state and held events writes that one alone.
+`Described` answers what people ask of an operator, and is no part of its state. All methods but
+`on_batch` have a default. An operator without deadlines, state and held events implements only
+that.
 
-An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator), one that is
-made of others a `Composite` (topology.model.composite).
+An operator whose state is declared is a `KeptOperator` (topology.model.kept_operator). One that is
+made of others is a `Composite` (topology.model.composite).
 
-Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
-change nothing; snapshot and restore at any point change nothing; `on_time` before
-the deadline does nothing; in = released + reported + held; applying all `changes()`
-gives `snapshot()`; state stays within its bound; replaying a stretch of input
-already seen gives only duplicates and late events.
+Laws that hold for every operator, run from tests/laws:
+
+* it is deterministic;
+* the cuts between batches change nothing;
+* snapshot and restore at any point change nothing;
+* `on_time` before the deadline does nothing;
+* in = released + reported + held;
+* applying all `changes()` gives `snapshot()`;
+* state stays within its bound;
+* replaying a stretch of input already seen gives only duplicates and late events.
 """
 
 from __future__ import annotations
@@ -45,13 +50,13 @@ from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
 TURN: Final = 2_048
-"""Events that are only looked at, in one step of `restoring`."""
+"""The number of events or rows that one step of `restoring` only looks at."""
 
 NEVER: Final = 1 << 62
-"""An instant that does not come."""
+"""An instant that never comes."""
 
 Plain = Any
-"""Nested lists, dicts, strings, ints, booleans and None: what any codec can carry."""
+"""Nested lists, dicts, strings, ints, booleans and None, which any codec can carry."""
 
 State = dict[str, Plain]
 Changes = dict[str, Plain]
@@ -59,8 +64,11 @@ Figures = dict[str, int]
 
 
 class Figure(NamedTuple):
-    """What a number of `figures()` means, in a line for those who read metrics. A total counts
-    what has happened and only grows, but may begin anew after a restore; all others say what is."""
+    """The meaning of a number of `figures()`, as a line for those who read metrics.
+
+    A total counts what has happened. It only grows, but may start again after a restore. All other
+    numbers describe the present.
+    """
 
     text: str
     is_total: bool = False
@@ -73,40 +81,49 @@ def total(text: str) -> Figure:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Described:
-    """What people ask of an operator: for metrics, the page and `inorder explain`."""
+    """The part of an operator that answers people, for metrics, the page and `inorder explain`."""
 
     def figures(self) -> Figures:
-        """Counts and durations by name, in O(1). A duration or an instant ends in `_ns`; one that
-        is not known yet is left out. `FIGURES` of the operator's module says in a table of `Figure`
-        what each means and which are totals."""
+        """Return counts and durations by name, in O(1).
+
+        A duration or an instant ends in `_ns`. One that is not known yet is left out. `FIGURES` of
+        the operator's module is a table of `Figure`, which gives the meaning of each and marks the
+        totals.
+        """
         return {}
 
     def explain(self) -> dict[str, Plain] | None:
-        """What waits, for what and until when, in nested plain values; O(sources). None: the
-        operator never has anything to explain."""
+        """Return what is buffered, for what and until when, in nested plain values; O(sources).
+
+        None means that the operator never has anything to explain.
+        """
         return None
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Where one event is (topology.model.location), in less than O(sources). None: the
-        operator knows nothing of this source, or of single events. NO_EPOCH asks for the epoch in
-        force."""
+        """Return where one event is (topology.model.location), in less than O(sources).
+
+        None means that the operator knows nothing of this source, or of single events. NO_EPOCH
+        asks for the current epoch.
+        """
         return None
 
     def counts_of(self, source: str) -> Figures:
-        """What has come of one source and become of it since its first event, in less than
-        O(sources). Empty: the source is unknown."""
+        """Return what came from one source and what became of it, in less than O(sources).
+
+        The counts start at its first event. They are empty if the source is unknown.
+        """
         return {}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Operator(Described):
-    """How an operator runs and saves its state; see the module's docstring."""
+    """An operator: it runs and saves its state. The module's docstring is its contract."""
 
     takes_plain: bool = True
-    """What is plain may go a short way. Tests switch that off, which changes no answer."""
+    """True if plain events may take a short cut. Tests switch it off, which changes no answer."""
 
     keeps_passed: bool = False
-    """What it holds it has let pass already, so the balance does not count it as held."""
+    """True if it has passed on what it holds, so the balance does not count that as held."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
@@ -118,8 +135,11 @@ class Operator(Described):
         return None
 
     def seal(self) -> None:
-        """The input is over. What comes from here on was let go by its end alone, and what only
-        that decides is `UNPROVEN` (`topology.model.result`). Then comes `on_end`."""
+        """Announce the end of the input, before `on_end`.
+
+        Events from here on were emitted only because of the end. Results that only the end decides
+        are `UNPROVEN` (`topology.model.result`).
+        """
 
     def on_end(self, now_ns: int) -> Step:
         return self.on_time(now_ns)
@@ -128,21 +148,26 @@ class Operator(Described):
         return {}
 
     def changes(self) -> Changes:
-        """By default the whole state, for an operator with a small one whose keys stay."""
+        """Return the changes: by default the whole state.
+
+        That suits an operator with a small state whose keys stay.
+        """
         return self.snapshot()
 
     def held(self) -> Iterable[Event]:
         return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """Restore at once."""
+        """Restore the state and the held events in one call."""
         for _ in self.restoring(state, [*held]):
             pass
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Restore in steps. Each tells how many events it has taken, and the operator is whole
-        after the last. One without a state has nothing to restore."""
+        """Restore in steps, each of which yields the number of events that it has taken.
+
+        The operator is complete after the last step. One without a state has nothing to restore.
+        """
         return iter(())
 
     def close(self) -> None:
-        """By default nothing is shared."""
+        """Release what is shared with other operators. By default nothing is."""

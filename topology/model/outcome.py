@@ -1,8 +1,7 @@
-"""What an operator answers: events let go, and reports on the ones that were not.
+"""Defines the answer of an operator: the events that it emits, and reports on the others.
 
-Every input ends as exactly one of: emitted, late, duplicate, dead, or still held.
-Answers are values; nothing that data can do raises an exception or is dropped
-in silence.
+Every input ends as exactly one of: emitted, late, duplicate, dead letter, or still held. Answers
+are values. No data makes an operator raise an exception, and no event is dropped in silence.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 from topology.model.event import NO_EPOCH, Event
 from topology.model.result import Finding
 
-# Reasons of a Gap.
+# These are the reasons of a Gap.
 TIMEOUT = "timeout"
 OVERFLOW = "overflow"
 JUMP = "jump"
@@ -22,10 +21,10 @@ END = "end"
 
 @dataclass(slots=True)
 class Gap:
-    """Sequence numbers `first`..`last` are declared missing.
+    """A gap in a source's sequence: the numbers `first`..`last`, declared missing.
 
-    `ts_before_ns` and `ts_after_ns` are the stamps of the neighbours, None where
-    there is none: the missing events' stamps lie between them.
+    `ts_before_ns` and `ts_after_ns` are the timestamps of the neighbours, or None without a
+    neighbour. The timestamps of the missing events are between them.
     """
 
     at_ns: int
@@ -42,8 +41,11 @@ class Gap:
 
 @dataclass(slots=True)
 class Late:
-    """`event` is late and is not passed on. `reason`: a word of `topology.model.late.CAUSES`.
-    `by_ns`: by how much it is late, 0 where unknown."""
+    """A report that `event` is late and is not passed on.
+
+    `reason` is a word of `topology.model.late.CAUSES`. `by_ns` is by how much it is late, or 0 if
+    unknown.
+    """
 
     at_ns: int
     event: Event
@@ -53,8 +55,10 @@ class Late:
 
 @dataclass(slots=True)
 class Duplicate:
-    """`event` has been seen before. `conflict`: under the same number, with
-    another time, type or payload."""
+    """A report that `event` has been seen before.
+
+    It is a `conflict` if the earlier event had the same number, but another time, type or payload.
+    """
 
     at_ns: int
     event: Event
@@ -63,10 +67,10 @@ class Duplicate:
 
 @dataclass(slots=True)
 class Malformed:
-    """A record that cannot be used; a dead letter.
+    """A dead letter: a record that cannot be used.
 
-    `reason` is a short fixed word for counting, `detail` says what was wrong and
-    what to write instead. What could not be read is None.
+    `reason` is a short fixed word for counting. `detail` says what was wrong and what to write
+    instead. Fields that could not be read are None.
     """
 
     at_ns: int
@@ -79,11 +83,11 @@ class Malformed:
     seq: int | None = None
     record: Any = None
     kind: str = ""
-    """What a control event says of itself if it cannot be used; empty for all others."""
+    """The kind of a control event that cannot be used, empty for all others."""
 
 
 def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
-    """An event that could be read and cannot be used."""
+    """Return the dead letter of an event that could be read but cannot be used."""
     return Malformed(
         at_ns,
         event.offset,
@@ -103,14 +107,17 @@ Report = Gap | Late | Duplicate | Malformed
 
 @dataclass(slots=True)
 class Step:
-    """What one call of an operator did.
+    """The result of one call of an operator.
 
-    `released` are the events (and control events) in the order they leave, each
-    with `at_ns` = the instant it was let go; `reports` in the order they arose, and so
-    are the `results` of windows and patterns. `freed` are events that the operator kept beyond
-    letting them pass, and keeps no longer, and those that it holds as if they came now.
-    `now_ns` is the time up to which the operator has spoken: whatever it says
-    later bears an `at_ns` >= `now_ns`.
+    `released` are the events (and control events) in the order in which they leave. The `at_ns` of
+    each is the instant at which it was emitted. `reports` are in the order in which they arose, and
+    so are the `results` of windows and patterns.
+
+    `freed` are events that the operator kept after passing them on, and keeps no longer. It also
+    lists events that the operator holds as if they came now.
+
+    `now_ns` is the time up to which the operator has answered. All later answers have an `at_ns` >=
+    `now_ns`.
     """
 
     now_ns: int
@@ -120,13 +127,13 @@ class Step:
     freed: list[Event] = field(default_factory=list)
 
     def add(self, other: Step) -> None:
-        """All of `other`, another part's; both have spoken up to the earlier time."""
+        """Add the step of another part. Both have answered up to the earlier time."""
         self.released += other.released
         self.add_found(other)
         self.now_ns = min(self.now_ns, other.now_ns)
 
     def add_found(self, other: Step) -> None:
-        """All of `other` but the events that it let go."""
+        """Add all of `other` except the events that it released."""
         self.reports += other.reports
         self.results += other.results
         self.freed += other.freed

@@ -1,8 +1,8 @@
-"""What windows and patterns read of an event's value: JSON, decoded once, or as `Encoded` reads it;
-and what of a value can be written again.
+"""Decodes the values of events for windows and patterns, and prepares values for writing.
 
-Values are opaque bytes until then. A driver that reads events from somewhere else may have
-decoded them already; they are taken as they are.
+Values are opaque bytes before that. They are JSON, decoded once, or decoded as `Encoded` defines. A
+driver that reads events from elsewhere may have decoded them already. Such values are used as they
+are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topology.model.encoded import Encoded
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 MAX_DEPTH: Final = 100
-"""No value is written that is nested deeper."""
+"""The largest depth of a value that is written."""
 
 
 class Unreadable:
@@ -24,11 +24,11 @@ class Unreadable:
 
 
 UNREADABLE: Final = Unreadable()
-"""Instead of the payload of a value that is no JSON."""
+"""It replaces the payload of a value that is not JSON."""
 
 
 def read_payload(value: Any) -> Any:
-    """JSON of bytes; None of nothing; any other value as it is."""
+    """Return the decoded bytes, None for no bytes, or any other value as it is."""
     if not isinstance(value, bytes | bytearray | memoryview):
         return value
     if not value:
@@ -45,7 +45,7 @@ def read_payload(value: Any) -> Any:
 
 
 def writable(value: Any, depth: int = 0) -> Any:
-    """The value for readers of 64 bits: what is larger, or nested too deep, is null."""
+    """Return the value for readers of 64 bits. Larger or too deeply nested parts become null."""
     if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
         return None
     if isinstance(value, dict | list | tuple) and depth == MAX_DEPTH:

@@ -1,18 +1,19 @@
-"""Watermarks of an idle stream: one record for many beats.
+"""Represents many watermarks of an idle stream by one record, a ramp.
 
-Where no source is live and nothing waits, W follows the clock at one distance, at each multiple of
-`heartbeat` (and where all live ones are ahead of the clock): five records a second that are of use
-to nobody, for days. So MERGE emits one record for all beats that pass at once, a *ramp*: the
-watermark of its last beat, with
+If no source is live and nothing is buffered, the watermark W follows the clock at one distance, at
+each multiple of `heartbeat`. It does the same if all live sources are ahead of the clock. That
+would be five records a second that nobody needs, for days. So MERGE emits one record for all beats
+that pass at once, a *ramp*. It is the watermark of its last beat, with
 
-* `arrival_ns` the first beat it represents, and `seq` how many there are besides the last;
-* `ts_ns` C at the first beat. From there it rises with the clock, at most to `complete_ns`.
+* `arrival_ns`, the first beat that it represents, and `seq`, the number of beats besides the last;
+* `ts_ns`, the completeness frontier C at the first beat. From there C rises with the clock, at most
+  to `complete_ns`.
 
-Whoever decides by watermarks has to act as if all had come, each at its own instant; else what is
-emitted, and when, would depend on how far time was passed in one go. `climb` gives the beats at
-which something is to be decided. Beats between them change nothing, so that there may be more.
+An operator that decides by watermarks must act as if all had come, each at its own instant.
+Otherwise its results would depend on how far time was passed in one call. `climb` gives the beats
+at which something is to be decided. It may give more, since the beats between them change nothing.
 
-A record on a topic is a watermark of one beat: how many are written there is nobody's business.
+A record on a topic is a watermark of one beat. Readers may not rely on how many are written there.
 
 Cost: O(log beats) questions for each beat at which something is decided.
 """
@@ -26,7 +27,7 @@ from typing import Final
 from topology.model.event import WATERMARK, Event
 
 IsDue = Callable[[Sequence[Event]], bool]
-"""Would these watermarks, of one instant, decide something? What is due stays due."""
+"""Returns whether watermarks of one instant would decide something. Once due, it stays due."""
 DUE: Final = True
 
 
@@ -46,7 +47,7 @@ def step_ns(event: Event) -> int:
 
 
 def at_beat(event: Event, beat_ns: int) -> Event:
-    """The watermark of one beat of the ramp."""
+    """Return the watermark of one beat of the ramp."""
     watermark_ns = event.ref_time_ns - (event.at_ns - beat_ns)
     watermark = Event(event.stream, "", 0, 0, watermark_ns, beat_ns, kind=WATERMARK)
     watermark.complete_ns = min(event.complete_ns, event.ts_ns + beat_ns - event.arrival_ns)
@@ -55,7 +56,7 @@ def at_beat(event: Event, beat_ns: int) -> Event:
 
 
 def part(event: Event, first_ns: int, last_ns: int) -> Event:
-    """What it says of the beats from the first to the last of these."""
+    """Return the part of the ramp from the first to the last of these beats."""
     watermark = at_beat(event, last_ns)
     if first_ns < last_ns:
         ramp(watermark, first_ns, step_ns(event), at_beat(event, first_ns).complete_ns)
@@ -63,8 +64,11 @@ def part(event: Event, first_ns: int, last_ns: int) -> Event:
 
 
 def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
-    """The watermarks of the beats that count, instant by instant; what is given has to be worked
-    off before more is asked for. `ramps` are of several streams, with beats at the same times."""
+    """Yield the watermarks of the beats that count, instant by instant.
+
+    The caller must process each list before it asks for the next. `ramps` are of several streams,
+    with beats at the same times.
+    """
     every_ns = min([step_ns(event) for event in ramps if event.seq], default=1)
     left = list(ramps)
     beat_ns = min(event.arrival_ns for event in left)
@@ -88,11 +92,15 @@ def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
 def pieces(
     events: Sequence[Event], now_ns: int, is_due: IsDue
 ) -> Iterator[tuple[Sequence[Event], int]]:
-    """A batch of one stream with the beats that count for its ramps, and up to when time passes
-    with each piece; every one has to be worked off before the next is asked for."""
+    """Yield the pieces of a batch of one stream, each with the time at its end.
+
+    A ramp becomes pieces of the beats that count. The caller must process each piece before it asks
+    for the next.
+    """
     begun = 0
     for at, event in enumerate(events):
-        if event.kind == WATERMARK and event.seq > 0:  # `is_ramp`, asked of each event
+        # This is `is_ramp`, inlined because it runs for each event.
+        if event.kind == WATERMARK and event.seq > 0:
             if begun < at:
                 yield events[begun:at], events[at - 1].at_ns
             for watermarks in climb([event], is_due):
@@ -102,8 +110,11 @@ def pieces(
 
 
 def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Event]]]:
-    """Events of several streams, in the order of `at_ns`: parts of their ramps (to `climb`), and
-    what comes when these are over; no part goes beyond the instant of another event."""
+    """Yield the events of several streams as pairs, in the order of `at_ns`.
+
+    A pair has parts of their ramps (to `climb`), or the other events that come after these. No part
+    goes beyond the instant of another event.
+    """
     others = [event for event in events if not is_ramp(event)]
     instants_ns = [event.at_ns for event in others]
     parts: dict[int, list[Event]] = {}
@@ -120,7 +131,7 @@ def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Ev
 
 
 def _cut(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
-    """In parts, each with how many of the instants come before it."""
+    """Cut a ramp into parts, each with the number of the instants before it."""
     first_ns, every_ns = event.arrival_ns, step_ns(event)
     while first_ns <= event.at_ns:
         last_ns = event.at_ns

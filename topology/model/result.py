@@ -1,11 +1,16 @@
-"""What windows, patterns and joins find: values that are corrected until they are final.
+"""Defines the results of windows, patterns and joins, which are corrected until they are final.
 
-A result is known by `id`, a digest of its content alone (query, key and start of a window;
-query and anchor of a match; query, window and events of a joined row), never of arrival. Its
-revisions count from 0 without a hole: `emit` shows it, or shows it again after a `retract`;
-`update` replaces it. A reader that keeps the highest revision of each id holds the latest truth.
-`final`: no further revision will come. Where the query asks for it, a result shown before it was
-final is updated once more, with the same content and `final` set.
+A result is known by `id`, a digest of its content alone, never of arrival:
+
+* query, key and start of a window;
+* query and anchor of a match;
+* query, window and events of a joined row.
+
+Its revisions count from 0 without a gap. `emit` shows it, or shows it again after a `retract`;
+`update` replaces it. A reader that keeps the highest revision of each id has the current results.
+
+`final` means that no further revision will come. If the query asks for it, a result shown before it
+was final is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations
@@ -24,18 +29,24 @@ UNCERTAIN: Final = "uncertain"
 
 UNPROVEN: Final = "unproven"
 UNSETTLED: Final = "unsettled"
-"""From an operator after `Operator.seal`. Only the end of the input says so, or, of what is as sure
-as ever, that it is final."""
+"""Only operators after `Operator.seal` use these two.
+
+The end of the input alone decides an unproven result. An unsettled one is as certain as before, but
+the end alone makes it final.
+"""
 SURE: Final = (CONFIRMED, UNSETTLED)
 LEAVES_AS: Final = {UNPROVEN: UNCERTAIN, UNSETTLED: CONFIRMED}
-"""What they are when they leave a stage, not as final."""
+"""The confidence with which they leave a stage. They do not leave as final."""
 
 ID_BYTES: Final = 16
 
 
 @dataclass(slots=True)
 class Result:
-    """`at_ns`: when it was decided. `values` are plain JSON values by name."""
+    """A result of a query.
+
+    `at_ns` is when it was decided. `values` are plain JSON values by name.
+    """
 
     at_ns: int
     stream: str
@@ -57,9 +68,11 @@ class Result:
 
 @dataclass(slots=True)
 class WindowResult(Result):
-    """A window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
-    bound the values that the true times allow, `expected` is their mean; where times are sure all
-    three equal `values`."""
+    """A result of a window [start_ns, end_ns) of `key`.
+
+    `key` is None if the query has none. `low` and `high` bound the values that the possible event
+    times allow, and `expected` is their mean. If times are certain, all three equal `values`.
+    """
 
     key: Any = None
     low: dict[str, Any] = field(default_factory=dict)
@@ -68,7 +81,7 @@ class WindowResult(Result):
 
 
 class Member(NamedTuple):
-    """An event of a match, by coordinates."""
+    """An event of a match, named by its coordinates."""
 
     alias: str
     source: str
@@ -79,8 +92,11 @@ class Member(NamedTuple):
 
 @dataclass(slots=True)
 class MatchResult(Result):
-    """`start_ns` and `end_ns` are the times of its first and last event, `members` in the
-    order of time. `key`: what its events agree on, if the query says so."""
+    """A match of a pattern.
+
+    `start_ns` and `end_ns` are the times of its first and last event, and `members` are in the
+    order of time. `key` is the value on which its events agree, if the query has one.
+    """
 
     members: list[Member] = field(default_factory=list)
     key: Any = None
@@ -88,13 +104,18 @@ class MatchResult(Result):
 
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
-    """What a user's detector reports: a match whose `members` it named, or the event at which it
-    reported, and whose `key` is the query's."""
+    """A match that a user's detector reports.
+
+    Its `members` are those that the detector named, or the event at which it reported. Its `key` is
+    the query's.
+    """
 
 
 class MemberRange(NamedTuple):
-    """All events that may be bound to `alias`, from the `first` to the `last` in the order of time,
-    `size` of them."""
+    """The events that may be bound to `alias`.
+
+    There are `size` of them, from the `first` to the `last` in the order of time.
+    """
 
     alias: str
     size: int
@@ -104,9 +125,12 @@ class MemberRange(NamedTuple):
 
 @dataclass(slots=True)
 class MatchSetResult(Result):
-    """All matches that end with one event: `count` of them, each a choice out of the `ranges`, one
-    for each component. `joined`: what an update has brought into them. `values` is empty: columns
-    are of single matches. The rest as in `MatchResult`; `start_ns` is the first event of any."""
+    """All matches that end with one event.
+
+    There are `count` of them, each a choice out of the `ranges`, one for each component. `joined`
+    has the ranges that an update has brought into them. `values` is empty, because columns belong
+    to single matches. `start_ns` is the first event of any match. The rest is as in `MatchResult`.
+    """
 
     count: int = 0
     ranges: list[MemberRange] = field(default_factory=list)
@@ -115,7 +139,7 @@ class MatchSetResult(Result):
 
 
 class Partner(NamedTuple):
-    """An event of a joined row, by coordinates."""
+    """An event of a joined row, named by its coordinates."""
 
     alias: str
     stream: str
@@ -127,10 +151,15 @@ class Partner(NamedTuple):
 
 @dataclass(slots=True)
 class JoinResult(Result):
-    """A row: `partners` in the order of the query's sides, a side without a partner left out.
-    `start_ns` and `end_ns` are the window's; of a join by interval, the times of the first and the
-    last partner. `probability`: that they belong together, by the errors of their times; it ranks
-    rows, it is no frequency. `stream` is that of the first side."""
+    """A row of a join.
+
+    `partners` are in the order of the query's sides. A side without a partner is left out.
+    `start_ns` and `end_ns` are the window's. In a join by interval, they are the times of the first
+    and the last partner. `stream` is that of the first side.
+
+    `probability` is the probability that they belong together, by the errors of their times. It
+    ranks rows and is no frequency.
+    """
 
     partners: list[Partner] = field(default_factory=list)
     key: Any = None
@@ -148,10 +177,12 @@ FOUND_BY: Final[Mapping[type[Result], str]] = {
 
 @dataclass(slots=True)
 class Overflow:
-    """A query has more to say about the event `member` than its LIMIT or `max_rows`, or looking for
-    it took too many steps: the `shown` results are not all. There is one for each such event; and
-    one for each result that was too large (`topology.flow.bounded`), without a member if it is a
-    window's. `found_by`: as of a result."""
+    """A report that the `shown` results about the event `member` are not all.
+
+    The query has more results than its LIMIT or `max_rows`, or the search took too many steps.
+    There is one report for each such event. There is also one for each result that was too large
+    (`topology.flow.bounded`), without a member if it is a window's. `found_by` is as in a result.
+    """
 
     at_ns: int
     stream: str
@@ -165,7 +196,7 @@ Finding = Result | Overflow
 
 
 def result_id(*parts: bytes) -> str:
-    """A digest of the parts, each set apart from the next."""
+    """Return a digest of the parts, each framed."""
     return digest_of(b"".join([framed(part) for part in parts]))
 
 
@@ -174,18 +205,18 @@ def digest_of(framed_parts: bytes) -> str:
 
 
 class ResultIds:
-    """Ids of results whose first parts, `begun`, are the same. Parts are framed."""
+    """The ids of results that share their first parts, `begun`. All parts are framed."""
 
     def __init__(self, begun: bytes) -> None:
         self._begun = blake2b(begun, digest_size=ID_BYTES)
 
     def of(self, rest: bytes) -> str:
-        """What `result_id` would say of all parts."""
+        """Return the `result_id` of all parts."""
         digest = self._begun.copy()
         digest.update(rest)
         return digest.hexdigest()
 
 
 def framed(part: bytes) -> bytes:
-    """Set apart from the next."""
+    """Return the part with its length, which separates it from the next."""
     return len(part).to_bytes(8, "big") + part

@@ -1,8 +1,7 @@
-"""What is reported about the clock of a source: rounds of time sync, and declared offsets.
+"""Defines the reports about the clock of a source: rounds of time sync, and declared offsets.
 
-D = server - source is the *offset*: it is added to a source's time. Its change is the
-*skew*. A round bounds it from both sides, since no packet travels for less than nothing:
-t3 - t4 <= D <= t2 - t1.
+D = server - source is the *offset*, which is added to a source's time. Its change is the *skew*. A
+round bounds it from both sides, since no packet arrives before it is sent: t3 - t4 <= D <= t2 - t1.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ UNKNOWN_MONO: Final = -(1 << 63)
 
 
 SANE_NS: Final = (1 << 63) - (1 << 40)
-"""292 years: two clocks are less apart, so that their difference fits 64 bits."""
+"""292 years. Two clocks are less apart, so that their difference fits 64 bits."""
 MAX_RTT_NS: Final = 1_000_000_000
 """Rounds that took longer are rejected."""
 MAX_TURNAROUND_NS: Final = 1_000_000_000
-"""Those for which the server took longer, too."""
+"""Rounds for which the server took longer are rejected, too."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """One round of time sync.
+    """A round of time sync.
 
-    `t1_ns` sent and `t4_ns` answered by the source's clock, `t2_ns` received and `t3_ns`
-    answered by the server's. `server` names the server, where there are several.
-    `segment` is the source's own count of its clock's jumps, `mono_ns` its wall clock
-    minus its monotonic clock. `arrival_ns` is when the sample was appended to its topic,
-    `offset` its place there.
+    The source's clock gives `t1_ns` (sent) and `t4_ns` (answered), and the server's clock gives
+    `t2_ns` (received) and `t3_ns` (answered). `server` names the server, if there are several.
+    `segment` is the source's own count of its clock's jumps, and `mono_ns` is its wall clock minus
+    its monotonic clock. `arrival_ns` is when the sample was appended to its topic, and `offset` is
+    its place there.
     """
 
     source: str
@@ -45,8 +44,11 @@ class Sample:
     mono_ns: int = UNKNOWN_MONO
 
     def is_plausible(self, granularity_ns: int) -> bool:
-        """The clocks differ by so little that their difference can be reckoned with, answers come
-        after questions, and neither the way nor the server took too long."""
+        """Return whether the round is possible, and quick enough to be used.
+
+        The clocks must differ by so little that their difference can be computed. Answers must come
+        after questions, and neither the network nor the server may have taken too long.
+        """
         return (
             abs(self.t2_ns - self.t1_ns) < SANE_NS
             and abs(self.t3_ns - self.t4_ns) < SANE_NS
@@ -57,15 +59,16 @@ class Sample:
 
     @property
     def round_trip_ns(self) -> int:
-        """T of (3.12): the time both packets were on their way."""
+        """T of (3.12): the time that both packets were in transit."""
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
 
 @dataclass(slots=True)
 class Declared:
-    """A declaration of a user: from arrival `at_ns` on the offset is `offset_ns`, give or take
-    `error_ns`. It overrides all that is measured, until the next one; None takes
-    it back."""
+    """A user's declaration: from arrival `at_ns` on, the offset is `offset_ns` +- `error_ns`.
+
+    It overrides all measurements until the next declaration. An `offset_ns` of None retracts it.
+    """
 
     source: str
     at_ns: int

@@ -1,13 +1,13 @@
-"""SOURCES: the table of the sources that an operator knows, with its bound.
+"""SOURCES: keeps the sources that an operator knows in a bounded table.
 
-A source is forgotten, and would start anew, for one of two reasons: it has been silent for
-`forget_after_ns` when a new one comes, or the table is full and it is the one that has been silent
-longest. A source that is busy (it holds events) stays, so a table of busy sources grows past its
-bound; who holds events bounds them.
+A source is forgotten, and would start again, for one of two reasons. It has been silent for
+`forget_after_ns` when a new one comes, or it has been silent longest when the table is full. A busy
+source holds events and stays, so a table of busy sources grows past its bound. The operator that
+holds the events bounds them.
 
-Cost: a source in a known table costs one look-up, and one comparison to note that it has changed.
-To forget one costs O(log sources), amortised; before the first is forgotten the table keeps one
-name a source for that.
+Cost: a known source costs one look-up, and one comparison to record that it has changed. To forget
+a source costs O(log sources), amortised. Before the first is forgotten, the table keeps one name a
+source for that.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from topology.model.tables import Table
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KnownSource(Kept):
-    """What an operator knows of one source; each operator has an heir with more fields.
+    """A source that an operator knows. Each operator has a subclass with more fields.
 
     Attributes:
         source: Its name, and the key of its row.
         last_arrival_ns: When it was last heard.
-        dirty: Whether it is noted as changed. Its table alone sets this.
+        dirty: Whether it is recorded as changed. Only its table sets this.
     """
 
     __slots__ = ("dirty", "last_arrival_ns", "source")
@@ -40,7 +40,7 @@ class KnownSource(Kept):
         self.dirty = False
 
     def busy(self) -> bool:
-        """Whether it holds events and may not be forgotten."""
+        """Return whether it holds events, so that it may not be forgotten."""
         return False
 
 
@@ -53,7 +53,7 @@ class SourceTable(Table[str, S]):
 
     An owner reads `rows` directly. It adds a source by `add(row)`, and calls `mark(row)` after each
     change of a field, so that the next checkpoint writes the row. The shape of the rows has
-    `last_arrival_ns`, and not the name, which is the key of the row. `Sources` of
+    `last_arrival_ns`, but not the name, which is the key of the row. `Sources` of
     `topology.waiting.sources` is a short example.
     """
 
@@ -66,7 +66,7 @@ class SourceTable(Table[str, S]):
         forget_after_ns: int = NEVER,
         rows: dict[str, S] | None = None,
     ) -> None:
-        """`make` makes the row of a source of that name, of which nothing is known."""
+        """Make an empty table. `make` makes the row of a source about which nothing is known."""
         super().__init__(prefix, kind, rows)
         self._make = make
         self.forgotten = 0
@@ -84,7 +84,7 @@ class SourceTable(Table[str, S]):
         return row
 
     def add(self, row: S) -> list[S]:
-        """Take in a source that was not known, marked, and return those that are forgotten."""
+        """Add and mark a source that was not known, and return the sources that are forgotten."""
         self.put(row.source, row)
         silent_since_ns = row.last_arrival_ns - self._forget_after_ns
         forgotten: list[S] = []
@@ -99,7 +99,7 @@ class SourceTable(Table[str, S]):
             self.forget(longest)
 
     def put(self, key: str, row: S) -> None:
-        """Take in a source that a state names."""
+        """Add a source that a state names."""
         self.rows[key] = row
         self._longest_idle.note(key, row.last_arrival_ns)
 
@@ -109,7 +109,7 @@ class SourceTable(Table[str, S]):
         return bool(self._changed)
 
     def mark(self, row: S) -> None:
-        """Note that a source has changed."""
+        """Record that a source has changed."""
         if not row.dirty:
             row.dirty = True
             self.note(row.source)

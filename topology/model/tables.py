@@ -1,7 +1,7 @@
-"""TABLES: rows of a state by key, and the whole state of an operator (`topology.model.kept`).
+"""TABLES: saves a state in rows by key, and the whole state of an operator (`topology.model.kept`).
 
-A `Table` saves each row under a name of its own and knows which rows have changed. A `KeptState` is
-a row that each checkpoint writes, and tables.
+A `Table` saves each row under a name of its own and knows which rows have changed. A `KeptState`
+has a row that each checkpoint writes, and tables.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ V = TypeVar("V")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Table(Generic[K, V]):
-    """Rows of a state by key, each saved under a name of its own, and which of them have changed.
+    """The rows of a state by key, each saved under a name of its own, with a record of changes.
 
-    `note` each key whose row was added, changed or removed. Nothing is kept of that before the
-    first question for changes, which is answered with all rows; so a run that never asks pays
-    nothing.
+    Call `note` with each key whose row was added, changed or removed. Nothing is recorded before
+    the first call of `changes`, which returns all rows. So a run that never calls it pays nothing.
     """
 
     def __init__(self, prefix: str, kind: ValueKind, rows: dict[K, V] | None = None) -> None:
-        """`prefix`: of the names; it ends in its only slash. `rows`: those of another table, whose
-        keys are the same."""
+        """Make a table. Its names begin with `prefix`, which ends in its only slash.
+
+        `rows` are shared with another table, whose keys are the same.
+        """
         self.prefix = prefix
         self.kind = kind
         self.rows: dict[K, V] = {} if rows is None else rows
         self.is_followed = False
         self.is_apart = False
-        """Whether its rows are left out of the row of its owner (`TableWithin`)."""
+        """True if its rows are left out of the row of its owner (`TableWithin`)."""
         self._changed: dict[K, None] = {}
 
-    # An heir may hold its rows in another way.
+    # A subclass may store its rows in another way.
 
     def all_keys(self) -> Iterable[K]:
         return self.rows
@@ -54,7 +55,7 @@ class Table(Generic[K, V]):
         return self.rows.get(key)
 
     def read(self, rows: Mapping[str, Plain], written: Written | None) -> Iterator[int]:
-        """Read rows by name, in steps of some of them."""
+        """Read rows by name, in steps of several rows."""
         load, begin = self.kind.loader(), len(self.prefix)
         for at, (name, plain) in enumerate(rows.items()):
             try:
@@ -74,7 +75,7 @@ class Table(Generic[K, V]):
             self.note(key)
 
     def fresh(self, key: str) -> Any:
-        """Return a new row of that key, into which what was saved of it is read."""
+        """Return a new row of that key, into which its saved row is read."""
         raise NotImplementedError
 
     def name_of(self, key: Any) -> str:
@@ -84,7 +85,7 @@ class Table(Generic[K, V]):
         return name
 
     def peek(self, key: K) -> Plain:
-        """Return what is saved of a row; None if there is no such row."""
+        """Return the saved form of a row, or None if there is no such row."""
         row = self.find(key)
         return None if row is None else self.kind.dump(row)
 
@@ -96,7 +97,7 @@ class Table(Generic[K, V]):
         return {self.prefix + self.name_of(key): self.peek(key) for key in self.all_keys()}
 
     def changes(self) -> Changes:
-        """Return what has changed, in the order in which it was first noted."""
+        """Return the changed rows, in the order in which they were first noted."""
         if not self.is_followed:
             self.is_followed = True
             return {**self.snapshot()}
@@ -104,14 +105,16 @@ class Table(Generic[K, V]):
         return {self.prefix + self.name_of(key): self.peek(key) for key in changed}
 
     def follow(self, *, is_written: bool) -> None:
-        """Note what changes from here on. `is_written`: the changelog has all rows as they are."""
+        """Forget the changes so far. `is_written`: the changelog has all rows as they are."""
         self.is_followed = is_written
         self._changed = {}
 
 
 class TableWithin(ValueKind):
-    """The kind of a table whose rows are written within the row of its owner, unless it is apart:
-    then whoever has set that writes them."""
+    """The kind of a table whose rows are written within the row of its owner.
+
+    The rows of a table that is apart are left out: the code that set it apart writes them.
+    """
 
     def __init__(self, kind: ValueKind) -> None:
         super().__init__(f"{{{kind.name}}}", is_plain=False, kinds=[kind])
@@ -142,7 +145,7 @@ class NumberedTable(Table[NumberAndKey, V]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Grid(NumberedTable[V]):
-    """A table whose rows are held by number, and those of a number by key."""
+    """A table whose rows are stored by number, and then by key."""
 
     def __init__(self, prefix: str, kind: ValueKind) -> None:
         super().__init__(prefix, kind)
@@ -168,14 +171,14 @@ class KeptState:
     __slots__ = ("_key", "_row", "_shape", "_tables", "is_followed")
 
     def __init__(self, key: str, shape: Shape, tables: Sequence[Table[Any, Any]] = ()) -> None:
-        """`key`: that of its own row."""
+        """Declare the state. `key` is the key of its own row."""
         self._key = key
         self._shape = shape
         self._tables = tables
         self._row: Plain = None
-        """The own row as the changelog has it; None: that is not known."""
+        """The own row as the changelog has it, or None if that is unknown."""
         self.is_followed = False
-        """Whether the changelog has the shapes, and all rows that did not change since."""
+        """True if the changelog has the shapes, and all rows that did not change since."""
 
     def is_in(self, state: Mapping[str, Plain]) -> bool:
         """Return whether a state has the own row."""
@@ -188,7 +191,7 @@ class KeptState:
         return state
 
     def changes(self, one: Any) -> Changes:
-        """Return what is not as the changelog has it."""
+        """Return the rows that differ from those of the changelog."""
         changes: Changes = {}
         row = self._shape.dump(one)
         if row != self._row:
@@ -204,8 +207,11 @@ class KeptState:
         return {table.prefix: table.kind for table in self._tables}
 
     def restoring(self, one: Any, state: Mapping[str, Plain], rest: State) -> Iterator[int]:
-        """Read the own row, if there is one, and then the tables, in steps of some rows. Put what
-        belongs to neither into `rest`. ShapeRefused if any of it cannot be read."""
+        """Read the own row, if there is one, and then the tables, in steps of several rows.
+
+        Parts that belong to neither are put into `rest`. ShapeRefused is raised if a part cannot be
+        read.
+        """
         kinds = self._kinds()
         if not self.is_in(state):
             for name in state:
@@ -227,7 +233,7 @@ def read_rows(
     written: Written | None,
     others: State,
 ) -> Iterator[int]:
-    """Read the rows of tables in steps. Put what is in none of them into `others`."""
+    """Read the rows of tables in steps. Put parts that are in no table into `others`."""
     found: dict[str, State] = {table.prefix: {} for table in tables}
     for at, (name, plain) in enumerate(state.items()):
         found.get(name[: name.find("/") + 1], others)[name] = plain
@@ -239,6 +245,6 @@ def read_rows(
 
 
 def refuse_others(others: Mapping[str, Plain]) -> None:
-    """Raise ShapeRefused if a restored state has parts that belong to nobody."""
+    """Raise ShapeRefused if a restored state has parts that nothing here knows."""
     if others:
         raise ShapeRefused(f"it has parts that are not known here: {min(others):.60}")

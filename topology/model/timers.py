@@ -1,21 +1,22 @@
-"""When to look at a key again: a lazy heap.
+"""Schedules when to look at a key again, with a lazy heap.
 
-A key has one instant, the earliest that it was armed for since it was taken. A key that is armed
-for an earlier one, or disarmed, leaves its old entry in the heap. Such an entry counts for nothing:
-it is thrown out when it comes up, or when such entries have become the larger part.
+A key has one instant, the earliest for which it was armed since it was taken. A key that is armed
+for an earlier one, or disarmed, leaves its old entry in the heap. Such an entry has no effect. It
+is removed when it comes up, or when such entries have become the larger part.
 
-So a key that is heard of again and again need not be moved each time: it is taken when its first
-instant has come, looked at, and armed for a later one.
+So a key that is armed again and again need not be moved each time. It is taken when its first
+instant has come, examined, and armed for a later one.
 
-Cost: O(log keys) to arm and to take, amortised; O(1) to disarm, and to ask for `next_ns`. Memory:
-at most two entries for each armed key, and `SPARE`. Nothing here is state: who restores, arms.
+Cost: O(log keys) to arm and to take, amortised; O(1) to disarm, and to read `next_ns`. Memory: at
+most two entries for each armed key, and `SPARE`. Nothing here is state: after a restore, the owner
+arms the keys.
 
 These heaps of the core are no timers, or are cheaper without a table of keys:
 
-* MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` are
-  orders of events; the oldest in `join.retention`, and the windows of `aq_k_slack`, of age.
+* MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` order
+  events. The heaps of `join.retention` and of the windows of `aq_k_slack` order by age.
 * REORDER keeps the armed instant in each source, which its hot path has at hand.
-* `model.idle` puts an entry right by when its name was heard last, and ties go by name.
+* `model.idle` corrects an entry by when its name was heard last, and names break ties.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ from topology.model.operator import NEVER
 K = TypeVar("K", bound=Hashable)
 
 SPARE: Final = 1_000
-"""Entries without a key that are not worth throwing out."""
+"""The number of entries without a key that are not worth removing."""
 
 
 class Timers(Generic[K]):
-    """`next_ns`: nothing is due before. It is too early where the first key was disarmed."""
+    """The instants of keys.
+
+    Nothing is due before `next_ns`. It is too early if the first key was disarmed.
+    """
 
     __slots__ = ("_armed", "_heap", "_most", "_serial", "next_ns")
 
@@ -42,14 +46,14 @@ class Timers(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._most = SPARE
         self._serial = 0
-        """How often one was armed, so that no two keys are ever compared."""
+        """A number for each entry, so that no two keys are ever compared."""
         self.next_ns: int = NEVER
 
     def arm(self, key: K, at_ns: int) -> None:
-        """Look at the key when `at_ns` has passed, or earlier if it is armed for earlier."""
+        """Arm the key for `at_ns`, unless it is armed for an earlier instant."""
         armed, heap = self._armed, self._heap
         known = len(armed)
-        armed_ns = armed.setdefault(key, at_ns)  # mostly new, so that it is hashed once
+        armed_ns = armed.setdefault(key, at_ns)  # Most keys are new. This hashes them once.
         if len(armed) == known:
             if armed_ns <= at_ns:
                 return
@@ -62,12 +66,14 @@ class Timers(Generic[K]):
             self._throw_out()
 
     def disarm(self, key: K) -> None:
-        """Do not look at it; one that is not armed is left alone."""
+        """Disarm the key. One that is not armed is left alone."""
         self._armed.pop(key, None)
 
     def due(self, before_ns: int) -> list[K]:
-        """Take the keys whose instant lies before that one, in the order of their instants, then
-        of arming."""
+        """Take the keys whose instant is before that one.
+
+        They are in the order of their instants, and then of arming.
+        """
         taken: list[K] = []
         if self.next_ns >= before_ns:
             return taken
@@ -83,7 +89,10 @@ class Timers(Generic[K]):
         return taken
 
     def _throw_out(self) -> None:
-        """What is left is as many as are armed, so that a sweep costs O(1) for each entry."""
+        """Remove the entries that have no effect.
+
+        As many remain as keys are armed, so that a sweep costs O(1) for each entry.
+        """
         armed = self._armed
         self._heap = [entry for entry in self._heap if armed.get(entry[2]) == entry[0]]
         heapify(self._heap)

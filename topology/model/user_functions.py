@@ -1,4 +1,4 @@
-"""What a user brings along in Python, by name: aggregates, functions for patterns, detectors.
+"""Defines what a user provides in Python: aggregates, functions for patterns, and detectors.
 
 `functions: formulas.py` in the topology file names a file beside it. It defines one or more of
 
@@ -6,9 +6,9 @@
     functions = {"distance": distance}                     # of values, giving a value
     detectors = {"stops": Detector(step, initial)}         # or a class
 
-Whoever reads the file loads it (`agents.user_functions`): nothing here imports what a user wrote.
-A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
-aggregate.
+The program that reads the topology file loads it (`agents.user_functions`). Nothing here imports
+the code of a user. A function that raises is counted (`failed`). Its value is null, or is left out
+of the aggregate.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ Texts = Mapping[str, Mapping[str, str]]
 
 
 class UserFunctions(NamedTuple):
-    """What a user brings along, by name. `texts`: of what a file defines, with all that it needs of
-    that file (`topology.config.written_functions`); what is given in code has none."""
+    """The functions that a user provides, by name.
+
+    `texts` has the text of each function of a file, with all that it needs from that file
+    (`topology.config.written_functions`). A function given in code has none.
+    """
 
     aggregates: Mapping[str, Any] = {}
     functions: Mapping[str, Callable[..., Any]] = {}
@@ -47,7 +50,7 @@ NOTHING: Final = UserFunctions()
 
 
 class BadFunctions(Exception):
-    """It cannot be loaded; `remedy` says what to do."""
+    """An error: the functions cannot be loaded. `remedy` says what to do."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -55,4 +58,4 @@ class BadFunctions(Exception):
 
 
 Bring = Callable[[str], UserFunctions]
-"""Given what the topology file says behind `functions:`."""
+"""A function that loads what the topology file names after `functions:`."""
