@@ -1,4 +1,4 @@
-"""What MERGE is asked for: the section `merge` of a stream."""
+"""The section `merge` of a stream: the settings of MERGE."""
 
 from __future__ import annotations
 
