@@ -263,7 +263,7 @@ class SourceBounds(Kept):
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, progress: SourceProgress) -> None:
-        """Make the source cease to be led, if it is."""
+        """End the bound by the clock, if the source is led."""
         wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
         if wait_ns == NOT_LED:
             return
@@ -287,10 +287,10 @@ class SourceBounds(Kept):
             self._has_fallen = True
 
     def _put_right(self, now_ns: int) -> None:
-        """Make sources keyed whose newest times count, because the largest distance has fallen.
+        """Make sources keyed again after the largest distance has fallen.
 
-        These are the sources led at the new largest distance whose newest time the clock has not
-        passed at that distance. Cost: one look at each source led at that distance.
+        This concerns sources led at the new largest distance if the clock, at that distance, has
+        not passed their newest time. Cost: one look at each source led at that distance.
         """
         sources = self._sources
         while self._has_fallen:
@@ -388,7 +388,7 @@ class SourceBounds(Kept):
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
         """Return the sources that an event of this time waits for.
 
-        It is for people, and costs O(sources).
+        The list is for display. Cost: O(sources).
         """
         return [
             {

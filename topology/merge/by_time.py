@@ -64,7 +64,7 @@ def goes_on(
     """Correct the state of a source after one of its events was taken in.
 
     The source stays blocked until `unblocked` arrives, and a late event advances its number.
-    `was_late` and `was_blocked` tell whether the event was late and the source was blocked before.
+    `was_late` and `was_blocked` describe the event and the source before the intake.
     """
     if was_blocked and kind != UNBLOCKED:
         bounds.block(progress)

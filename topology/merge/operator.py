@@ -30,7 +30,7 @@ A source is in one of these states:
   time as its bound, or it is out (topology.merge.bounds);
 * catching up: its last event was late, and took longer than MERGE waits for it.
 
-A source that is out or catching up holds up no other.
+MERGE does not wait for a source that is out or catching up.
 
 An event is late if its time is below that of the last event emitted unmarked, or below an announced
 watermark. `Passage.judge` in topology.merge.passage decides, and names the cause. Late events of an
@@ -38,8 +38,8 @@ instant are emitted at its end, in order.
 
 These decisions go beyond the specification:
 
-* A source that is catching up holds up no other, even behind a gap. A heartbeat that is not below
-  the last emitted time ends its catching up, as an event does.
+* MERGE does not wait for a source that is catching up, even if REORDER buffers its events behind a
+  gap. A heartbeat that is not below the last emitted time ends its catching up, as an event does.
 * REORDER may have declared the number of an event missing. The event is not late while nothing
   emitted or to be emitted contradicts its place. It is then emitted there, unmarked. Otherwise it
   stays late. Its delay is no sample, because the rule for gaps has counted it. It does not make an

@@ -135,7 +135,7 @@ class Queues:
                     break
                 run.append(event)
             if not run:
-                heappop(heads)  # This head left with the event that was put in front of it.
+                heappop(heads)  # This head was emitted with the event that was put in front of it.
                 continue
             if len(run) == len(queue):
                 queue.clear()

@@ -36,11 +36,11 @@ AWAITED: Final = 3
 Its newest time is its bound, however overdue it is.
 """
 OUT: Final = 4
-"""The source is idle or sent its end-of-stream marker, and holds up no other."""
+"""The source is idle or sent its end-of-stream marker, and MERGE does not wait for it."""
 BEHIND: Final = 5
 """The source is catching up: its last event was late.
 
-It holds up no other until one of its events is in time.
+MERGE does not wait for it until one of its events is in time.
 """
 DOZING: Final = 6
 """The source is silent for `idle_after`, but no longer than usual.
@@ -186,7 +186,7 @@ class SourceProgress(KnownSource):
         self.in_silent = False
         self.said_bye = False
         self.woke_ns = NEVER  # Its newest time when it came back after being idle.
-        self.silence_ns = 0  # Its usual silence; 0: it was never silent for `idle_after`.
+        self.silence_ns = 0  # Its usual silence, or 0 if it was never silent for `idle_after`.
         self.input_partition = -1  # The upstream partition of its last event.
         self.released = 0
         self.late = 0

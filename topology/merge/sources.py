@@ -27,9 +27,9 @@ class KnownSources(SourceTable[SourceProgress]):
     """The sources of a `Merge`, shared by its parts.
 
     Attributes:
-        pool: The delays of all.
-        errors: Finds the largest of their time errors.
-        scattered: Those whose events came by several input partitions, not by one.
+        pool: The delays of all sources.
+        errors: The search for the largest of their time errors.
+        scattered: The sources whose events came by several input partitions.
     """
 
     def __init__(

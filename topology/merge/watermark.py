@@ -45,7 +45,7 @@ PROMISES: Final = Shape("merge.watermark", 1, ns=BIG, complete_ns=BIG, news_ns=B
 class Watermark(Kept):
     """The watermark `ns` and the completeness frontier `complete_ns` of a `Merge`.
 
-    Neither of them goes back.
+    Neither ever decreases.
     """
 
     SHAPE = PROMISES
@@ -61,8 +61,7 @@ class Watermark(Kept):
         self.news_ns = NEVER
         """The instant at which the last announcement said something new; NEVER if it did not.
 
-        Readers act on it when that instant is over, so one more announcement follows that shows
-        this.
+        Readers act on it when that instant is over. So one more announcement follows, which ends it.
         """
         self.lacking: set[str] = set()  # The sources with missing numbers.
 
@@ -178,8 +177,8 @@ class Watermark(Kept):
     def _least_complete_ns(self) -> int:
         """Return the time up to which every source is received without a gap.
 
-        Sources that sent an end-of-stream marker and lack no numbers do not count. NEVER: none
-        counts.
+        Sources that sent an end-of-stream marker and lack no numbers do not count. The result is
+        NEVER if none counts.
         """
         known = self._known
         least_ns = min(known.least_ns(is_live=True), known.least_ns(is_live=False))

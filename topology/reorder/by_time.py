@@ -19,9 +19,9 @@ Guarantees
 * Gaps are unknown, so none is reported. MERGE takes this into account: nothing is complete for it.
 
 `blocked` informs MERGE that events of the source are buffered here, `unblocked` that none is any
-more. An emitted event says neither, unlike one after a gap. So MERGE never passes an event that is
-buffered here, and waits for a silent source by its delays as usual. A heartbeat or an end-of-stream
-marker waits and is emitted like an event. A dead letter has no place in the order.
+more. An emitted event shows neither, unlike one with a sequence number. So MERGE never passes an
+event that is buffered here, and waits for a silent source by its delays as usual. A heartbeat or an
+end-of-stream marker waits and is emitted like an event. A dead letter has no place in the order.
 
 Bounds: `max_held` events per source, and `max_held_total` and `max_held_bytes` in all. If a bound
 in all is reached, the source that is fullest by it emits the first eighth of its buffered events.

@@ -68,7 +68,7 @@ def _held(event: Event) -> dict[str, Any]:
 
 
 def _behind(sequence: Sequence) -> dict[str, Any]:
-    """Return what holds back the buffered events: the first gap, the start, or an earlier epoch."""
+    """Return why the buffered events wait: the first gap, the start, or an earlier epoch."""
     if sequence.next == UNSTARTED:
         return {"reason": "start", "until": sequence.start_deadline_ns}
     if not sequence.holes:

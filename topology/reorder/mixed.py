@@ -45,7 +45,7 @@ UNLIKE_THE_FIRST: Final = (
 class MixedReorder(Composite):
     """The operator for a mixed stream.
 
-    `numbered` and `timed` must be new, and used by nobody else.
+    `numbered` and `timed` must be new, and no other operator may use them.
     """
 
     def __init__(self, numbered: Reorder, timed: ReorderByTime) -> None:

@@ -228,7 +228,7 @@ class Sequence(Ledger):
     # -- Restore -----------------------------------------------------------------------------------
 
     def awaits(self, number: int) -> bool:
-        """Return whether the state has this number as that of a buffered event."""
+        """Return whether the state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
         i = bisect_right(self.holes, number, key=first_of) - 1

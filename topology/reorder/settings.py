@@ -107,8 +107,7 @@ class ReorderConfig(Section):
     """A source that is silent so long, and has no buffered events, is forgotten. Lower it if
     sources leave without an end-of-stream marker."""
     gap_ranges: Annotated[Count, Unspelled()] = 10_000
-    """The number of lost ranges remembered per source, to distinguish late events from duplicates.
-    """
+    """The number of lost ranges remembered per source, to tell late events from duplicates."""
     gap_memory_ns: PositiveNs = 3_600_000_000_000
     """How long numbers that were given up are remembered. Raise it if they come still later, and
     are late by `beyond_memory`."""

@@ -55,7 +55,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         self._now_ns = 0
         # (The deadline or earlier, source), one entry per armed buffer.
         self._due: list[tuple[int, str]] = []
-        self._due_ns = NEVER  # Nothing is due before the time is beyond this.
+        self._due_ns = NEVER  # Nothing is due until the time exceeds this.
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:

@@ -74,7 +74,7 @@ def order_shape(policy: Shape) -> Shape:
 class TimeBuffer(InstantOperator):
     """An operator that orders events by time.
 
-    `policy` must be new, and used by nobody else.
+    `policy` must be new, and no other operator may use it.
     """
 
     def __init__(
