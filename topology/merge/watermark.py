@@ -61,7 +61,7 @@ class Watermark(Kept):
         self.news_ns = NEVER
         """The instant at which the last announcement said something new; NEVER if it did not.
 
-        Readers act on it when that instant is over. So one more announcement follows, which ends it.
+        Readers act on it when that instant is over, so one more announcement follows and ends it.
         """
         self.lacking: set[str] = set()  # The sources with missing numbers.
 
