@@ -1,20 +1,24 @@
-"""Which source of MERGE bounds what may leave, in O(log sources).
+"""Finds the source that limits what MERGE may emit, in O(log sources).
 
-Every live source bounds it by max(its newest key, now - D); while its events wait in
-REORDER behind a hole, by its newest key alone. Sources are *keyed* (bounded by their
-newest key) or *led* (bounded by time). A heap holds the keyed ones under a key that
-may be older than their newest, put right when it comes up; only the source that holds
-everything up is ever moved to the led ones, of which only the largest D counts. A led source whose
-D is smaller stays where it is when it sends something, as it bounds nothing before or after; only
-where the largest D falls to its own, its newest key is looked at.
+A live source has the bound max(its newest time, now - D). While REORDER buffers its events behind a
+gap, its newest time alone is its bound. A source is *keyed* if its newest time is its bound, and
+*led* if the clock is.
 
-D of a source is the quantile of its own delays, of a source not yet known twice the
-pool's, at most `max_wait`. A source that has been silent for
-`idle_after` is no longer live. It is out, unless it has been silent for as long before and
-came back. Then it *dozes* until its silence is twice its usual one: it is not live, but
-bounded by the largest of its own delays, of which a few are enough, so that what it sends
-next is in time. So a source that speaks once a minute is waited for, for as long
-as its events travel, and one that never paused and has stopped is not.
+A heap has the keyed sources. Its keys may be older than the newest times; a key is corrected when
+it reaches the top. A keyed source becomes led only when it limits all others. Among the led sources
+only the largest D counts. A led source with a smaller D stays led when it sends an event, because
+its bound counts neither before nor after. Its newest time is looked at when the largest D falls to
+its own.
+
+D is a quantile of the source's own delays. For a source with too few delays it is twice the
+quantile of the pool. It is at most `max_wait`.
+
+A source that is silent for `idle_after` is no longer live. Its state becomes `OUT`, unless it has
+been silent for as long before and came back. Then its state is `DOZING`: it is expected until its
+silence is twice the usual one. An expected source is not live, but its own delays still bound it,
+even if only `FEW_DELAYS` of them are known. So its next event is in time. MERGE thus waits for a
+source that sends once a minute, as long as its events usually take. It does not wait for one that
+never paused and has stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ from topology.model.operator import NEVER
 from topology.model.timers import Timers
 
 Bound = tuple[int, str]
-"""(reference time, source): what is at or below it may leave."""
+"""(corrected timestamp, source): events at or below it may be emitted."""
 
 NO_BOUND: Final[Bound] = (NEVER, "")
 
@@ -50,7 +54,7 @@ BOUNDS: Final = Shape("merge.bounds", 1, awaited_until_ns=INT)
 
 
 class SourceBounds(Kept):
-    """Over the sources that a `Merge` knows."""
+    """The bounds of the sources that a `Merge` knows."""
 
     SHAPE = BOUNDS
 
@@ -60,36 +64,39 @@ class SourceBounds(Kept):
         self._pool = known.pool
         self._max_wait_ns = max_wait_ns
         self.idle_after_ns = idle_after_ns
-        self._keyed: list[Bound] = []  # (newest or older, source)
-        self._led: dict[int, dict[str, None]] = {}  # D -> the sources led by their own delays
+        self._keyed: list[Bound] = []  # (The newest time or an older one, source).
+        self._led: dict[int, dict[str, None]] = {}  # D -> the sources led by their own delays.
         self.led_cold: set[str] = set()
-        self._cold_wait_ns = 0  # the D of all that are led by the pool
+        self._cold_wait_ns = 0  # The D of all sources led by the pool.
         self.led_max_ns = -1
-        self._has_fallen = False  # led_max_ns, since a limit was found
+        self._has_fallen = False  # Whether led_max_ns has fallen since the last limit.
         self.idle: Timers[str] = Timers()
         """The instants at which sources may become idle, or earlier ones."""
         self.expected: Timers[str] = Timers()
-        """Those at which dozing ones may be out."""
+        """The instants at which sources may cease to be expected, or earlier ones."""
         self.live = 0
         self.dozing = 0
         self.behind = 0
-        self.blocked = 0  # live or not, their events wait in REORDER
-        self.departed = 0  # said bye, and have sent nothing since
+        self.blocked = 0  # Sources with events in REORDER, live or not.
+        self.departed = 0  # Sources whose last record is an end-of-stream marker.
         self.limiting = ""
-        """Only a word of this source can change what may leave; "": any, as far as is known."""
+        """The only source whose records can change what may be emitted; empty if any source can."""
         self.limited_by_time = False
-        """Only time can, or what changes the distance at which it bounds."""
+        """Whether only time, or a change of `led_max_ns`, can change what may be emitted."""
         self.pooled_ns = NOT_LED
-        """Or another wait by the pool than this one; NOT_LED: none of it rests on the pool."""
-        self._limit_wait_ns = 0  # D of the source that bounds by its newest key, found with it
+        """The pool's wait on which the limit rests, so that another wait may change it.
+
+        `NOT_LED` if the limit does not rest on the pool.
+        """
+        self._limit_wait_ns = 0  # D of the keyed source that is the limit.
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 
     def enter(self, progress: SourceProgress, newest_ns: int) -> None:
-        """The source is live and its newest time is `newest_ns`."""
+        """Make the source live, with `newest_ns` as its newest time."""
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
-            return  # its entry in the heap is older: put right when it comes up
+            return  # The entry in the heap is older. It is corrected when it reaches the top.
         if self._bounds_nothing(progress):
             if progress.state == DOZING:
                 self._revive(progress)
@@ -103,7 +110,10 @@ class SourceBounds(Kept):
         self.watch(progress)
 
     def _bounds_nothing(self, progress: SourceProgress) -> bool:
-        """It is led, and another one at a larger distance than its own, so it may stay led."""
+        """Return whether the source is led and another led one has a larger D.
+
+        Such a source may stay led, because its bound does not count.
+        """
         wait_ns = progress.led_wait_ns
         return (
             NOT_LED < wait_ns < self.led_max_ns
@@ -113,7 +123,7 @@ class SourceBounds(Kept):
         )
 
     def _revive(self, progress: SourceProgress) -> None:
-        """It is live, if it was not."""
+        """Count the source as live if it was not."""
         self._known.revives(progress)
         self.live += progress.state >= OUT
         self.behind -= progress.state == BEHIND
@@ -125,8 +135,10 @@ class SourceBounds(Kept):
             heappush(self._keyed, (progress.newest_ns, progress.source))
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
-        """A pause of the log took it away: it is live, and bounded by its newest key, until it
-        is back, or that instant comes."""
+        """Wait for a source that a pause of the log cut off.
+
+        It is live, and its newest time is its bound until it is back or `until_ns` is reached.
+        """
         self.awaited_until_ns = until_ns
         self._unlead(progress)
         self._revive(progress)
@@ -136,7 +148,7 @@ class SourceBounds(Kept):
         self._key(progress)
 
     def is_back(self, progress: SourceProgress) -> None:
-        """It has caught up, or is awaited no longer."""
+        """End the wait for a source that has caught up, or whose wait is over."""
         self.awaited.discard(progress.source)
         progress.state = KEYED
         self._known.mark(progress)
@@ -149,25 +161,31 @@ class SourceBounds(Kept):
             self.is_back(self._sources[source])
 
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
-        """An event of the source came in sequence, so none of them is behind a hole."""
+        """Record an event in sequence, which shows that no event of the source is behind a gap."""
         if progress.said_bye:
             self.say_bye(progress, said=False)
         if progress.blocked:
             self.unblock(progress)
 
     def speak(self, progress: SourceProgress, newest_ns: int) -> None:
-        """It said something that is no event: should one be late by what went out before, its
-        having been idle is why."""
+        """Make the source live after a record that is no event.
+
+        If the source was out, `woke_ns` records this. An event that is late because of events
+        emitted before then has the cause `merge_idle`.
+        """
         if progress.state == OUT:
             progress.woke_ns = newest_ns
         self.enter(progress, newest_ns)
 
     def watch(self, progress: SourceProgress) -> None:
-        """For the instant at which the source has been silent for `idle_after`."""
+        """Arm the timer for the instant at which the source has been silent for `idle_after`."""
         self.idle.arm(progress.source, progress.last_arrival_ns + self.idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
-        """Events may leave before a source without a bye has sent one beyond them."""
+        """Return whether MERGE may emit events before some source has sent one beyond them.
+
+        Sources that sent an end-of-stream marker do not count.
+        """
         return self.led_max_ns >= 0 or self.live + self.departed < len(self._sources)
 
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
@@ -188,16 +206,19 @@ class SourceBounds(Kept):
         self._known.mark(progress)
 
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
-        """Its event was late: it holds nobody back until one is in time. But what took no longer
-        than the source is waited for will be in time once others wait for it: else a source with
-        a longer way than theirs would be late for ever for having been late once."""
+        """Stop waiting for a source after a late event, until one of its events is in time.
+
+        The source stays live if the event took no longer than MERGE waits for it. Its next events
+        will be in time once the others wait for it. Otherwise one late event would make a source
+        with longer delays late forever.
+        """
         if delay_ns > self.wait_ns(progress):
             self.leave(progress, BEHIND)
         else:
             self.enter(progress, progress.newest_ns)
 
     def resume(self, progress: SourceProgress) -> None:
-        """Place the source as its restored state says."""
+        """Give a restored source the bound of its state."""
         self.departed += progress.said_bye
         self.blocked += progress.blocked
         self.behind += progress.state == BEHIND
@@ -213,7 +234,10 @@ class SourceBounds(Kept):
             self.expected.arm(progress.source, progress.expected_until_ns)
 
     def block(self, progress: SourceProgress) -> None:
-        """Its events are here already, so it is waited for; unless they will be late."""
+        """Record that REORDER buffers events of the source, and wait for them.
+
+        A source that is catching up is not waited for, because these events will be late.
+        """
         self.blocked += not progress.blocked
         progress.blocked = True
         self.say_bye(progress, said=False)
@@ -227,7 +251,7 @@ class SourceBounds(Kept):
             self.watch(progress)
 
     def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
-        """From now on time bounds the source, at the distance `wait_ns`."""
+        """Make the clock the bound of the source, at the distance `wait_ns`."""
         if progress.state != DOZING:
             progress.state = LED if progress.warm else COLD
         progress.led_wait_ns = wait_ns
@@ -239,7 +263,7 @@ class SourceBounds(Kept):
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, progress: SourceProgress) -> None:
-        """If time bounds it."""
+        """End the bound by the clock, if the source is led."""
         wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
         if wait_ns == NOT_LED:
             return
@@ -255,7 +279,7 @@ class SourceBounds(Kept):
             self._lead_no_more(wait_ns)
 
     def _lead_no_more(self, wait_ns: int) -> None:
-        """The last source at that distance has left it."""
+        """Lower the largest distance if it was `wait_ns`, at which no source is led any more."""
         if wait_ns == self.led_max_ns:
             self.led_max_ns = max(self._led, default=-1)
             if self.led_cold and self._cold_wait_ns > self.led_max_ns:
@@ -263,8 +287,11 @@ class SourceBounds(Kept):
             self._has_fallen = True
 
     def _put_right(self, now_ns: int) -> None:
-        """The largest distance has fallen: a source at the new one that has sent something which
-        time has not passed is bounded by its newest key. Cost: a look at each of them."""
+        """Make sources keyed again after the largest distance has fallen.
+
+        This concerns sources led at the new largest distance if the clock, at that distance, has
+        not passed their newest time. Cost: one look at each source led at that distance.
+        """
         sources = self._sources
         while self._has_fallen:
             self._has_fallen = False
@@ -278,23 +305,26 @@ class SourceBounds(Kept):
                 self._key(progress)
 
     def wait_ns(self, progress: SourceProgress) -> int:
-        """D of a source; one that is not known yet goes by the pool."""
+        """Return D of a source; the pool decides for a source with too few delays."""
         if not progress.warm and progress.state != DOZING:
             return self.pool_wait_ns()
         wait_ns = progress.delays.edge_ns()
         return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
 
     def pool_wait_ns(self) -> int:
-        """D of those that are not known yet."""
+        """Return D of the sources with too few delays."""
         if self._pool.trials < WARM_DELAYS:
             return self._max_wait_ns
         wait_ns = 2 * self._pool.edge_ns()
         return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
 
     def refresh_cold(self, now_ns: int) -> None:
-        """The pool moves, and with it the wait for the sources led by it: all the same. Time
-        bounds them as before, at the new distance, but for those that it has not passed: their
-        newest key does. Cost: one look at each where the wait has grown, else none."""
+        """Adopt the pool's current wait for the sources that the pool leads.
+
+        They stay led at the new distance. If it has grown, sources whose newest time the clock has
+        not passed at it become keyed. Cost: one look at each of them if the wait has grown, else
+        none.
+        """
         cold = self.led_cold
         if not cold:
             return
@@ -313,7 +343,7 @@ class SourceBounds(Kept):
                 self.enter(sources[source], sources[source].newest_ns)
 
     def limit(self, now_ns: int) -> Bound:
-        """The smallest bound of the live sources."""
+        """Return the smallest bound of the sources."""
         if self._has_fallen:
             self._put_right(now_ns)
         keyed = self._keyed
@@ -341,8 +371,10 @@ class SourceBounds(Kept):
                 self._lead(progress, wait_ns)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
-        """The first instant at which the head, above `limit`, may leave because time has passed;
-        asked right after `limit`."""
+        """Return the first instant at which time alone allows the head to be emitted.
+
+        `limit` is the value that `limit` has just returned, and the head is above it.
+        """
         wait_ns = self.led_max_ns
         if limit[1]:
             progress = self._sources[limit[1]]
@@ -354,7 +386,10 @@ class SourceBounds(Kept):
         return due_ns if due_ns > now_ns else now_ns + 1
 
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
-        """For people: the sources that an event of this time waits for. O(sources)."""
+        """Return the sources that an event of this time waits for.
+
+        The list is for display. Cost: O(sources).
+        """
         return [
             {
                 "source": source,
@@ -377,8 +412,11 @@ class SourceBounds(Kept):
         return head_ns + self.wait_ns(progress)
 
     def retire_idle(self, now_ns: int) -> bool:
-        """Whether that changes what may leave: mostly all that are looked at have sent something
-        since, or doze now and bound as they did."""
+        """Retire sources that became idle, and return whether this changes what may be emitted.
+
+        Mostly it does not. Most sources that are due have sent something since, or are still
+        expected and have the same bound.
+        """
         changed = False
         for source in self.idle.due(now_ns + 1):
             progress = self._sources.get(source)
@@ -395,7 +433,10 @@ class SourceBounds(Kept):
         return changed
 
     def _doze(self, progress: SourceProgress) -> bool:
-        """Whether it bounds by other delays than before: its own, where they were the pool's."""
+        """Mark a silent source as expected, and return whether its bound is of other delays now.
+
+        This is so if its bound came from the pool's delays before.
+        """
         if progress.state == COLD:
             self._unlead(progress)
             self._key(progress)
@@ -408,7 +449,7 @@ class SourceBounds(Kept):
         return not progress.warm
 
     def retire_dozing(self, now_ns: int) -> bool:
-        """Whether any was expected no longer."""
+        """Retire the sources that are no longer expected, and return whether there were any."""
         retired = False
         for source in self.expected.due(now_ns + 1):
             progress = self._sources.get(source)

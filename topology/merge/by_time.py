@@ -1,16 +1,16 @@
-"""MERGE behind `topology.reorder.by_time`: sources that number nothing.
+"""Differences of MERGE after `topology.reorder.by_time`, for sources without sequence numbers.
 
-The order, the waits and W are those of `topology.merge.operator`. What differs:
+The order, the waits and W are those of `topology.merge.operator`. There are three differences:
 
-* Only `unblocked` says that nothing of a source waits in REORDER any more. There a source
-  may hold events nearly always, and an event that leaves says nothing of those behind it.
-* A late event takes a number of its own between those in order: it is none that was missing.
-* C is `correct_for` behind W. It would say that all has been received up to there, and that is
-  known of no instant: another event may still be on its way, however long ago its source sent one
-  beyond it. So what rests on C is final only when correcting ends, and `uncertain` until then.
+* Only `unblocked` shows that REORDER buffers no event of a source any more. There a source nearly
+  always has buffered events, and an emitted event says nothing of those after it.
+* A late event gets a number of its own between those in order, and is not a missing number.
+* C is `correct_for` behind W. Without numbers, no instant is known to be received completely. An
+  event may be under way even if its source has sent a newer one. So results that depend on C are
+  final only when correction ends, and `uncertain` until then.
 
-A stream is `mixed` where some sources number their events (`topology.reorder.mixed`, which says of
-these too when nothing waits any more). What numbers say of C counts there as well.
+A stream is `mixed` if some sources number their events. For these, too, `topology.reorder.mixed`
+reports when nothing is buffered any more. In a mixed stream C is also limited by missing numbers.
 """
 
 from __future__ import annotations
@@ -24,24 +24,28 @@ from topology.model.outcome import Step
 
 
 class UncertainWatermark(Watermark):
-    """As `Watermark`, but for C. `is_mixed`: some sources number their events."""
+    """A watermark whose C is `correct_for` behind it.
+
+    `is_mixed`: some sources number their events.
+    """
 
     is_mixed: bool = False
 
     def _completeness(self, watermark_ns: int) -> int:
-        complete_ns = super()._completeness(watermark_ns)  # writes off what is past correcting
+        # This writes off numbers past correction.
+        complete_ns = super()._completeness(watermark_ns)
         corrected_ns = watermark_ns - self._correct_for_ns
         return min(complete_ns, corrected_ns) if self.is_mixed else corrected_ns
 
     def begin(self, first: Event) -> Event:
-        """The watermark announced before the first event, which is about to leave."""
+        """Return the watermark to announce before the first event, which is about to be emitted."""
         self.ns = first.ref_time_ns
         self.complete_ns = self._completeness(self.ns)
         return self._announced(first.stream, first.at_ns)
 
 
 class UncertainPassage(Passage):
-    """As `Passage`; if it `announces`, a watermark goes before the first event that leaves."""
+    """A passage that emits a watermark before the first event, if it `announces`."""
 
     def __init__(self, watermark: UncertainWatermark, pass_late: bool, announces: bool) -> None:
         super().__init__(watermark, pass_late)
@@ -57,8 +61,11 @@ class UncertainPassage(Passage):
 def goes_on(
     bounds: SourceBounds, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool
 ) -> None:
-    """An event of the source has been taken in; it was late, or the source was
-    blocked, before."""
+    """Correct the state of a source after one of its events was taken in.
+
+    The source stays blocked until `unblocked` arrives, and a late event advances its number.
+    `was_late` and `was_blocked` describe the event and the source before the intake.
+    """
     if was_blocked and kind != UNBLOCKED:
         bounds.block(progress)
     if was_late and kind == DATA:

@@ -1,10 +1,14 @@
-"""How unsure the least sure source is: the largest error of those that are live, and of those that
-are not and have not said bye.
+"""Finds the largest time error, separately for live and for silent sources.
 
-Two heaps find them without a look at each. A source has an entry in that of its present state which
-is at least its error, so it is noted when its error grows, and when it becomes live or silent. An
-error that has fallen is put right when its entry comes up. Cost: O(log sources) for each source
-that is noted. Memory: at most two entries a source in each heap, and `SPARE`.
+A silent source that sent an end-of-stream marker does not count.
+
+Two heaps find the largest error without a look at each source. A source has an entry in the heap of
+its current state, and the entry is at least its error. So an entry is added when the error grows,
+and when the source becomes live or silent. If the error has fallen, the entry is corrected when it
+reaches the top.
+
+Cost: O(log sources) for each entry that is added. Memory: at most two entries a source in each
+heap, and `SPARE`.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from typing import Final
 from topology.merge.source import OUT, SourceProgress
 
 SPARE: Final = 1_000
-"""Entries that count for nothing and are not worth throwing out."""
+"""The number of obsolete entries that are not worth removing."""
 
 
 class LargestErrors:
-    """Finds them among the sources in the `table` of a `Merge`."""
+    """The largest errors of the sources in the `table` of a `Merge`."""
 
     __slots__ = ("_live", "_silent", "_table")
 
@@ -30,11 +34,11 @@ class LargestErrors:
         self._silent: list[tuple[int, str]] = []
 
     def grows(self, progress: SourceProgress) -> None:
-        """Its error is larger than what was noted."""
+        """Record that the error of a source is larger than its entry."""
         self.moves(progress, progress.state < OUT)
 
     def moves(self, progress: SourceProgress, is_live: bool) -> None:
-        """From now on it is live, or is not."""
+        """Record that a source becomes live, or ceases to be."""
         heap = self._live if is_live else self._silent
         if len(heap) > 2 * len(self._table) + SPARE:
             self._throw_out()
@@ -44,8 +48,11 @@ class LargestErrors:
             heappush(heap, (-progress.error_ns, progress.source))
 
     def largest_ns(self, *, is_live: bool) -> int:
-        """Return the largest error of the live sources, or of those that are not live and have not
-        said bye; 0: all are sure, or there are none."""
+        """Return the largest error of the live sources, or of the silent ones.
+
+        Silent sources that sent an end-of-stream marker do not count. The result is 0 if no source
+        has an error.
+        """
         heap = self._live if is_live else self._silent
         while heap:
             minus_ns, source = heap[0]
@@ -53,11 +60,11 @@ class LargestErrors:
             if progress is None or (progress.state < OUT) != is_live:
                 heappop(heap)
             elif progress.said_bye and not is_live:
-                heappop(heap)  # it is noted again when it takes its bye back
+                heappop(heap)  # It is added again when the source sends more after its marker.
             elif progress.error_ns >= -minus_ns:
                 return -minus_ns
             elif progress.noted_error_ns < -minus_ns:
-                heappop(heap)  # it has a later one
+                heappop(heap)  # The source has a later entry.
             else:
                 progress.noted_error_ns = progress.error_ns
                 heapreplace(heap, (-progress.error_ns, source))

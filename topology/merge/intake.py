@@ -1,16 +1,17 @@
-"""INTAKE: what MERGE learns from one event about its source, and whether the event is late.
+"""Takes events into MERGE one by one: learns about their sources, and decides which are late.
 
-An event in sequence shows how far its source is, how late it comes, and that REORDER buffers
-nothing of the source behind a gap. `blocked` and `unblocked` are REORDER's word on that. A
-heartbeat and an end-of-stream marker speak of time alone, a dead letter fills its number. An event
-in time is buffered in the queue of its source. A late event (`Passage.judge` says why) is buffered
-beside the queues until the instant is over.
+An event in sequence shows how far its source is and how long its events take. It also shows that
+REORDER buffers nothing of the source behind a gap. REORDER reports such gaps by `blocked` and
+`unblocked`. A heartbeat and an end-of-stream marker carry only a time, and a dead letter only a
+number. An event in time is buffered in the queue of its source. A late event (`Passage.judge`
+decides) is buffered outside the queues until the instant is over.
 
-Most events do not change what may leave (`opens`). While one source alone holds everything up, or
-time alone does, three things can let something go: a word of that source, time, and an event below
-all that are buffered. Where the limit rests on the pool's delays, another wait by the pool can too.
+Most events do not change what may be emitted (`opens`). If one source, or only the clock, holds all
+others up, only three things can change it. These are a record of that source, time, and an event
+below all buffered ones. If the limit rests on the pool's delays, a change of the pool's wait can
+too.
 
-Cost: O(1) an event and what a queue costs.
+Cost: O(1) an event, and the cost of a queue.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from topology.model.outcome import Duplicate, Step
 
 
 class Intake:
-    """Over the parts of a `Merge`. `numbered`: the sources number their events."""
+    """The intake of a `Merge`. `numbered`: the sources number their events."""
 
     def __init__(
         self,
@@ -49,11 +50,14 @@ class Intake:
         self._watermark = watermark
         self._numbered = numbered
 
-    # -- any event ---------------------------------------------------------------------------------
+    # -- Any event ---------------------------------------------------------------------------------
 
     def is_next(self, progress: SourceProgress, event: Event) -> bool:
-        """Return whether the event is the next one of its source, in time, and all that it says
-        beside its time is that nothing of the source waits behind a hole."""
+        """Return whether the event is the next one of its source, in time, with no other news.
+
+        Other news is anything besides the event's time and the fact that nothing of the source is
+        buffered behind a gap.
+        """
         return (
             event.seq == progress.seq + 1
             and event.ref_time_ns > progress.newest_ns
@@ -69,7 +73,7 @@ class Intake:
         )
 
     def take(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
-        """Take the event in, and return whether it may change what leaves at this instant."""
+        """Take the event in, and return whether it may change what is emitted at this instant."""
         if event.kind != DATA:
             self._take_word(progress, event)
             return True
@@ -88,7 +92,7 @@ class Intake:
             self._pause.receive(progress, event)
         self._receive(progress, event)
         ref_ns = event.ref_time_ns
-        if progress.state != AWAITED:  # a delay through a pause is no sample of other times
+        if progress.state != AWAITED:  # A delay through a pause says nothing about other delays.
             progress.sample(event.arrival_ns - ref_ns, self._pool)
         self._follow(progress, event, ref_ns)
         cause = self._passage.judge(progress, event)
@@ -103,12 +107,12 @@ class Intake:
         return True
 
     def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
-        """It is late."""
+        """Count an event as late, and buffer it until the instant is over."""
         self._passage.count(progress, cause)
         self._queues.hold_late(progress, event, cause, now_ns)
 
     def _take_word(self, progress: SourceProgress, event: Event) -> None:
-        """Something that is no event."""
+        """Take in a record that is no event."""
         kind = event.kind
         if kind == BLOCKED:
             self._bounds.block(progress)
@@ -134,8 +138,10 @@ class Intake:
             self._bounds.say_bye(progress)
 
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
-        """Late in REORDER: its number had been declared missing. Where its place in both orders is
-        still open nothing is late, and it leaves there."""
+        """Take in an event that is late in REORDER, which had declared its number missing.
+
+        It is not late here while its place is open both by time and in its source's sequence.
+        """
         fits = progress.fill(event)
         self._watermark.note(progress)
         idle_ns = progress.last_arrival_ns + self._bounds.idle_after_ns
@@ -162,24 +168,26 @@ class Intake:
         if silent_ns > 0:
             progress.last_arrival_ns = event.arrival_ns
         elif progress.last_arrival_ns > event.at_ns:
-            # It was expected, and counted as received until later than this.
+            # The source was expected, and counted as received until a later time than this.
             progress.last_arrival_ns = event.arrival_ns
             self._bounds.watch(progress)
         self._take_error(progress, event)
         self._bounds.receive(progress, event.at_ns)
 
     def _take_error(self, progress: SourceProgress, event: Event) -> None:
-        """Raise the error of a source with buffered events; take that of the event for others."""
+        """Set the source's error to the event's, but only raise it if events are buffered."""
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
             if progress.error_ns > progress.noted_error_ns:
                 self._errors.grows(progress)
 
-    # -- the others --------------------------------------------------------------------------------
+    # -- Plain events ------------------------------------------------------------------------------
 
     def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:
-        """Return whether the next event of a source that was not blocked may change what leaves.
-        `was_empty` and `led_max_ns` say how the queue and the bound by time were before it."""
+        """Return whether the next event of an unblocked source may change what is emitted.
+
+        `was_empty` and `led_max_ns` are the state of the queue and of the bound by time before it.
+        """
         bounds = self._bounds
         if was_empty and self._queues.heads[0][1] == progress.source:
             return True

@@ -1,57 +1,62 @@
-"""MERGE: the sources of one stream leave in one order of reference time.
+"""MERGE: emits the events of all sources of a stream in one order of corrected timestamps.
 
-Order: ref_time; of those that leave together (ref_time, source, epoch, seq), total, so
-the output does not depend on how equal times arrived within an instant. An event may leave
-when no other source can still bring an earlier one: each has sent one beyond it, or is
-idle, or is overdue by its own delay. Said as a frontier: every
-live source bounds what may leave by
+The order is by corrected timestamp (`ref_time`). Events that are emitted together are sorted by
+(ref_time, source, epoch, seq). This order is total, so the output does not depend on the arrival
+order of equal times within an instant. An event may be emitted when no other source can still send
+an earlier one. That is so when each other source has sent a later event, is idle, or is overdue by
+its own delay. In other words, every live source has a bound:
 
-    max(its newest key, now - D)      D = the wait its measured delays call for,
-    its newest key alone              while its events wait in REORDER behind a hole,
+    max(its newest time, now - D)     D = the wait that its measured delays require,
+    its newest time alone             while REORDER buffers its events behind a gap,
 
-and everything at or below the smallest bound leaves, at the end of the instant
+and all events at or below the smallest bound are emitted at the end of the instant
 (topology.merge.bounds finds it).
 
-An event goes four steps:
+An event goes through four steps:
 
-* *learn*: what it says of its source, and whether it is late (topology.merge.intake);
-* *place*: into the queue of its source, or among the late ones (topology.merge.queues);
-* *release*: at the end of the instant, all that nobody holds up (`_evaluate`);
-* *announce*: how far MERGE is, in a watermark (topology.merge.watermark).
+* *learn*: what it shows of its source, and whether it is late (topology.merge.intake);
+* *place*: put it into the queue of its source, or among the late ones (topology.merge.queues);
+* *release*: at the end of the instant, emit all events that no source holds up (`_evaluate`);
+* *announce*: report the progress of MERGE in a watermark (topology.merge.watermark).
 
-`_take` does the first two for any event. topology.merge.stretch does them for the plain ones, by
-many at once. `_pass_time` does the others.
+`_take` does the first two for any event. topology.merge.stretch does them for many plain events at
+once. `_pass_time` does the other two.
 
-States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
-bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye): it dozes, bounded
-by time alone, or is out (topology.merge.bounds); catching up (its last event was late, and took
-longer than it is waited for). Who is out or catches up holds nobody back.
+A source is in one of these states:
 
-Late: an event whose time is below that of the last one released unmarked, or below an announced
-watermark (`Passage.judge` in topology.merge.passage decides, and names the cause). Those of an
-instant leave at its end, in order.
+* live;
+* awaited after a pause of the whole log (topology.merge.pause): its newest time alone is its bound;
+* idle: nothing came for `idle_after`, or its end-of-stream marker did. It is still expected, with
+  time as its bound, or it is out (topology.merge.bounds);
+* catching up: its last event was late, and took longer than MERGE waits for it.
 
-Decided here, where the specification is silent:
+MERGE does not wait for a source that is out or catching up.
 
-* A source that catches up holds nobody even behind a hole; a heartbeat that is not
-  below the last released ends its catching up as an event does.
-* An event whose number REORDER had declared missing is not late while nothing that left or
-  will leave contradicts its place: it leaves there, unmarked. Else it stays late. It is no
-  sample of the delay (the hole rule saw to it) and calls no idle source back; it keeps a live one
-  from becoming idle.
-* An event ahead of the arrival clock waits for it, whoever else may let it pass: others that
-  come back would be late for as long as it is ahead.
-* An unmarked event at or below the newest of its own source is a copy (each source
-  comes in sequence), as after a restart of the stage before with `at_least_once`.
-* An idle source that comes back below the last released may bring more that is
-  late; a bye promises as a heartbeat does, should the source come back.
+An event is late if its time is below that of the last event emitted unmarked, or below an announced
+watermark. `Passage.judge` in topology.merge.passage decides, and names the cause. Late events of an
+instant are emitted at its end, in order.
 
-Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W or C moved,
-and at once when events leave that C no longer reaches.
+These decisions go beyond the specification:
 
-Bounds: `max_queued` events and `reorder.max_held_bytes` of payload (at the bound whoever fills the
-queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
-event O(log sources).
+* MERGE does not wait for a source that is catching up, even if REORDER buffers its events behind a
+  gap. A heartbeat that is not below the last emitted time ends its catching up, as an event does.
+* REORDER may have declared the number of an event missing. The event is not late while nothing
+  emitted or to be emitted contradicts its place. It is then emitted there, unmarked. Otherwise it
+  stays late. Its delay is no sample, because the rule for gaps has counted it. It does not make an
+  idle source live, but it keeps a live one from becoming idle.
+* An event ahead of the arrival clock waits for the clock, whichever sources would let it pass.
+  Otherwise sources that come back would be late until the clock has reached it.
+* An unmarked event at or below the newest of its own source is a duplicate, because each source is
+  in sequence. Such events follow a restart of the stage before with `at_least_once`.
+* An idle source that comes back below the last emitted time may send more late events. An
+  end-of-stream marker promises as much as a heartbeat, if the source comes back.
+
+Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` if W or C moved, and
+at once when C no longer reaches the emitted events.
+
+Bounds: `max_queued` events, `reorder.max_held_bytes` of payload and `max_sources` sources. At the
+first two, the source that fills the queues makes room (topology.merge.queues); `overflows` counts
+this. Cost per event: O(log sources).
 """
 
 from __future__ import annotations
@@ -166,22 +171,25 @@ class Merge(KeptOperator):
         self._instant_open = False
         self._wake_ns = NEVER
         self._look_ns = 0
-        """The same without sources that may be idle; 0: it is not known yet."""
-        self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
+        """The next instant at which more may be emitted, leaving idle sources aside.
+
+        It is 0 before it is computed.
+        """
+        self._due_ns = 0  # Nothing is due before this, the smaller of wake and next heartbeat.
         self._beat_ns = 0
-        self._coming_beat_ns = -1  # once known it stays, until it has come
-        self._settled = False  # nothing has changed since the last beat
+        self._coming_beat_ns = -1  # Once computed, it stays until it is reached.
+        self._settled = False  # Nothing has changed since the last beat.
         self.overflows = 0
 
     def _new_bounds(self) -> SourceBounds:
-        """What finds which source bounds what may leave."""
+        """Return the object that finds the limit of what may be emitted."""
         return SourceBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
     def _progress_class(self) -> type[SourceProgress]:
-        """Return the class of what is known of a source."""
+        """Return the class of the rows of sources."""
         return SourceProgress
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- The operator's contract -------------------------------------------------------------------
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -237,10 +245,10 @@ class Merge(KeptOperator):
         self._wake_ns = NEVER
         return step
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- Intake ------------------------------------------------------------------------------------
 
     def _take(self, event: Event, step: Step) -> None:
-        """Take any event."""
+        """Take in an event of any kind."""
         progress = self._sources.get(event.source)
         if progress is None:
             self._settled = False
@@ -263,15 +271,18 @@ class Merge(KeptOperator):
             may_change = was_blocked or intake.opens(progress, was_empty, led_max_ns)
         if may_change:
             self._instant_open = True
-        elif was_idle and not self._instant_open:  # it may be idle again
+        elif was_idle and not self._instant_open:  # The source may become idle again.
             self._wake_ns = min(self._wake_ns, self._bounds.idle.next_ns)
             self._due_ns = min(self._due_ns, self._wake_ns)
         if not self._numbered:
             goes_on(self._bounds, progress, event.kind, was_late, was_blocked)
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
-        """With the first event all that are expected count as received, so that none of them is
-        passed over before it has sent; one that does not send is idle a wait later."""
+        """Add a source; with the stream's first event, add all expected ones too.
+
+        An expected source counts as received, so that MERGE does not pass it before it has sent. If
+        it sends nothing, it is idle after `max_wait`.
+        """
         if not self._sources:
             self._due_ns = 0
             received_ns = at_ns + self._config.max_wait_ns - self._config.idle_after_ns
@@ -289,7 +300,7 @@ class Merge(KeptOperator):
             self._instant_open = True
         return progress
 
-    # -- time --------------------------------------------------------------------------------------
+    # -- Time --------------------------------------------------------------------------------------
 
     def _pass_time(self, until_ns: int, step: Step) -> None:
         """End the open instant, then fire what is due before `until_ns`."""
@@ -303,7 +314,7 @@ class Merge(KeptOperator):
             if self._wake_ns >= until_ns and self._coming_beat_ns >= until_ns:
                 self._now_ns = until_ns
                 self._due_ns = min(self._wake_ns, self._coming_beat_ns)
-                return  # nothing is due, as mostly
+                return  # Nothing is due, which is the usual case.
         while True:
             since_ns = beat_ns = self._next_beat()
             if self._settled:
@@ -324,7 +335,10 @@ class Merge(KeptOperator):
         self._due_ns = min(self._wake_ns, self._next_beat())
 
     def _passes_idle(self) -> bool:
-        """There were only sources to be looked at, which bound what waits as before."""
+        """Return whether the due checks of sources leave unchanged what may be emitted.
+
+        It is False if anything else is due.
+        """
         bounds = self._bounds
         now_ns = self._now_ns
         if self._look_ns <= now_ns or bounds.led_cold:
@@ -343,7 +357,7 @@ class Merge(KeptOperator):
         return True
 
     def _next_wake(self) -> int:
-        """When more may leave if nothing comes, or somebody be idle."""
+        """Return when more may be emitted or a source become idle, if nothing arrives."""
         bounds = self._bounds
         due_ns = min(bounds.idle.next_ns, self._look_ns)
         return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
@@ -358,7 +372,7 @@ class Merge(KeptOperator):
         return self._coming_beat_ns
 
     def _evaluate(self, step: Step) -> None:
-        """Emit the events that need not wait any more, and set the time of the next look."""
+        """Emit the events that need not wait any more, and set the time of the next evaluation."""
         now_ns = self._now_ns
         bounds = self._bounds
         heads = self._heads
@@ -383,18 +397,18 @@ class Merge(KeptOperator):
         self._wake_ns = self._next_wake()
 
     def _release(self, step: Step) -> Bound:
-        """Let go all at or below the smallest bound, which is returned."""
+        """Emit all events at or below the smallest bound, and return the bound."""
         now_ns = self._now_ns
         limit = self._bounds.limit(now_ns)
         head = self._heads[0]
         if head <= limit and head[0] <= now_ns:
-            # What is ahead of the clock waits for it: the floor is never above any arrival.
+            # Events ahead of the clock wait for it, so that the floor is never above any arrival.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._passage.release(self._queues.take_until(until, now_ns), step)
         return limit
 
     def _await_head(self, head: Bound, limit: Bound) -> None:
-        """The first of all stays: who or what holds it, and until when if nothing comes."""
+        """Record what holds up the first event, and until when if nothing arrives."""
         bounds = self._bounds
         due_ns = head[0]
         if head > limit:
@@ -410,10 +424,13 @@ class Merge(KeptOperator):
                 bounds.pooled_ns = bounds.pool_wait_ns()
         self._look_ns = min(self._look_ns, due_ns)
 
-    # -- letting go --------------------------------------------------------------------------------
+    # -- Emission ----------------------------------------------------------------------------------
 
     def _overflow(self, step: Step) -> None:
-        """The bound is reached, and `topology.merge.queues` says who makes room."""
+        """Make room at a bound.
+
+        `topology.merge.queues` decides whose events yield.
+        """
         self._let_late_go(step)
         if not self._queues.are_full():
             return
@@ -436,7 +453,10 @@ class Merge(KeptOperator):
         self._passage.let_late_go(self._queues.take_late(), step)
 
     def _speak_up(self, step: Step) -> None:
-        """If C no longer reaches what leaves, readers are not to believe it until the next beat."""
+        """Announce a watermark if C no longer reaches the emitted events.
+
+        Otherwise readers would believe it until the next beat.
+        """
         if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)
 
@@ -452,11 +472,13 @@ class Merge(KeptOperator):
         if said is not None:
             step.released.append(said)
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """`watermark_ns` is W by announcement or by the last event, whichever is larger;
-        `awaited` are the sources that a pause of the log took away."""
+        """Return the figures of `FIGURES`.
+
+        `watermark_ns` is the larger of W as announced and the time of the last event.
+        """
         bounds = self._bounds
         sources = len(self._sources)
         figures = {
@@ -483,8 +505,10 @@ class Merge(KeptOperator):
         return figures
 
     def explain(self) -> dict[str, Any]:
-        """What waits, for which sources, and until when if they stay silent; and what was late
-        here, by cause."""
+        """Return the figures, the head, and the sources for which it waits and until when.
+
+        `late_by_cause` counts the events that were late here.
+        """
         heads = self._queues.heads
         return {
             **self.figures(),
@@ -495,8 +519,10 @@ class Merge(KeptOperator):
         }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Where an event is (topology.model.location). O(events of the source that wait), and
-        O(sources) for one that does."""
+        """Return where an event is (topology.model.location).
+
+        Cost: O(buffered events of the source), and O(sources) for a buffered event.
+        """
         progress = self._sources.get(source)
         if progress is None:
             return None
@@ -538,7 +564,7 @@ class Merge(KeptOperator):
             "duplicate": progress.duplicate,
         }
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def held(self) -> Iterable[Event]:
         yield from self._queues.late

@@ -1,17 +1,21 @@
-"""How far MERGE has let events go, and which events come too late for it.
+"""Records how far MERGE has emitted events, and decides which events are late.
 
-An event is *passed* when its time is below that of the last one that left unmarked, or below an
-announced watermark. One of the same time is not, whatever its source: the order is that of time,
-and by source only among those that leave together. So coarse stamps make nothing late. A number
-that was declared missing is also passed if the last event that left comes after it in the total
-order, as its own source may be beyond it. What is passed is late. So is an event whose time is
-before that of its source's last event: CLOCK prevents that, but past `max_sources` it forgets the
-clock of a source that is still known here. `Passage.judge` decides, and names the cause
-(topology.model.late). The queues give events up when they are full: those are late by `merge_full`
-(`Merge._overflow`).
+An event is *passed* if its time is below that of the last event emitted unmarked, or below an
+announced watermark. An event of the same time is not passed, whatever its source. The order is by
+time, and by source only among events that are emitted together. So coarse timestamps make no event
+late.
 
-Late events leave when the instant is over, ahead of those in order and in the same order among
-themselves: so it does not show in which order they came, nor from how many upstream partitions.
+A number that was declared missing is also passed if the last emitted event comes after it in the
+total order. Its own source may already be beyond it.
+
+A passed event is late. So is an event whose time is before that of its source's last event. CLOCK
+prevents that, except past `max_sources`: then it may forget the clock of a source that MERGE still
+knows. `Passage.judge` decides, and names the cause (topology.model.late). Events that full queues
+give up are late by `merge_full` (`Merge._overflow`).
+
+Late events are emitted when the instant is over, before the events in order. They are sorted in the
+same way. So the result depends neither on their order of arrival nor on the number of upstream
+partitions.
 """
 
 from __future__ import annotations
@@ -44,8 +48,12 @@ PASSAGE: Final = Shape(
 
 
 class Passage(Kept):
-    """`watermark` announces; `pass_late`: late events go on, marked; else they are reported.
-    `floor_ns`: an event below it is late. It is never above the arrival clock before the end."""
+    """The position up to which MERGE has emitted events.
+
+    `watermark` is the announced one. `pass_late`: late events go on with a mark; otherwise they are
+    reported. An event below `floor_ns` is late. Before the end, `floor_ns` is never above the
+    arrival clock.
+    """
 
     SHAPE = PASSAGE
 
@@ -53,13 +61,15 @@ class Passage(Kept):
         self._watermark = watermark
         self._pass_late = pass_late
         self.last = (NO_REF, "", 0, 0)
-        self.floor_ns = NO_REF  # the larger of the last one's time and W
-        self._pushed_ns = NO_REF  # up to here events left because there was no room
+        self.floor_ns = NO_REF  # The larger of the last event's time and W.
+        self._pushed_ns = NO_REF  # Up to this time events were emitted for lack of room.
         self.late_by_cause: dict[str, int] = {}
 
     def judge(self, progress: SourceProgress, event: Event) -> str:
-        """The cause for which `event` is late; empty if it is in time. Asked before its source is
-        taken for catching up."""
+        """Return the cause for which `event` is late, or an empty string if it is in time.
+
+        Call this before the state of its source changes to catching up.
+        """
         ref_ns = event.ref_time_ns
         if ref_ns >= self.floor_ns:
             return MERGE_CLOCK if ref_ns < progress.newest_ns else ""
@@ -76,18 +86,21 @@ class Passage(Kept):
         return MERGE_WAIT
 
     def judge_filled(self, event: Event, fits: bool) -> str:
-        """The same of an event whose number REORDER had declared missing. `fits`: its time is
-        between those of its neighbours by number. In time it leaves in its place, unmarked."""
+        """Return the cause for an event whose number REORDER had declared missing.
+
+        `fits`: its time is between those of its neighbours by number. An event in time is emitted
+        in its place, unmarked.
+        """
         passed = event.ref_time_ns < self.floor_ns or in_stream(event) < self.last
         return event.late if passed or not fits else ""
 
     def count(self, progress: SourceProgress, cause: str) -> None:
-        """One of its events is late."""
+        """Count a late event of the source."""
         progress.late += 1
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
 
     def let_late_go(self, events: list[Event], step: Step) -> None:
-        """They are marked with their causes."""
+        """Emit the late events, or report them. They are marked with their causes."""
         if self._pass_late:
             step.released += events
             return
@@ -97,16 +110,16 @@ class Passage(Kept):
             step.reports.append(Late(event.at_ns, event, cause, by_ns))
 
     def release(self, events: list[Event], step: Step) -> None:
-        """They leave in order."""
+        """Emit these events, which are in order."""
         if events:
             self.last = max(self.last, in_stream(events[-1]))
             self.floor_ns = max(self._watermark.ns, self.last[0])
             step.released.extend(events)
 
     def push(self) -> None:
-        """What left last had to, for want of room."""
+        """Record that the last events were emitted for lack of room."""
         self._pushed_ns = self.last[0]
 
     def settled(self) -> None:
-        """The last event that left, or W, is another."""
+        """Adopt a new last event, or a new watermark."""
         self.floor_ns = max(self._watermark.ns, self.last[0])

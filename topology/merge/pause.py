@@ -1,18 +1,20 @@
-"""Pauses of the whole log: what MERGE makes of an interval in which it received nothing.
+"""Recognises pauses of the whole log, and makes MERGE wait for the sources that were cut off.
 
-When a broker stops, all sources fall silent together, and their producers keep what they have.
-Afterwards each sends what it kept as soon as its partition has a leader and it is connected,
-some at once, some seconds later. None of them is idle, and none is late for having been cut off.
+When a broker stops, all sources fall silent together, and their producers keep their records.
+Afterwards each producer sends them as soon as its partition has a leader and it is connected. Some
+send at once, others seconds later. These sources are not idle, and their events should not be late
+because of the outage.
 
 * A *gap* is longer than a second and than `max_wait`, and nothing at all was received in it.
-* It was a *pause* if what comes after it is older than its source's events ever are: it happened
-  in the gap and was kept. (A stream that merely has nothing to say goes on with what is new. So a
-  sparse stream is not waited for.)
-* Sources that were live when the pause began are awaited from then on, however overdue: until they
-  send what is no older than usual, at most for twice as long as the pause was, and never
-  longer than `outage_wait`. Who tries again at growing distances is back by then.
+* A gap was a *pause* if the events after it are older than events of their sources ever are. They
+  happened during the gap and were kept. A stream that merely had nothing to send goes on with new
+  events. So a sparse stream is not waited for.
+* Sources that were live when the pause began are awaited from then on, however overdue. The wait
+  ends when they send events that are no older than usual. It lasts at most twice as long as the
+  pause, and never longer than `outage_wait`. Producers that retry at growing intervals are back by
+  then.
 
-Time is the arrival clock. Nothing here costs anything but at a gap.
+Time is the arrival clock. There is no cost except at a gap.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from topology.model.operator import NEVER
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
-"""Sources are awaited for so many times the length of the pause."""
+"""Sources are awaited for this many times the length of the pause."""
 NO_GAPS: Final[list[tuple[int, int]]] = []
 
 
@@ -37,7 +39,10 @@ PAUSE: Final = Shape("merge.pause", 1, received_ns=INT, since_ns=INT, _until_ns=
 
 
 class Pause(Kept):
-    """Over the sources that a `Merge` knows. `outage_wait` 0: no gap is a pause."""
+    """The gaps and pauses of the log of a `Merge`.
+
+    If `outage_wait` is 0, no gap is a pause.
+    """
 
     SHAPE = PAUSE
 
@@ -51,16 +56,16 @@ class Pause(Kept):
         if not self._outage_wait_ns:
             self.longest_silence_ns = NEVER
         self.received_ns = NEVER
-        """When something came last, kept by `Merge`; NEVER: nothing has come."""
+        """The instant of the last event, set by `Merge`; NEVER before the first."""
         self.since_ns = NEVER
-        """When the last gap began; NEVER: there is none to be judged."""
+        """The beginning of the gap that is to be judged; NEVER if there is none."""
         self._until_ns = NEVER
 
     def gaps_in(self, batch: list[Event]) -> list[tuple[int, int]]:
-        """Return each gap as the place of the event after it and the instant at which the gap
-        began, the last gap first.
+        """Return the gaps, the last one first.
 
-        Ask before the first event is taken: an event that leaves bears a later instant.
+        A gap is given as the index of the event after it and the instant at which it began. Call
+        this before the first event is taken: an emitted event has a later instant.
         """
         longest_ns = self.longest_silence_ns
         received_ns = self.received_ns
@@ -75,20 +80,24 @@ class Pause(Kept):
         return gaps
 
     def begin(self, received_ns: int, at_ns: int) -> None:
-        """There was a gap between the two."""
+        """Record a gap between the two instants."""
         self.since_ns = received_ns
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - received_ns))
 
     def receive(self, progress: SourceProgress, event: Event) -> None:
-        """Called with each event in sequence and each heartbeat while a gap is to be judged, and
-        with what an awaited source sends, before the source takes note of it."""
+        """Judge an open gap by this record, and end the wait for its source if it has caught up.
+
+        This is called with each event in sequence and each heartbeat while a gap is to be judged.
+        It is also called with the records of an awaited source. The source must not have recorded
+        it yet.
+        """
         if self.since_ns != NEVER:
             self._judge(progress, event)
         if progress.state == AWAITED and not self._is_old(progress, event):
             self._bounds.is_back(progress)
 
     def _judge(self, progress: SourceProgress, event: Event) -> None:
-        """Was the gap a pause? O(sources) if it was."""
+        """Decide whether the gap was a pause. O(sources) if it was."""
         since_ns = self.since_ns
         if event.at_ns >= self._until_ns:
             self.since_ns = NEVER
@@ -101,7 +110,7 @@ class Pause(Kept):
                     self._bounds.await_(each, self._until_ns)
 
     def _is_old(self, progress: SourceProgress, event: Event) -> bool:
-        """It comes later than its source's events ever do."""
+        """Return whether the event comes later than events of its source ever do."""
         usual_ns = self._max_wait_ns
         if progress.warm:
             usual_ns = max(usual_ns, progress.delays.edge_ns())

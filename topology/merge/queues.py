@@ -1,16 +1,18 @@
-"""What waits in MERGE: one queue per source, each in order, and a heap of their heads; and the late
-events of the open instant, until it is over.
+"""Buffers the events of MERGE, with one ordered queue per source and a heap of their heads.
 
-At the bound (`max_queued` events, `reorder.max_held_bytes` of payload) the late ones leave at once.
-Where that is not enough, one in `CLEARED` of the waiting events is removed. Who fills the
-queues pays, not those who keep time:
+The late events of the open instant are beside the queues until it is over.
 
-* First the sources whose newest is further ahead of the arrival clock than MERGE ever waits, the
-  fullest first: they would fill any queue, and nothing of theirs may leave yet.
-* Then a source that holds more than half of all.
-* These are given up from their newest on, late: what stays of them leaves in its place.
-* Where no source fills the queues, the smallest of all leave in order, whoever might still come
-  before them; never such as are ahead of the arrival clock.
+The bounds are `max_queued` events and `reorder.max_held_bytes` of payload. At a bound the late
+events are emitted at once. If that is not enough, one in `CLEARED` of the buffered events is
+removed. The source that fills the queues yields, not those that are on time:
+
+* The first to yield are sources whose newest event is further ahead of the arrival clock than MERGE
+  ever waits, the fullest first. They would fill any queue, and none of that may be emitted yet.
+* If there are none, a source with more than half of all events yields.
+* Such a source gives up its newest events, which are late. Its remaining events are emitted in
+  their places.
+* If no source fills the queues, the smallest events of all are emitted in order, whichever source
+  might still send an earlier one. They are never events ahead of the arrival clock.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ CLEARED: Final = 64
 
 
 class Queues:
-    """Over the sources that a `Merge` knows.
+    """The queues of the sources that a `Merge` knows.
 
-    `heads` holds (reference time, source) of each queue's head, and of an event that was the head
-    before one was put in front of it; `late` are the late ones as they came, each marked with its
-    cause; `count` is how many events wait, `bytes` their payload.
+    `heads` has (corrected timestamp, source) of each queue's head. It also has one for an event
+    that was the head before another was put in front of it. `late` has the late events as they
+    came, each marked with its cause. `count` is the number of buffered events, `bytes` their
+    payload.
     """
 
     def __init__(self, known: KnownSources, position: int, config: MergeConfig) -> None:
@@ -55,14 +58,20 @@ class Queues:
         return self.count > self.max_count or self.bytes > self.max_bytes
 
     def add(self, progress: SourceProgress, event: Event) -> None:
-        """`event` is not below the last one of its source. O(log sources) at worst."""
+        """Append an event that is not below the last one of its source.
+
+        Cost: O(log sources) at worst.
+        """
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.own_queue().append(event)
         self._count(event)
 
     def insert(self, progress: SourceProgress, event: Event) -> None:
-        """`event` goes where its time and number say. O(log sources + queue of its source)."""
+        """Insert an event in its place by time and number.
+
+        Cost: O(log sources + queue of its source).
+        """
         place = bisect_right(progress.queue, in_sequence(event), key=in_sequence)
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
@@ -70,7 +79,7 @@ class Queues:
         self._count(event)
 
     def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
-        """It leaves with the others that are late at this instant."""
+        """Buffer a late event until the late ones of this instant are emitted."""
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
@@ -83,7 +92,7 @@ class Queues:
         self.bytes += size_of(event)
 
     def take_late(self) -> list[Event]:
-        """The late ones, in order."""
+        """Remove and return the late events, in order."""
         events, self.late = self.late, []
         events.sort(key=in_stream)
         for event in events:
@@ -94,7 +103,7 @@ class Queues:
         return events
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
-        """They waited here; those that are marked as late among the late ones."""
+        """Take back the events that were buffered here; those marked as late join the late ones."""
         for event in sorted(held, key=in_sequence):
             progress = self._sources[event.source]
             if event.late:
@@ -105,7 +114,10 @@ class Queues:
             yield 1
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
-        """All at or below `limit`, in order; they leave at `now_ns`."""
+        """Remove and return all events at or below `limit`, in order.
+
+        `now_ns` becomes their instant.
+        """
         heads = self.heads
         limit_ns, limiting = limit
         sources = self._sources
@@ -123,7 +135,7 @@ class Queues:
                     break
                 run.append(event)
             if not run:
-                heappop(heads)  # it left with the one that was put in front of it
+                heappop(heads)  # This head was emitted with the event that was put in front of it.
                 continue
             if len(run) == len(queue):
                 queue.clear()
@@ -143,12 +155,14 @@ class Queues:
         self.count -= len(events)
         return events
 
-    # -- at the bound ------------------------------------------------------------------------------
+    # -- At the bound ------------------------------------------------------------------------------
 
     def make_room(self, now_ns: int) -> tuple[list[Event], list[Event]]:
-        """(those given up, each source's in its order; those that leave in order), together a
-        `CLEARED`th of what waits, at least one. O(sources), once for so many; where the bytes are
-        too many O(events that wait)."""
+        """Return (the events given up, by source in its order; those emitted in order).
+
+        Together they are a `CLEARED`th of the buffered events, at least one. Cost: O(sources) for
+        all of them, or O(buffered events) if the payload is too large.
+        """
         left = -(-self.count // CLEARED)
         size = self._bytes_of if self.count <= self.max_count else self._count_of
         fullest = sorted(
@@ -186,7 +200,7 @@ class Queues:
         return sum(size_of(event) for event in progress.queue)
 
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
-        """The newest of a source, at most so many, in their order."""
+        """Remove and return the newest events of a source, at most `most`, in their order."""
         progress = self._sources[source]
         self._known.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
@@ -195,7 +209,7 @@ class Queues:
         return given_up[::-1]
 
     def _take_smallest(self, now_ns: int) -> Event:
-        """The first of all, whoever might still come before it."""
+        """Remove and return the first event of all, even if an earlier one may still come."""
         source = self.heads[0][1]
         progress = self._sources[source]
         event = progress.queue.popleft()
@@ -214,7 +228,7 @@ class Queues:
         self.bytes -= size_of(event)
 
     def _mend_heads(self) -> None:
-        """Each queue's head, and no other."""
+        """Rebuild the heap from the heads of the queues."""
         self.heads[:] = [
             (progress.queue[0].ref_time_ns, source)
             for source, progress in self._sources.items()
@@ -224,10 +238,10 @@ class Queues:
 
 
 def in_order(runs: list[list[Event]]) -> list[Event]:
-    """Each of them is, and is of another source."""
+    """Return the events in order; each run is in order, and of another source."""
     if len(runs) == 1:
         return runs[0]
-    runs.sort(key=source_of_run)  # the other sort is stable, so that this settles ties
+    runs.sort(key=source_of_run)  # The sort by time is stable, so this settles ties.
     events = [event for run in runs for event in run]
     events.sort(key=ref_time)
     return events
@@ -238,7 +252,10 @@ def source_of_run(run: list[Event]) -> str:
 
 
 def in_sequence(event: Event) -> tuple[int, int, int]:
-    """How the events of one source stand; reference times do not fall within a source."""
+    """Return the key that sorts the events of one source.
+
+    Corrected timestamps do not fall within a source.
+    """
     return (event.ref_time_ns, event.epoch, event.seq)
 
 

@@ -1,4 +1,4 @@
-"""What MERGE is asked for: the section `merge` of a stream."""
+"""The section `merge` of a stream: the settings of MERGE."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class MergeConfig(Section):
     reorder: Annotated[ReorderConfig, Unspelled()] = ReorderConfig.by_default()
     """The order within each source, as the stream has it."""
     heartbeat_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 200_000_000
-    """Watermarks are announced at multiples of it; 0: none is."""
+    """Watermarks are announced at multiples of this interval; 0 switches them off."""
     correct_for_ns: Annotated[DurationNs, Unspelled(), Field(repr=False)] = 600_000_000_000
-    """As the file's `correct_for`, which says itself that it is another."""
+    """The file's `correct_for`; `repr` omits it, because the file itself has it."""
     new_source_allowance_ns: DurationNs | None = None
     """How long results stay open for new sources. By default it is `correct_for`. Lower it if no
     source appears late, so that results are final sooner."""

@@ -1,4 +1,4 @@
-"""How far one source has come inside MERGE: its queue, what it has sent, how late it comes."""
+"""The progress of one source in MERGE: its queue, its newest event, and its delays."""
 
 from __future__ import annotations
 
@@ -12,57 +12,70 @@ from topology.model.operator import NEVER
 from topology.model.sources import KnownSource
 
 NO_REF: Final = -(1 << 63)
-"""A reference time before all others: a source that has sent nothing yet."""
+"""A timestamp before all others, for a source that has sent nothing yet."""
 
 
 WARM_DELAYS: Final = 64
-"""Samples a source, or the pool, needs before its delays are believed."""
+"""The number of samples that a source, or the pool, needs before its delays are used."""
 
 FEW_DELAYS: Final = 8
-"""Samples that a source needs before it is waited for while it is silent."""
+"""The number of samples that a source needs before MERGE waits for it while it is silent."""
 
 POOL_EVERY: Final = 8
-"""So many delays of a warm source make one sample of the pool."""
+"""One in this many delays of a warm source is a sample of the pool."""
 
 KEYED: Final = 0
-"""Live, bounded by its newest key."""
+"""The source is live, and its newest time is its bound."""
 LED: Final = 1
-"""Live and overdue, bounded by time at the distance of its own delays."""
+"""The source is live and overdue. The clock is its bound, at the distance of its own delays."""
 COLD: Final = 2
-"""As LED, by the delays of the pool, for want of its own."""
+"""Like `LED`, with the delays of the pool because its own are too few."""
 AWAITED: Final = 3
-"""Live before a pause of the whole log, not caught up since: bounded by its newest key, however
-overdue."""
+"""The source was live before a pause of the whole log and has not caught up.
+
+Its newest time is its bound, however overdue it is.
+"""
 OUT: Final = 4
-"""Idle, or has said bye: holds nobody back."""
+"""The source is idle or sent its end-of-stream marker, and MERGE does not wait for it."""
 BEHIND: Final = 5
-"""Catching up, its last event was late: holds nobody back until one is in time."""
+"""The source is catching up: its last event was late.
+
+MERGE does not wait for it until one of its events is in time.
+"""
 DOZING: Final = 6
-"""Silent for `idle_after`, and no longer than it is wont to be: not live, but bounded as it was, so
-that what it sends next is in time."""
+"""The source is silent for `idle_after`, but no longer than usual.
+
+It is not live, but its bound stays, so that its next event is in time.
+"""
 
 NOTHING_QUEUED: Final[deque[Event]] = deque()
-"""The queue of a source until something waits in it, and when it has fallen silent: an empty one of
-its own takes 760 bytes."""
+"""The shared queue of sources without buffered events; an empty queue of their own takes 760 bytes.
+"""
 
 NOT_LED: Final = -1
-"""In place of the distance at which time bounds a source."""
+"""The distance of a source that is not led."""
 
 LONGEST_SILENCE_NS: Final = 86_400_000_000_000
-"""More is not learned."""
+"""Longer silences count as this long."""
 SILENCES: Final = 2
-"""A source is still expected after so many times its longest silence."""
+"""A source is still expected after this many times its longest silence."""
 FORGETS: Final = 4
-"""A shorter silence takes so much, one part in so many, of the difference away."""
+"""A shorter silence reduces the known one by one part in this many of the difference."""
 
 
 MAX_MISSING: Final = 1_000
-"""Ranges of missing numbers remembered per source; at the bound the newest are joined, so C
-may stand still for longer than it must, and never says too much."""
+"""The largest number of ranges of missing numbers per source.
+
+At the bound the newest two are joined. C may then wait longer than necessary, but never says too
+much.
+"""
 
 
 class Missing:
-    """Numbers `first` to `last` of an epoch, between events of these reference times."""
+    """The missing numbers `first` to `last` of an epoch.
+
+    They are between events at the times `before_ns` and `after_ns`.
+    """
 
     __slots__ = ("after_ns", "before_ns", "epoch", "first", "last")
 
@@ -74,11 +87,14 @@ class Missing:
         self.after_ns = after_ns
 
     def holds(self, ref_time_ns: int) -> bool:
-        """An event of that time has the place that its number gives it."""
+        """Return whether an event of that time has the place that its number gives it."""
         return self.before_ns <= ref_time_ns <= self.after_ns
 
     def without(self, number: int, ref_time_ns: int) -> list[Missing]:
-        """What is left of it when `number` has come; one whose time fits bounds the others."""
+        """Return the ranges that remain after `number` has come.
+
+        If its time fits, it bounds theirs.
+        """
         epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
         fits = self.holds(ref_time_ns)
         left = []
@@ -116,9 +132,15 @@ SOURCE: Final = Shape(
 
 
 class SourceProgress(KnownSource):
-    """`newest_ns` is the newest reference time in sequence, `error_ns` the largest
-    error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
-    `_missing`: how many numbers below it never came."""
+    """The progress of one source.
+
+    Attributes:
+        newest_ns: The newest corrected timestamp in sequence.
+        error_ns: The largest time error of the buffered events and of the last one.
+        epoch: The epoch of the newest number.
+        seq: The newest number.
+        _missing: The numbers below it that never came, which C needs.
+    """
 
     SHAPE = SOURCE
     __slots__ = (
@@ -152,7 +174,7 @@ class SourceProgress(KnownSource):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
-        self.noted_error_ns = 0  # topology.merge.errors has it with that, or more
+        self.noted_error_ns = 0  # An upper bound of its entry in topology.merge.errors.
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
         self.warm = False
@@ -160,14 +182,15 @@ class SourceProgress(KnownSource):
         self.blocked = False
         self.in_keyed = False
         self.in_live = False
-        self.in_silent = False  # these three: it has an entry in the heap of that name
+        # These three tell whether the source has an entry in the heap of that name.
+        self.in_silent = False
         self.said_bye = False
-        self.woke_ns = NEVER  # its newest time when it came back after having been idle
-        self.silence_ns = 0  # how long it is wont to be silent; 0: never for `idle_after`
-        self.input_partition = -1  # the upstream partition it came by last
+        self.woke_ns = NEVER  # Its newest time when it came back after being idle.
+        self.silence_ns = 0  # Its usual silence, or 0 if it was never silent for `idle_after`.
+        self.input_partition = -1  # The upstream partition of its last event.
         self.released = 0
         self.late = 0
-        self.held_late = 0  # of them, those that wait for the end of the open instant
+        self.held_late = 0  # The late events that are buffered until the open instant is over.
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
@@ -175,7 +198,7 @@ class SourceProgress(KnownSource):
 
     @property
     def lasting_state(self) -> int:
-        """The state after a restore: all that are live begin as KEYED."""
+        """The state after a restore: all live sources begin as `KEYED`."""
         return self.state if self.state >= AWAITED else KEYED
 
     @lasting_state.setter
@@ -184,43 +207,52 @@ class SourceProgress(KnownSource):
 
     @property
     def received(self) -> int:
-        """All that has come; it is state, so to release an event changes nothing."""
+        """The number of events that have come.
+
+        It is part of the state, so that the emission of an event does not change the state.
+        """
         return self.released + self.late + self.duplicate + len(self.queue)
 
     @received.setter
     def received(self, received: int) -> None:
-        """Behind `late` and `duplicate`; those that wait are taken again."""
+        """Restore `released`.
+
+        This follows `late` and `duplicate`; the buffered events return later.
+        """
         self.released = received - self.late - self.duplicate
 
     def settled(self) -> None:
         self.warm = self.delays.trials >= WARM_DELAYS
 
     def busy(self) -> bool:
-        """Return whether MERGE buffers events of it, so that it must not be forgotten."""
+        """Return whether MERGE buffers events of the source, so that it must not be forgotten."""
         return bool(self.queue) or self.blocked or self.held_late > 0
 
     @property
     def is_keyed(self) -> bool:
-        """Its newest key bounds what may leave."""
+        """Whether the newest time of the source is its bound."""
         state = self.state
         return state in (KEYED, AWAITED) or (state == DOZING and self.led_wait_ns == NOT_LED)
 
     def own_queue(self) -> deque[Event]:
-        """To put an event in."""
+        """Return a queue of its own, to which events may be added."""
         if self.queue is NOTHING_QUEUED:
             self.queue = deque()
         return self.queue
 
     def fall_silent(self) -> None:
-        """Nothing of it is likely to come soon."""
+        """Drop an empty queue, because no event of the source is likely to come soon."""
         if not self.queue:
             self.queue = NOTHING_QUEUED
 
-    # -- how late it comes -------------------------------------------------------------------------
+    # -- Delays and silences -----------------------------------------------------------------------
 
     def sample(self, delay_ns: int, pool: Histogram) -> None:
-        """The pool, which speaks for sources not yet known, takes all of a new source
-        and every eighth of one that is known."""
+        """Add a delay to the source's samples, and perhaps to the pool's.
+
+        The pool stands in for sources with too few delays. It takes all delays of such a source,
+        and every eighth of a warm one.
+        """
         self.delays.add(delay_ns)
         if not self.warm or self.delays.since_halved % POOL_EVERY == 0:
             self.sample_pool(delay_ns, pool)
@@ -230,33 +262,41 @@ class SourceProgress(KnownSource):
         pool.add(delay_ns)
 
     def wake(self, silent_ns: int) -> None:
-        """It speaks after a silence of more than `idle_after`."""
+        """Learn from a silence of more than `idle_after`, which has just ended."""
         if silent_ns >= self.silence_ns:
             self.silence_ns = min(silent_ns, LONGEST_SILENCE_NS)
         else:
             self.silence_ns -= (self.silence_ns - silent_ns) // FORGETS
 
     def is_expected(self, now_ns: int) -> bool:
-        """Its silences and delays are known well enough to wait for it, though it is silent."""
+        """Return whether MERGE should wait for the silent source.
+
+        This needs an expected end of its silence, and enough samples of its delays.
+        """
         return self.expected_until_ns > now_ns and self.delays.trials >= FEW_DELAYS
 
     @property
     def expected_until_ns(self) -> int:
-        """It is still expected to speak, as its silences so far suggest."""
+        """The time until which the source is expected to send, judging by its silences so far."""
         return self.last_arrival_ns + SILENCES * self.silence_ns
 
-    # -- the sequence ------------------------------------------------------------------------------
+    # -- The sequence ------------------------------------------------------------------------------
 
     def is_copy(self, event: Event) -> bool:
-        """Each source comes in sequence, so nothing new lies at or below the newest."""
+        """Return whether the event is a duplicate.
+
+        Each source is in sequence, so no new event is at or below the newest.
+        """
         return event.ref_time_ns <= self.newest_ns and (event.epoch, event.seq) <= (
             self.epoch,
             self.seq,
         )
 
     def follow(self, event: Event, ref_time_ns: int) -> None:
-        """A number in sequence: were there some between it and the last? Before its
-        time raises `newest_ns`."""
+        """Record a number in sequence, and any missing ones between it and the last.
+
+        Call this before its time raises `newest_ns`.
+        """
         if event.epoch == self.epoch and event.seq > self.seq + 1:
             if self._missing is None:
                 self._missing = []
@@ -271,8 +311,11 @@ class SourceProgress(KnownSource):
         self.seq = event.seq
 
     def fill(self, event: Event) -> bool:
-        """A lost number came after all. True if its time lies between those of its neighbours:
-        put in order by time, it is in the order of its source too."""
+        """Record that a lost number has come, and return whether its time fits.
+
+        The time fits between those of its neighbours by number. Then the order by time is also that
+        of its source.
+        """
         if self._missing is None:
             return False
         for i, missing in enumerate(self._missing):
@@ -282,7 +325,7 @@ class SourceProgress(KnownSource):
         return False
 
     def missing_around(self, number: int) -> list[int] | None:
-        """The numbers of the epoch in force that never came, around this one; None: it came."""
+        """Return the range of missing numbers of this epoch around this one; None if it came."""
         for missing in self._missing or ():
             if missing.epoch == self.epoch and missing.first <= number <= missing.last:
                 return [missing.first, missing.last]
@@ -290,7 +333,7 @@ class SourceProgress(KnownSource):
 
     @property
     def lost_ns(self) -> int:
-        """When the numbers that are missing longest were lost; some are missing."""
+        """The time at which the numbers missing longest were lost; some must be missing."""
         assert self._missing
         return self._missing[0].after_ns
 
@@ -304,5 +347,5 @@ class SourceProgress(KnownSource):
 
     @property
     def complete_ns(self) -> int:
-        """Return the time up to which no event of it is missing."""
+        """The time up to which no event of the source is missing."""
         return self._missing[0].before_ns if self._missing else self.newest_ns

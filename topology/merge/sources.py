@@ -1,8 +1,9 @@
 """The sources that MERGE knows, in a table of sources (topology.model.sources).
 
-Two heaps find the least of their newest times without a look at each: of those that are live, and
-of those that are not and have not said bye. A newest time only rises, so an entry may be too old:
-it is put right when it comes up. Cost: O(log sources) for each live source that has moved.
+Two heaps find the smallest newest time without a look at each source. One is for live sources, the
+other for silent ones without an end-of-stream marker. A newest time only rises, so an entry may be
+too old. It is corrected when it reaches the top. Cost: O(log sources) for each live source that has
+moved.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from topology.model.operator import NEVER
 from topology.model.sources import SourceTable
 
 SPARE: Final = 1_000
-"""Entries of forgotten sources that are not worth throwing out."""
+"""The number of entries of forgotten sources that are not worth removing."""
 
 
 class KnownSources(SourceTable[SourceProgress]):
-    """What MERGE knows of its sources; the parts of a `Merge` share it.
+    """The sources of a `Merge`, shared by its parts.
 
     Attributes:
-        pool: The delays of all.
-        errors: Finds the largest of their time errors.
-        scattered: Those whose events came by several input partitions, not by one.
+        pool: The delays of all sources.
+        errors: The search for the largest of their time errors.
+        scattered: The sources whose events came by several input partitions.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class KnownSources(SourceTable[SourceProgress]):
         self._silent: list[tuple[int, str]] = []
 
     def put(self, key: str, row: SourceProgress) -> None:
-        """Take in a source that was not known, or that a state names."""
+        """Add a source that was not known, or that a state names."""
         super().put(key, row)
         self.falls_silent(row)
         if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
@@ -57,7 +58,7 @@ class KnownSources(SourceTable[SourceProgress]):
         self.scattered.discard(key)
 
     def revives(self, progress: SourceProgress) -> None:
-        """It is live, and its state does not say so yet."""
+        """Add a source to the live ones; its state changes afterwards."""
         if progress.state >= OUT:
             self.errors.moves(progress, is_live=True)
         if not progress.in_live:
@@ -65,7 +66,10 @@ class KnownSources(SourceTable[SourceProgress]):
             heappush(self._live, (progress.newest_ns, progress.source))
 
     def falls_silent(self, progress: SourceProgress) -> None:
-        """It is not live, and may not have said bye."""
+        """Add a source to the silent ones.
+
+        It is not live, and has perhaps sent no end-of-stream marker.
+        """
         progress.fall_silent()
         self.errors.moves(progress, is_live=False)
         if not progress.in_silent:
@@ -73,8 +77,11 @@ class KnownSources(SourceTable[SourceProgress]):
             heappush(self._silent, (progress.newest_ns, progress.source))
 
     def least_ns(self, *, is_live: bool) -> int:
-        """Return the least newest time of the live sources, or of those that are not live and have
-        not said bye; NEVER: there are none."""
+        """Return the smallest newest time of the live sources, or of the silent ones.
+
+        Silent sources that sent an end-of-stream marker do not count. The result is NEVER if there
+        are no sources to count.
+        """
         heap = self._live if is_live else self._silent
         while heap:
             known_ns, source = heap[0]
@@ -92,7 +99,7 @@ class KnownSources(SourceTable[SourceProgress]):
         return NEVER
 
     def _throw_out(self) -> None:
-        """A source that was forgotten and came again has several entries."""
+        """Remove duplicate entries, which a source has that was forgotten and came again."""
         known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
         self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]

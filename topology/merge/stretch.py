@@ -1,17 +1,17 @@
-"""STRETCH: the events of a batch that MERGE takes without a question about each.
+"""Takes long runs of plain events into MERGE without a separate decision about each.
 
-An event is *plain* if it is the next one of its source (`Intake.is_next`), the source is live, had
-not been silent for more than `idle_after`, and the queues have room. A *stretch* are plain events,
-of any sources, that follow on one another in a batch. It ends
+An event is *plain* if it is the next one of its source (`Intake.is_next`). Its source must be live,
+and must not have been silent for more than `idle_after`. The queues must have room. A *stretch* is
+a run of consecutive plain events of a batch, from any sources. It ends
 
 * before an event that is not plain, and before a gap of the log;
-* where an instant ends at which something may leave, or is due.
+* at the end of an instant at which something may be emitted, or is due.
 
-So nothing leaves and nobody becomes idle on the way, and what one instant after the other would
-have done is left to its last one. The answers are those of `Merge._take`, which takes one event of
-any kind and is the definition (tests/laws/test_plain.py).
+So nothing is emitted and no source becomes idle within a stretch. The work at the end of each
+instant is done once, at the last one. The results equal those of `Merge._take`, which takes one
+event of any kind and is the definition (tests/laws/test_plain.py).
 
-Cost: O(log sources) an event at worst, O(1) behind one of the same source that waits.
+Cost: O(log sources) an event at worst, O(1) after a buffered one of the same source.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from topology.model.event import DATA, Event
 
 
 class Stretches(Intake):
-    """An intake that takes plain events by stretches, and any other by itself."""
+    """An intake that takes plain events by stretches, and all others one by one."""
 
     def take_plain(  # noqa: C901, PLR0912, PLR0915
         self, batch: list[Event], begin: int, end: int, now_ns: int, due_ns: int, is_open: bool
     ) -> tuple[int, int, bool, bool]:
-        """Take the stretch that begins there. Nothing is due from `now_ns` to before `due_ns`;
-        `is_open`: something may leave at the end of the instant `now_ns`. An event may bear an
-        earlier instant than that.
+        """Take the stretch that begins at `begin`.
 
-        Return the place behind it; the instant that is reached; whether something may leave at the
-        end of that instant; and whether a source bounds in another way than before.
+        Nothing is due from `now_ns` to before `due_ns`. `is_open`: something may be emitted at the
+        end of the instant `now_ns`. An event may have an earlier instant than that.
+
+        Return the index after the stretch, the instant that is reached, and whether something may
+        be emitted at its end. The last value tells whether the bound of a source may be of another
+        kind than before.
         """
-        # In one piece because it runs for every event.
+        # This is one function because it runs for every event.
         sources = self._sources
         queues = self._queues
         heads = queues.heads
@@ -75,7 +77,7 @@ class Stretches(Intake):
             if size > queues.max_bytes - queues.bytes or queues.count >= queues.max_count:
                 break
 
-            # Learn
+            # Learn from the event.
             is_steady = progress.state == KEYED and not progress.blocked
             led_max_ns, was_blocked = bounds.led_max_ns, progress.blocked
             if not progress.dirty:
@@ -92,7 +94,7 @@ class Stretches(Intake):
             elif not delays.since_halved % POOL_EVERY:
                 self._pool.add(arrival_ns - ref_ns)
 
-            # Place
+            # Put the event into the queue of its source.
             progress.seq = event.seq
             progress.newest_ns = ref_ns
             queue = progress.queue
@@ -113,15 +115,17 @@ class Stretches(Intake):
                 at = self._take_run(progress, batch, at, end)
             if progress.error_ns > progress.noted_error_ns:
                 self._errors.grows(progress)
-            if not is_steady:  # behind its delays, of which it may make another wait
+            if not is_steady:  # This follows the sample of its delay, which may change its wait.
                 bounds.enter(progress, progress.newest_ns)
             if not is_open and (was_blocked or self.opens(progress, was_empty, led_max_ns)):
                 is_open = True
         return at, now_ns, is_open, revived
 
     def _take_run(self, progress: SourceProgress, batch: list[Event], at: int, end: int) -> int:
-        """Take the rest of a run of one source and one instant, and return the place behind it; the
-        first event of the run has been taken."""
+        """Take the rest of a run of one source and one instant, and return the index after it.
+
+        The first event of the run has been taken.
+        """
         queues = self._queues
         last = min(end, at + queues.max_count - queues.count)
         room = queues.max_bytes - queues.bytes

@@ -1,30 +1,30 @@
-"""What MERGE can promise: the watermark W and the complete frontier C.
+"""Computes the promises of MERGE: the watermark W and the completeness frontier C.
 
-W: no event with a smaller reference time leaves any more, except marked late. It is the
-smallest newest time of the live sources, at least the last released. It is not raised by
-D: an event that no other event has passed is not made late by a clock alone. Only when
-every source is idle does W follow the clock, at the distance of `quiet_after` or of the
-largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
+W: no event with a smaller corrected timestamp is emitted any more, except marked late. It is the
+smallest newest time of the live sources, and at least that of the last emitted event. D does not
+raise it: the clock alone makes no event late that no other event has passed. Only when every source
+is idle does W follow the clock. Its distance is the larger of `quiet_after` and the largest delay
+that is not exceptional. So a quiet stream finishes.
 
-W is announced at each beat since which it moved, and at the one after, though events that left may
-imply as much: with it comes E, which nothing else lowers, and queries let go of what is past
-correcting at each announcement, also while C does not move.
+W is announced at each beat since which it moved, and at the next one. Emitted events may imply as
+much, but the announcement has E, which nothing else lowers. At each announcement queries also drop
+events past correction, even if C does not move.
 
-E: the largest error of what waits, and of each live source's newest, given with each
-announcement. W is about reference times; as long as no source becomes less sure, what
-happened before W - E, by true time, has left. A source that is idle is not waited for, so
-its error delays nobody; but it may come back, and what is final must bear that: beside E the
-same is given over all sources that have not said bye.
+E: the largest time error of the buffered events and of each live source's newest event. It comes
+with each announcement. W is about corrected timestamps. If no source becomes less certain, all
+events before W - E by event time have been emitted. MERGE does not wait for an idle source, so its
+error delays no result. But it may come back, and final results must allow for that. So each
+announcement also has the largest error over all sources without an end-of-stream marker.
 
-C: every source known has sent all, without a hole, up to here. A lost number holds C
-until it comes or `correct_for` has passed. As long as the last announcement said that C is W,
-whoever hears of an event in order may take it that C has followed; so when events leave that C
-does not reach, it is announced at once (`is_owed`), and not at the next beat.
+C: every known source has sent all events up to here, without a gap. A lost number holds C until it
+comes or `correct_for` has passed. If the last announcement said that C equals W, a reader may
+assume that C follows each event in order. So when events are emitted that C does not reach, it is
+announced at once (`is_owed`), and not at the next beat.
 
-While W follows the clock one record announces many beats (`topology.model.ramp`).
+While W follows the clock, one record announces many beats (`topology.model.ramp`).
 
-Cost of an announcement: O(log sources) for each source that moved, O(sources of which numbers are
-missing).
+Cost of an announcement: O(log sources) for each source that moved, and O(sources with missing
+numbers).
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ PROMISES: Final = Shape("merge.watermark", 1, ns=BIG, complete_ns=BIG, news_ns=B
 
 
 class Watermark(Kept):
-    """The watermark and the completeness frontier of a `Merge`: `ns` and `complete_ns`, which never
-    go back."""
+    """The watermark `ns` and the completeness frontier `complete_ns` of a `Merge`.
+
+    Neither ever decreases.
+    """
 
     SHAPE = PROMISES
 
@@ -57,26 +59,29 @@ class Watermark(Kept):
         self.ns = NO_REF
         self.complete_ns = NO_REF
         self.news_ns = NEVER
-        """The last announcement said something new at this instant. Readers act on it when that is
-        over, so one more follows that shows them. NEVER: it said nothing new."""
-        self.lacking: set[str] = set()  # sources of which numbers are missing
+        """The instant at which the last announcement said something new; NEVER if it did not.
+
+        Readers act on it when that instant is over, so one more announcement follows and ends it.
+        """
+        self.lacking: set[str] = set()  # The sources with missing numbers.
 
     def is_owed(self, last_ns: int) -> bool:
-        """The last announcement said that C reaches all, and it does not reach the event let go
-        last."""
+        """Return whether C was announced as W, but does not reach the last emitted event."""
         return self.complete_ns >= self.ns and self._least_complete_ns() < last_ns
 
     def idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
-        """Nothing has changed since the last beat. From the beats from the next, every so often, to
-        before an instant and, while W moves, before another (`beats_ns`): the first and the last
-        that one record can announce. A lost number that is written off on the way is announced at
-        its own beat."""
+        """Return the first and the last beat that one record can announce.
+
+        Nothing has changed since the last beat. `beats_ns` is the next beat, the interval, and two
+        instants before which the beats must be. The second instant counts only while W moves. If a
+        lost number is written off in between, its beat is announced separately.
+        """
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         most_ns, lag_ns = self._course(heads)
-        if most_ns <= self.ns:  # W does not move
+        if most_ns <= self.ns:  # W does not move.
             return (next_ns, next_ns) if self.news_ns < NEVER else (last_ns, last_ns)
         last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
@@ -95,9 +100,11 @@ class Watermark(Kept):
         now_ns: int,
         beats_ns: tuple[int, int],
     ) -> Event | None:
-        """The control event, if W moved since the last announcement, or C moved, or does not
-        reach W any more, and once more when neither does. `beats_ns`: the first that it announces,
-        and their interval."""
+        """Return the control event if there is news since the last announcement.
+
+        There is news if W or C moved, or if C no longer reaches W. One more announcement follows
+        the last news. `beats_ns` is the first beat that this one announces, and the interval.
+        """
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
@@ -121,19 +128,20 @@ class Watermark(Kept):
         return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns)))
 
     def note(self, progress: SourceProgress) -> None:
-        """Numbers of the source went missing, or came after all."""
+        """Record whether numbers of the source are missing."""
         if progress.lacks_numbers:
             self.lacking.add(progress.source)
         else:
             self.lacking.discard(progress.source)
 
     def _announced(self, stream: str, now_ns: int) -> Event:
-        """Return the control event that says W and C, and the errors."""
+        """Return the control event with W, C and the errors."""
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
         errors = self._known.errors
         live_ns = errors.largest_ns(is_live=True)
-        lacking = [self._sources[source].error_ns for source in self.lacking]  # some said bye
+        # Some of them sent an end-of-stream marker.
+        lacking = [self._sources[source].error_ns for source in self.lacking]
         event.error_ns, event.error_all_ns = (
             live_ns,
             max(live_ns, errors.largest_ns(is_live=False), *lacking),
@@ -141,12 +149,12 @@ class Watermark(Kept):
         return event
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
-        """No event with a smaller reference time is still to come, as far as can be said."""
+        """Return the time below which no event is expected any more."""
         most_ns, lag_ns = self._course(heads)
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """As long as nothing arrives: where W stops, and how far it is behind the clock before."""
+        """Return where W stops if nothing arrives, and its distance from the clock until then."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
@@ -167,7 +175,11 @@ class Watermark(Kept):
         return complete_ns if complete_ns < NEVER else watermark_ns
 
     def _least_complete_ns(self) -> int:
-        """Every source that is not over is received without a hole up to here; NEVER: all are."""
+        """Return the time up to which every source is received without a gap.
+
+        Sources that sent an end-of-stream marker and lack no numbers do not count. The result is
+        NEVER if none counts.
+        """
         known = self._known
         least_ns = min(known.least_ns(is_live=True), known.least_ns(is_live=False))
         if self.lacking:

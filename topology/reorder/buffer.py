@@ -1,6 +1,6 @@
-"""What REORDER knows of each source, whether it is put in order by number or by time.
+"""The buffers of REORDER, whether a source is put in order by number or by time.
 
-Here is also which source makes room at the bounds of all.
+This module also finds the source that makes room when all buffers together are full.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Totals:
 
 
 class SourceBuffer(KnownSource):
-    """The buffer of one source: `held` events with `held_bytes` of payload.
+    """The buffer of one source, with `held` events and `held_bytes` of payload.
 
-    `blocked`: MERGE knows that events are buffered here. The rest is the operator's book-keeping.
+    `blocked`: MERGE knows that events are buffered here. The other fields are for the operator.
     """
 
     __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
@@ -57,7 +57,7 @@ class SourceBuffer(KnownSource):
         self.is_open = False
 
     def busy(self) -> bool:
-        """Return whether it holds events, so that it must not be forgotten."""
+        """Return whether events are buffered, so that the source must not be forgotten."""
         return self.held > 0
 
     def deadline_ns(self) -> int:
@@ -65,25 +65,25 @@ class SourceBuffer(KnownSource):
         raise NotImplementedError
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Do what is due, at or before `now_ns`."""
+        """Process all that is due at or before `now_ns`."""
         raise NotImplementedError
 
     def end(self, now_ns: int, step: Step) -> None:
-        """Emit all buffered events in order: the input is over."""
+        """Emit all buffered events in order, because the input is over."""
         raise NotImplementedError
 
     def waiting(self) -> Iterable[Event]:
         raise NotImplementedError
 
     def hold_again(self, held: list[Event]) -> None:
-        """Take back the events that waited, in log order, once its state is read."""
+        """Take back the buffered events, in log order, after the state has been read."""
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Forget what the state has of the source elsewhere."""
+        """Remove the state of the source that is kept elsewhere."""
 
     def explained(self) -> dict[str, Any]:
-        """For people: what it waits for, since when and until when."""
+        """Return what the source waits for, since when and until when, to show to people."""
         raise NotImplementedError
 
 
@@ -92,13 +92,16 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Fullest(Generic[Buffer]):
-    """The search for the source that makes room when all together hold too much: the fullest one.
+    """The search for the fullest source, which makes room when all together buffer too much.
 
-    There are two bounds, on events and on their payload; a source is full by the one that is
-    reached, and where two are equally full the first by name gives way. A heap of how full each is
-    exists only near the bounds: an entry is pushed whenever a source has grown, and one that is out
-    of date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
-    `table`: the operator's, whose sources keep count in `totals`.
+    There are two bounds, on events and on their payload. A source is measured by the bound that is
+    reached. If two are equally full, the first by name makes room.
+
+    A heap of the sources' fill exists only near the bounds. An entry is added whenever a source has
+    grown. An outdated entry is corrected when it reaches the top. Cost: O(log sources) for each
+    source that makes room.
+
+    `table` is that of the operator, and its sources are counted in `totals`.
     """
 
     __slots__ = ("_by_bytes", "_table", "_totals", "heap", "max_bytes", "max_held")
@@ -110,14 +113,17 @@ class Fullest(Generic[Buffer]):
         self.max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
-        """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
+        """The heap of (-fill, source) near the bounds.
+
+        If it is None, no source needs to report that it grew.
+        """
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:
             heappush(self.heap, (-self._fill(grown), grown.source))
 
     def over(self) -> Buffer | None:
-        """Return the source that must make room; None: there is enough."""
+        """Return the source that must make room, or None if no bound is exceeded."""
         totals = self._totals
         is_over = totals.held > self.max_held or (
             totals.held_bytes > self.max_bytes and totals.held > 0

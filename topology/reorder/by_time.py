@@ -1,34 +1,34 @@
-"""REORDER under `rule: time`: each source leaves in the order of its own time.
+"""REORDER under `rule: time`: emits the events of each source in the order of its own time.
 
-For sources that number nothing. It takes the place of `topology.reorder.operator`, on the same
-shell (`topology.reorder.shell`), and owes the same to those behind it: each source in sequence.
-What it orders is one source by its own stamps, never one source against another: their clocks
-disagree until CLOCK has spoken, and a clock that is wrong hurts its own source only. The order
-across sources, and the wait for it, are MERGE's.
+It is for sources that do not number their events. It replaces `topology.reorder.operator`, on the
+same shell (`topology.reorder.shell`). It has the same duty to later operators: each source is in
+sequence. It orders one source by its own timestamps, and never compares two sources. Their clocks
+disagree until CLOCK has corrected them, and a wrong clock harms only its own source. The order
+across sources, and the wait for it, are up to MERGE.
 
-Each source has an order of its own (`topology.reorder.time_buffer`) with a waiting strategy of its
-own. What leaves is numbered anew, one up for each event, from the place in the log of the
-source's first event on, epoch 0: so the number rises with the time, and what is behind works
-as ever. A late event that goes on takes the next number too; one that does not keeps its
-place in the log.
+Each source has its own order (`topology.reorder.time_buffer`) with its own waiting strategy.
+Emitted events get new numbers in epoch 0. The first number is the place of the source's first event
+in the log, and each event adds one. So the number rises with time, and later operators work as
+usual. A late event that goes on also takes the next number. Any other late event keeps its place in
+the log.
 
 Guarantees
-* Unmarked events of a source leave strictly in the order (time, number as it came).
+* Unmarked events of a source are emitted strictly in the order (time, number on arrival).
 * No event waits longer than `max_wait`.
-* Late (`overtaken`): an event below the last one of its source that left unmarked.
-* Nothing is known of holes: no gaps are reported, and MERGE knows it (nothing is complete for it).
+* An event below the last unmarked one of its source is late, with the cause `overtaken`.
+* Gaps are unknown, so none is reported. MERGE takes this into account: nothing is complete for it.
 
-`blocked` informs MERGE that events of the source wait here, `unblocked` that none does any more:
-an event that leaves says neither, unlike behind a hole. So MERGE never passes an event that is
-here, and waits for a silent source by its delays as usual. `heartbeat` and `bye` wait and leave
-like events. A dead letter has no place to keep.
+`blocked` informs MERGE that events of the source are buffered here, `unblocked` that none is any
+more. An emitted event shows neither, unlike one with a sequence number. So MERGE never passes an
+event that is buffered here, and waits for a silent source by its delays as usual. A heartbeat or an
+end-of-stream marker waits and is emitted like an event. A dead letter has no place in the order.
 
-Bounds: `max_held` events per source, `max_held_total` and `max_held_bytes` in all (at the bound
-the source that is fullest by that bound lets go of the first eighth of what it holds, counted in
-`overflows`).
+Bounds: `max_held` events per source, and `max_held_total` and `max_held_bytes` in all. If a bound
+in all is reached, the source that is fullest by it emits the first eighth of its buffered events.
+`overflows` counts them.
 
-Cost: O(log held) an event, and what the strategy costs; O(sources) when the bound in all is
-reached. Memory: held events, about 5 kB per source in order, up to 14 kB where its times scatter.
+Cost: O(log held) an event, and the cost of the strategy; O(sources) when a bound in all is reached.
+Memory: buffered events, about 5 kB per source in order, up to 14 kB if its times scatter.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ BY_TIME: Final = Shape("reorder.by_time", 1, _now_ns=INT, _sources=SOURCES)
 count_held: Final = attrgetter("held", "source")
 bytes_held: Final = attrgetter("held_bytes", "source")
 PUSHED_OUT: Final = 8
-"""At the bound one of so many leaves."""
+"""At a bound, one in this many events of the fullest source is emitted."""
 
 
 @cache
 def timed_shape(policy: Shape) -> Shape:
-    """Return the shape of a source that waits by a strategy of that shape."""
+    """Return the shape of a source whose waiting strategy has this shape."""
     return Shape(
         "reorder.timed_source",
         1,
@@ -73,7 +73,7 @@ def timed_shape(policy: Shape) -> Shape:
 
 
 class TimedBuffer(SourceBuffer):
-    """One source: its order, and the number that the next of its events bears."""
+    """A source with its order and the number of its next event."""
 
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
@@ -85,7 +85,7 @@ class TimedBuffer(SourceBuffer):
         self._stream = stream
         self._max_wait_ns = max_wait_ns
         self._totals = totals
-        self._overflows = 0  # as counted in the totals
+        self._overflows = 0  # The part that the totals already count.
         self.next_number = 0
 
     def take(self, event: Event, step: Step) -> None:
@@ -104,14 +104,14 @@ class TimedBuffer(SourceBuffer):
         self._report(now_ns, step)
 
     def push_out(self, now_ns: int, step: Step) -> None:
-        """There is no room: the first of its events leave."""
+        """Emit the first buffered events to make room."""
         said = Step(now_ns)
         self._order.push_out(-(-self.held // PUSHED_OUT), now_ns, said)
         self._follow(said, step)
         self._report(now_ns, step)
 
     def _follow(self, said: Step, step: Step) -> None:
-        """What leaves bears its number from here on."""
+        """Give the emitted events their numbers, and add all results to the step."""
         for event in said.released:
             event.epoch = 0
             event.seq = self.next_number
@@ -130,7 +130,7 @@ class TimedBuffer(SourceBuffer):
         self._overflows = self._order.overflows
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Keep the merge informed whether events of this source wait here."""
+        """Report to MERGE whether events of this source are buffered here."""
         waits = self.held > 0
         if waits != self.blocked:
             self.blocked = waits
@@ -162,8 +162,11 @@ class TimedBuffer(SourceBuffer):
 
 
 class ReorderByTime(Shell[TimedBuffer]):
-    """`policy` makes the strategy of a source in place of ours; `max_ahead_ns`: an event further
-    ahead of its arrival is dead, None: never."""
+    """The operator for sources without sequence numbers.
+
+    `policy` makes the waiting strategy of a source; the default is `OwnTail`. An event is a dead
+    letter if its time is more than `max_ahead_ns` ahead of its arrival; None allows any time.
+    """
 
     def __init__(
         self,
@@ -225,7 +228,7 @@ class ReorderByTime(Shell[TimedBuffer]):
             fullest.push_out(self._now_ns, step)
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """By the numbers that events bear once they have left; before that they have none."""
+        """Return where an event is, by the number that it gets when it is emitted."""
         buffer = self._table.get(source)
         if buffer is None:
             return None
@@ -233,7 +236,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
-        """By what all together hold too much; None: there is room."""
+        """Return the measure by which all sources buffer too much; None if there is room."""
         if self._totals.held > self._config.max_held_total:
             return count_held
         return bytes_held if self._totals.held_bytes > self._config.max_held_bytes else None

@@ -1,26 +1,29 @@
-"""Which epoch an event of a source belongs to, and its number where counters wrap.
+"""Finds the epoch of an event, and its number if counters wrap.
 
-An epoch header settles it. Without one a restart is inferred (1.5): a late event has an
-older stamp than its followers, so a small number with a stamp too new contradicts one
-clock and one counter. The restart test comes before the number is settled.
+An epoch header decides the epoch. Without one a restart is inferred (1.5). A late event has an
+older timestamp than its followers. So a small number with too new a timestamp contradicts one clock
+and one counter. The test for a restart comes before the number is computed.
 
-Where counters are small (`seq_bits`), the number is the one that is congruent to what was
-sent and nearest to the next awaited, upward on a tie.
+With small counters (`seq_bits`), the number is congruent to the one sent and nearest to the next
+awaited, upward on a tie.
 
-Decided here:
+These decisions go beyond the specification:
 
-* A number that came before, or lies before all, with a newer stamp than all is of a new run at
-  once. For a number that is missing or was given up the stamp has to be newer by `max_wait`, and
-  where the record bore no stamp: the arrival stands for it then, and that of a copy is newer, too.
-* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an inferred
-  restart: the newest of before, or where `max_wait` was asked for that instant, and up to the
-  newest event then waiting that is older than the one that gave the restart away. So do higher
-  numbers than those of both with a stamp older than that one's (`begun_ns`), if they come within
-  `max_wait` of it (`until_ns`): later such a stamp says that the clock has been set back since.
-* The last one of the epochs that are over is remembered; what comes from those before
-  it is late, reason `old_epoch`.
-* Numbers below 0 do not leave: a source whose first events come from both sides of a
-  wrap is counted from one cycle up. After the start such a number is before the start.
+* A number that came before, or is below all others, begins a new epoch at once if its timestamp is
+  newer than all. If the number is missing or was given up, its timestamp must be newer by
+  `max_wait`. The same holds for a record without a timestamp. Its arrival time is used, and that of
+  a duplicate is newer, too.
+* Without an epoch header, timestamps up to `boundary_ns` belong to the epoch before an inferred
+  restart. This is the newest timestamp before it or, if `max_wait` was required, the last emitted
+  one plus `max_wait`. It is at least the newest of the events then buffered that are older than the
+  event that revealed the restart.
+* Higher numbers than those of both epochs also belong to the earlier one, if two conditions hold.
+  Their timestamps are older than that of the revealing event (`begun_ns`), and they come within
+  `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
+* The last of the finished epochs is remembered. Events of earlier ones are late, reason
+  `old_epoch`.
+* Numbers below 0 are not emitted. If the first events of a source come from both sides of a wrap,
+  its numbers are raised by one cycle. After the start, a number below 0 is before the start.
 """
 
 from __future__ import annotations
@@ -35,9 +38,9 @@ class Epochs(SourceBuffer):
     """The sequences of one source, by epoch.
 
     Attributes:
-        current: The one in force.
-        later: Those that wait to be current, oldest first.
-        retired: The last one that is over.
+        current: The sequence of the current epoch.
+        later: The sequences of later epochs, oldest first, which wait for their turn.
+        retired: The sequence of the last finished epoch.
     """
 
     __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared", "until_ns")
@@ -61,7 +64,7 @@ class Epochs(SourceBuffer):
         return sequence
 
     def sequences(self) -> list[Sequence]:
-        """Return all of them, in the order of their epochs."""
+        """Return all sequences, in the order of their epochs."""
         over = [self.retired] if self.retired is not None else []
         return [*over, self.current, *self.later]
 
@@ -69,9 +72,11 @@ class Epochs(SourceBuffer):
         return self.later[-1].epoch if self.later else self.current.epoch
 
     def settle(self, event: Event) -> Sequence | None:
-        """The sequence the event belongs to; None: an epoch that is over, or one below the
-        newest that was never seen. The event bears its epoch and number then; the number
-        is below 0 only where it is before the start."""
+        """Return the sequence of an event, after setting its epoch and number.
+
+        The number is below 0 only if it is before the start. The result is None for a finished
+        epoch, and for an epoch below the newest that was never seen.
+        """
         if event.epoch < 0:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
         target = self._sequence_of(event.epoch)
@@ -96,7 +101,7 @@ class Epochs(SourceBuffer):
             number = _numbered(newest, number, shared.modulus)
         if number > newest.hi:
             return newest.epoch
-        # A start that is given holds for the new run, too: what is below it is before both.
+        # A given start also holds for the new epoch: a number below it is before both starts.
         boundary_ns = (
             newest.newest_ts_ns
             if event.is_stamped
@@ -111,7 +116,10 @@ class Epochs(SourceBuffer):
         return newest.epoch + 1
 
     def _is_of_before(self, event: Event) -> bool:
-        """It is older than the event that gave the last restart away; the run before sent it."""
+        """Return whether the epoch before the last inferred restart sent the event.
+
+        The event is older than the one that revealed that restart.
+        """
         if event.ts_ns <= self.boundary_ns:
             return True
         before, newest = [self.retired, self.current, *self.later][-2:]
@@ -134,6 +142,6 @@ class Epochs(SourceBuffer):
 
 
 def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
-    """What was sent, where no number is known yet."""
+    """Return the full number of a sent one, or the sent one if no number is known yet."""
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
     return extended(sent, modulus, near) if near >= 0 else sent

@@ -1,6 +1,6 @@
-"""Where an event of a numbered source is inside REORDER (topology.model.location).
+"""Locates an event of a numbered source in REORDER (topology.model.location).
 
-Cost: O(log holes + log ranges of the ledger + epochs and suspects of the source).
+Cost: O(log gaps + log ranges of the ledger + epochs and suspects of the source).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from topology.reorder.source import NumberedBuffer
 
 
 def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
-    """`epoch`: NO_EPOCH asks for the epoch in force."""
+    """Return where an event is; the epoch `NO_EPOCH` stands for the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
     for sequence in buffer.sequences():
         if sequence.epoch == wanted:
             answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)
             if answer["where"] == HELD and not sequence.active:
-                answer["reason"] = "epoch"  # until the one before is over
+                answer["reason"] = "epoch"  # It waits until the epoch before is over.
             elif sequence is buffer.retired and answer["where"] == NOT_COME:
                 answer["where"] = OLD_EPOCH
             return {**answer, "epoch": wanted, "epoch_in_force": current.epoch}
@@ -68,7 +68,7 @@ def _held(event: Event) -> dict[str, Any]:
 
 
 def _behind(sequence: Sequence) -> dict[str, Any]:
-    """What holds back all that waits in the sequence: its first hole, or that it has not begun."""
+    """Return why the buffered events wait: the first gap, the start, or an earlier epoch."""
     if sequence.next == UNSTARTED:
         return {"reason": "start", "until": sequence.start_deadline_ns}
     if not sequence.holes:

@@ -1,12 +1,12 @@
-"""The numbers a source was declared to have lost: they separate late from duplicate.
+"""Remembers the numbers that a source has lost, to distinguish late events from duplicates.
 
-A sorted list of ranges per (source, epoch), at most `max_ranges` of them and none
-older than `memory_ns`. What is evicted is forgotten for good: `floor` rises above
-it, and a number below the floor may be a late event or a copy, nobody knows.
-Look-up is O(log ranges), adding O(1), taking one out O(ranges) at worst.
+Each (source, epoch) has a sorted list of at most `max_ranges` ranges, none older than `memory_ns`.
+Evicted ranges are forgotten for good, and `floor` rises above them. An event with a number below
+the floor may be late or a duplicate. Look-up is O(log ranges), adding O(1), and removing a number
+O(ranges) at worst.
 
-The state is kept in pages of `PAGE` numbers, and only pages that changed are written: a
-source that loses much and remembers it for an hour must not write it all ten times a second.
+The state is kept in pages of `PAGE` numbers, and only changed pages are written. Otherwise a source
+that loses much and remembers it for an hour would write it all ten times a second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
 
 Page = tuple[str, int, int]
-"""Source, epoch, and the page of a number."""
+"""A source, an epoch, and the page of a number."""
 
 
 class Lost(NamedTuple):
@@ -39,11 +39,11 @@ class Lost(NamedTuple):
 first_of: Final = attrgetter("first")
 RANGES: Final = list_of(record(Lost, first=INT, last=INT, known_at_ns=INT, lost_at_ns=INT))
 NO_RANGES: Final[list[Lost]] = []
-"""The ranges of a source that has lost nothing, so of most: an empty list takes 56 bytes."""
+"""The shared ranges of sources that have lost nothing; an empty list takes 56 bytes."""
 
 
 class LostPages(Table[Page, list[Lost]]):
-    """The ranges of all ledgers that hold some, as pages; and the bounds of each ledger."""
+    """The ranges of all ledgers with lost numbers, as pages, and the bounds of each ledger."""
 
     def __init__(self, max_ranges: int, memory_ns: int) -> None:
         super().__init__(LOST, RANGES)
@@ -67,7 +67,7 @@ class LostPages(Table[Page, list[Lost]]):
         return ranges[begin:end] or None
 
     def put(self, key: Page, row: list[Lost]) -> None:
-        """Take in a page that a state names, in any order."""
+        """Add a page of a restored state; pages may come in any order."""
         ranges = self.ledgers.setdefault(key[:2], [])
         at = bisect_left(ranges, key[2] << PAGE_BITS, key=first_of)
         ranges[at:at] = row
@@ -83,7 +83,7 @@ class LostPages(Table[Page, list[Lost]]):
 class Ledger(Kept):
     """The lost numbers of one source in one epoch.
 
-    Ranges are added in rising order of number and of time. Below `floor` none is remembered.
+    Ranges are added in ascending order of number and of time. No range below `floor` is remembered.
     """
 
     __slots__ = ("_pages", "_ranges", "_source", "epoch", "floor")
@@ -103,7 +103,7 @@ class Ledger(Kept):
         self._evict(now_ns)
 
     def take_lost(self, number: int, now_ns: int) -> Lost | None:
-        """Return the range that `number` was in, and take the number out of it; None: in none."""
+        """Remove `number` from its range, and return that range, or None if it is in none."""
         self._evict(now_ns)
         found = self.find_lost(number)
         if found is None:
@@ -121,7 +121,7 @@ class Ledger(Kept):
         return found
 
     def find_lost(self, number: int) -> Lost | None:
-        """Return the range that `number` is in."""
+        """Return the range that contains `number`, or None."""
         i = bisect_right(self._ranges, number, key=first_of) - 1
         return self._ranges[i] if i >= 0 and number <= self._ranges[i].last else None
 
@@ -141,10 +141,10 @@ class Ledger(Kept):
         self._pages.note((self._source, self.epoch, number >> PAGE_BITS))
 
     def forget_lost(self) -> None:
-        """Forget all ranges: the ledger is used no more."""
+        """Forget all ranges of this ledger, which is no longer used."""
         for lost in self._pages.ledgers.pop((self._source, self.epoch), NO_RANGES):
             self._note(lost.first)
 
     def find_ledger(self) -> None:
-        """Take the ranges that a state names."""
+        """Adopt the ranges of a restored state."""
         self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -1,22 +1,22 @@
-"""REORDER under `without_seq: by_time`: sources with numbers beside sources without, in one stream.
+"""REORDER under `without_seq: by_time`, for sources with and without numbers in one stream.
 
 A source is put in order by its numbers (`topology.reorder.operator`) or by its own time
-(`topology.reorder.by_time`), whichever its first event calls for, until it is forgotten. An event
-of the other kind is dead, reason `seq_mixed`: its place among the others of its source is unknown.
+(`topology.reorder.by_time`). Its first event decides which, until the source is forgotten. An event
+of the other kind is a dead letter, reason `seq_mixed`, because its place among the others is
+unknown.
 
-An event without a number comes with a `seq` below 0, the complement of its place in the log. It is
-the place itself from here on.
+An event without a number arrives with a `seq` below 0, the complement of its place in the log. From
+here on its `seq` is that place.
 
 Guarantees
-* What leaves of a source, and what is reported of it, is what a stream of its kind alone would
-  give, in which all other sources are of that kind.
-* What is said at one instant is in the order of the events, then that of the operators.
+* Emitted events and reports of a source are those of a stream that has only sources of its kind.
+* Emitted events and reports of one instant are in the order of the events, then of the operators.
 
 Bounds: those of the settings, once for the sources with numbers and once for those without.
 
-MERGE behind it is that of sources without numbers (`topology.merge.by_time`): an event that leaves
-does not say that none of its source waits any more. For sources with numbers `unblocked` is put
-behind it.
+The following MERGE is that of sources without numbers (`topology.merge.by_time`). To it, an emitted
+event does not mean that no event of its source is buffered any more. For sources with numbers, this
+operator therefore adds `unblocked` after the event.
 """
 
 from __future__ import annotations
@@ -33,30 +33,38 @@ from topology.reorder.by_time import BUFFER, ReorderByTime
 from topology.reorder.operator import Reorder
 
 BY_TIME: Final = "time-"
-"""Begins the keys of sources without numbers; the others are as where all have numbers."""
+"""The prefix of the keys of sources without numbers.
+
+The keys of the others are those of a stream in which all sources have numbers.
+"""
 UNLIKE_THE_FIRST: Final = (
     "its source numbers some events and not others, and it is unlike the first; number all or none"
 )
 
 
 class MixedReorder(Composite):
-    """`numbered` and `timed` are fresh, and this operator's own."""
+    """The operator for a mixed stream.
+
+    `numbered` and `timed` must be new, and no other operator may use them.
+    """
 
     def __init__(self, numbered: Reorder, timed: ReorderByTime) -> None:
         super().__init__([CompositePart("", numbered, ""), CompositePart("", timed, BY_TIME)])
         self._numbered = numbered
         self._timed = timed
-        self._blocked: set[str] = set()  # with numbers; MERGE knows that events of theirs wait here
-        self._before: Mapping[str, Plain] = {}  # the state, while it is restored
+        # The sources with numbers of which MERGE knows that events are buffered here.
+        self._blocked: set[str] = set()
+        self._before: Mapping[str, Plain] = {}  # The state during a restore.
 
     def begin_amid(self) -> None:
-        """See `Reorder.begin_amid`."""
+        """Begin in the middle of the stream; see `Reorder.begin_amid`."""
         self._numbered.begin_amid()
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
         for (instant_ns, is_timed), group in groupby(events, key=_kind):
-            self._pass(instant_ns - 1, step)  # What both do in between has one order, however cut.
+            # Both parts advance here, so that the order does not depend on the batches.
+            self._pass(instant_ns - 1, step)
             batch = [event for event in group if self._takes(event, is_timed, step)]
             part = self._timed if is_timed else self._numbered
             self._add(part.on_batch(batch, instant_ns), step)
@@ -79,8 +87,10 @@ class MixedReorder(Composite):
             self._add(part.operator.on_time(now_ns), step)
 
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
-        """Whether it is of the kind of its source, or the first of it. A dead letter has a place
-        among numbers alone."""
+        """Return whether the event is of its source's kind, or the first of its source.
+
+        A dead letter has a place only among numbers.
+        """
         if not (self._numbered if is_timed else self._timed).knows(event.source):
             event.seq = ~event.seq if is_timed else event.seq
             return True
@@ -100,7 +110,7 @@ class MixedReorder(Composite):
                     place = event.source, event.epoch, event.seq, 0, event.at_ns
                     step.released.append(Event(event.stream, *place, kind=UNBLOCKED))
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         timed = self._timed.figures()
@@ -114,7 +124,7 @@ class MixedReorder(Composite):
         part = self._timed if self._timed.knows(source) else self._numbered
         return part.locate(source, epoch, seq)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def prefix_of(self, key: str) -> str:
         return BY_TIME if key.startswith(BY_TIME) else ""

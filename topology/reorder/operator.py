@@ -1,23 +1,21 @@
-"""REORDER: each source of one stream leaves in the order of its sequence numbers.
+"""REORDER: emits the events of each source in the order of its sequence numbers.
 
-In-order traffic is never delayed; only what overtook waits, until the hole in front
-of it is filled or its deadline passes. What one source does is in `topology.reorder.source`, what
-the operator does for all of them in `topology.reorder.shell`; this file takes events in and
-keeps the bounds.
+In-order events are never delayed. An event after a gap waits until the gap is filled or its
+deadline passes. `topology.reorder.source` handles one source, and `topology.reorder.shell` all of
+them together. This module takes events in and keeps the bounds.
 
 Guarantees
-* Per (source, epoch) the released numbers rise, except events marked late.
-* Every number from the start on is released, declared lost, or below the ledger's
-  memory; exactly one of these.
-* No event waits longer than `max_wait` for a hole, plus once per epoch the start hold.
+* Per (source, epoch) the emitted numbers rise, except those of events marked late.
+* For every number from the start on, exactly one is true: it is emitted, declared lost, or below
+  the memory of the ledger.
+* No event waits longer than `max_wait` for a gap, plus the start hold once per epoch.
 
-Bounds (all settings): events held per source (`max_held`)
-and in all (`max_held_total`, `max_held_bytes`): the oldest hole of the fullest source
-is declared, reason `overflow`. The table of sources grows past `max_sources` only up to
-`max_held_total`.
+The bounds are settings: buffered events per source (`max_held`) and in all (`max_held_total`,
+`max_held_bytes`). At a bound the oldest gap of the fullest source is declared, reason `overflow`.
+The table of sources grows past `max_sources` only up to `max_held_total`.
 
-Cost: O(1) for an event in order; O(log holes) otherwise; a bound reached costs
-O(log sources). Memory: held events, about 1 kB per source, holes and lost ranges.
+Cost: O(1) for an event in order, else O(log gaps); O(log sources) when a bound is reached. Memory:
+buffered events, about 1 kB per source, gaps and lost ranges.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES)
 
 
 class Pool(Table[str, Shared]):
-    """What all sources share, as one row: it changes when one of them does, not with time."""
+    """The values that all sources share, as one row of state that changes only with a source."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("pool/", SHARED, {"": shared})
@@ -71,7 +69,10 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Reorder(Shell[NumberedBuffer]):
-    """`position` is the place in the chain, from 1. `make` makes buffers of that `shape`."""
+    """The operator for sources with sequence numbers.
+
+    `position` is its place in the chain, from 1. `make` makes buffers whose state has that `shape`.
+    """
 
     def __init__(
         self,
@@ -90,12 +91,17 @@ class Reorder(Shell[NumberedBuffer]):
         self._fullest = Fullest(self._table, self._shared, config)
 
     def begin_amid(self) -> None:
-        """Let no source that is new here lack the numbers before its first one: others saw them."""
+        """Begin in the middle of the stream.
+
+        No new source then lacks the numbers before its first one, because other operators took
+        them.
+        """
         self._shared.start = UNSTARTED
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # In one piece because it runs for every event. The plain case are the branches that are not
-        # `_take`: a number of the epoch in force that is next, or awaited behind a hole.
+        # This is one function because it runs for every event. The branches without `_take` are the
+        # plain cases. There a number of the current epoch is the next one, or belongs to a known
+        # gap or after one.
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
         released = step.released
@@ -115,7 +121,7 @@ class Reorder(Shell[NumberedBuffer]):
             buffer = buffers.get(event.source)
             if buffer is None:
                 buffer = self._add(event)
-            event.source = buffer.source  # one text for all events of a source
+            event.source = buffer.source  # All events of a source share one string.
             buffer.last_arrival_ns = at_ns
             if not buffer.dirty:
                 self._sources.mark(buffer)
@@ -135,7 +141,7 @@ class Reorder(Shell[NumberedBuffer]):
                 continue
             ahead = number - current.hi
             if ahead == 1 and number == current.next:
-                # Nothing waits, and it leaves. `at_ns` is the arrival already.
+                # Nothing is buffered, so the event is emitted. Its `at_ns` is its arrival already.
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number
@@ -149,21 +155,22 @@ class Reorder(Shell[NumberedBuffer]):
             if not buffer.blocked or current.next < 0 or not current.holes:
                 self._take(buffer, event, step)
                 continue
-            # There is a hole that MERGE knows of.
-            if ahead == 1:  # behind it, with the others
+            # There is a gap that MERGE knows of.
+            if ahead == 1:  # The event follows the buffered ones.
                 current.holes[-1].behind.append(event)
                 current.hi = number
-            elif 1 < ahead <= max_jump:  # and behind one more
+            elif 1 < ahead <= max_jump:  # The event reveals one more gap.
                 deadline_ns = at_ns + buffer.estimator().open()
                 hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, behind=[event])
                 current.holes.append(hole)
                 current.hi = number
-            elif number == current.next:  # it fills the first
+            elif number == current.next:  # The event fills the first number of the first gap.
                 event.epoch = current.epoch
                 buffer.accept(current, event, step)
                 self._arm(buffer)
                 continue
-            elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:  # or another
+            # The event fills another number.
+            elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:
                 shared.filled += 1
                 buffer.estimator().filled(at_ns - known_ns)
             else:
@@ -180,7 +187,7 @@ class Reorder(Shell[NumberedBuffer]):
             if isinstance(value, bytes):
                 buffer.held_bytes += len(value)
                 shared.held_bytes += len(value)
-            if (  # else `_bound` has nothing to do
+            if (  # Otherwise `_bound` has nothing to do.
                 buffer.held > self._max_held
                 or shared.held > max_held_total
                 or shared.held_bytes > max_held_bytes
@@ -196,7 +203,7 @@ class Reorder(Shell[NumberedBuffer]):
             self._pool.note("")
         return super().changes()
 
-    # -- one event that is not the plain next one --------------------------------------------------
+    # -- Other events ------------------------------------------------------------------------------
 
     def _take(self, buffer: NumberedBuffer, event: Event, step: Step) -> None:
         shared = self._shared
@@ -229,7 +236,7 @@ class Reorder(Shell[NumberedBuffer]):
         if event.epoch > 0 and not self._shared.ignores_epoch:
             buffer.current = buffer.new_sequence(event.epoch, active=True)
 
-    # -- bounds ------------------------------------------------------------------------------------
+    # -- Bounds ------------------------------------------------------------------------------------
 
     def _bound(self, buffer: NumberedBuffer, now_ns: int, step: Step) -> None:
         while buffer.held > self._max_held:
@@ -242,7 +249,7 @@ class Reorder(Shell[NumberedBuffer]):
             most.give_up_oldest(OVERFLOW, now_ns, step)
             self._arm(most)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
@@ -251,7 +258,7 @@ class Reorder(Shell[NumberedBuffer]):
             if buffer is None or all(each.epoch != epoch for each in buffer.sequences()):
                 raise ShapeRefused(f"it has lost numbers of {source:.60}, epoch {epoch}, alone")
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
         buffer = self._table.get(source)

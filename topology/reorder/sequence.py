@@ -1,17 +1,20 @@
-"""The numbers of one source in one epoch: what came, what is missing, what waits.
+"""The book-keeping of one source in one epoch: received, missing and buffered numbers.
 
-Pure bookkeeping; `topology.reorder.source` decides and lets events go. Invariants, once
-started: `next` is the smallest number neither released nor given up; every number in
-[next, hi] is either that of an event that waits or in exactly one hole; `holes` rises. Before the
-start the same holds over [low, hi], and `next` is -1.
+`topology.reorder.source` decides and emits events. The invariants after the start are:
 
-What waits lies between the holes, in order and without one missing: `front` before the first hole,
-the rest `behind` the hole in front of it. So what comes in order behind a hole is appended, and
-what a hole has held back leaves in one piece. Nothing but a hole holds back what is started and
-active: its `front` is empty.
+* `next` is the smallest number neither emitted nor given up;
+* every number in [next, hi] belongs either to a buffered event or to exactly one gap;
+* `holes`, the gaps, are in ascending order.
 
-Cost: O(1) for the number after the highest; O(log holes) to look one up, and to fill a hole what
-is moved of the events around it.
+Before the start the same is true of [low, hi], and `next` is -1.
+
+Buffered events are in contiguous pieces between the gaps: `front` before the first gap, and the
+others in `behind` of the gap before them. So an event in order after a gap is appended, and events
+held back by a gap are emitted in one piece. After the start, only a gap holds back events of an
+active sequence, so its `front` is empty.
+
+Cost: O(1) for the number after the highest, and O(log gaps) to find another. To fill a gap also
+costs the events around it that are moved.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ UNSTARTED: Final = -1
 UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
 SEVERAL: Final = 3
-"""So far apart must the numbers of a start hold be to show that one below them is of a new run."""
+"""The distance between numbers of a start hold from which a smaller number begins a new epoch."""
 
 
 class Hole:
-    """A hole: numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`.
+    """A gap: the numbers `first`..`last`, known since `known_at_ns`, awaited until `deadline_ns`.
 
     Attributes:
-        behind: The events from `last` + 1 on, up to the next hole; there is one at least.
+        behind: The events from `last` + 1 on, up to the next gap; there is at least one.
         is_jump: The source has skipped these numbers, as a second event confirmed.
     """
 
@@ -83,13 +86,13 @@ class Sequence(Ledger):
     """The numbers of one source in one epoch.
 
     Attributes:
-        active: The epochs before it are done with.
+        active: Whether all epochs before it are finished.
         last_ts_ns: The timestamp of the last event emitted in order, NO_STAMP if there is none.
-        newest_ts_ns: The newest timestamp of all that were emitted or wait.
+        newest_ts_ns: The newest timestamp of all emitted and buffered events.
     """
 
     SHAPE = SEQUENCE
-    __slots__ = (*SEQUENCE.fields[2:], "front", "suspects")  # the first two are the ledger's
+    __slots__ = (*SEQUENCE.fields[2:], "front", "suspects")  # The first two are the ledger's.
 
     def __init__(self, pages: LostPages, source: str, epoch: int, active: bool) -> None:
         super().__init__(pages, source, epoch)
@@ -112,7 +115,7 @@ class Sequence(Ledger):
         self.floor = number
 
     def raise_by(self, amount: int) -> None:
-        """Before the start: what was seen so far goes by numbers that much higher."""
+        """Add `amount` to all numbers so far, before the start."""
         self.low += amount
         self.hi += amount
         for hole in self.holes:
@@ -121,24 +124,24 @@ class Sequence(Ledger):
         for event in self.waiting():
             event.seq += amount
 
-    # -- what waits --------------------------------------------------------------------------------
+    # -- Buffered events ---------------------------------------------------------------------------
 
     def has_waiting(self) -> bool:
-        """Something does, suspects apart."""
+        """Return whether events are buffered, except suspects."""
         return bool(self.front) or bool(self.holes)
 
     def waiting(self) -> Iterator[Event]:
-        """In order; suspects apart."""
+        """Yield the buffered events in order, except suspects."""
         yield from self.front
         for hole in self.holes:
             yield from hole.behind
 
     def last_piece(self) -> list[Event]:
-        """Return what the number after the highest is appended to, if it has to wait."""
+        """Return the piece to which the number after the highest is appended if it has to wait."""
         return self.holes[-1].behind if self.holes else self.front
 
     def waiting_as(self, number: int) -> Event | None:
-        """Return the event of that number, if it waits."""
+        """Return the buffered event of that number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
@@ -150,13 +153,13 @@ class Sequence(Ledger):
 
     @property
     def base(self) -> int:
-        """From here on every number waits or is missing."""
+        """The number from which on every number up to `hi` is buffered or missing."""
         return self.low if self.next == UNSTARTED else self.next
 
     def fill(self, event: Event) -> int:
-        """Put the event in its place in a hole. Return since when the hole was known.
+        """Put the event in its place in a gap, and return since when the gap was known.
 
-        UNKNOWN: the number is not missing, and nothing is done.
+        If the number is not missing, nothing changes, and the result is UNKNOWN.
         """
         holes, number = self.holes, event.seq
         i = bisect_right(holes, number, key=first_of) - 1
@@ -168,7 +171,7 @@ class Sequence(Ledger):
         before = holes[i - 1].behind if i else self.front
         if hole.first == hole.last:
             del holes[i]
-            if len(before) < len(hole.behind):  # the fewer are moved
+            if len(before) < len(hole.behind):  # Move the shorter piece.
                 hole.behind[0:0] = [*before, event]
                 if i:
                     holes[i - 1].behind = hole.behind
@@ -192,9 +195,9 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def pass_first(self) -> int:
-        """Take the first number out of the first hole. Return since when the hole was known.
+        """Take the first number out of the first gap, and return since when the gap was known.
 
-        Its event leaves at once, and what waits right behind it may follow.
+        Its event is emitted at once, and the events directly after it may follow.
         """
         hole = self.holes[0]
         if hole.first == hole.last:
@@ -205,16 +208,16 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def give_up_first(self) -> Hole:
-        """Remove the first hole; what waits right behind it may leave."""
+        """Remove the first gap, so that the events directly after it may be emitted."""
         hole = self.holes.pop(0)
         self.front = hole.behind
         self.next = hole.last + 1
         return hole
 
     def take_from(self, at: int) -> list[Event]:
-        """Take out the hole of that place and all after it, as if nothing behind had come.
+        """Remove the gaps from index `at` on, as if no event after them had come.
 
-        Return the events behind them, in the order of arrival.
+        Return the events after them, in the order of arrival.
         """
         taken = [event for hole in self.holes[at:] for event in hole.behind]
         self.hi = self.holes[at].first - 1
@@ -222,19 +225,20 @@ class Sequence(Ledger):
         taken.sort(key=arrival)
         return taken
 
-    # -- after a restore ---------------------------------------------------------------------------
+    # -- Restore -----------------------------------------------------------------------------------
 
     def awaits(self, number: int) -> bool:
-        """Return whether an event of this number waits, as the numbers say."""
+        """Return whether the state records a buffered event with this number."""
         if not self.base <= number <= self.hi:
             return False
         i = bisect_right(self.holes, number, key=first_of) - 1
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """Put the events that wait, by number, between the holes, after a restore.
+        """Put the buffered events, by number, between the gaps, after a restore.
 
-        Numbers whose events are absent are in holes, too. Where there was none, it is due at once.
+        Numbers whose events are absent become gaps, too. Such a gap is due at once if none was
+        there.
         """
         holes, self.holes = deque(self.holes), []
         low = self.base
@@ -254,29 +258,29 @@ class Sequence(Ledger):
         self.hi = low - 1
 
     def note_stamp(self, event: Event) -> None:
-        """Note the timestamp of an event that is emitted or waits."""
+        """Record the timestamp of an event that is emitted or buffered."""
         if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
             self.newest_ts_ns = event.ts_ns
 
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
-        """Return whether a number that is not the highest is of a new run, by its newer stamp.
+        """Return whether a number begins a new epoch although it is not the highest.
 
-        By one clock and one counter such a number has no newer stamp than all. It may have one if
-        it is still missing, or was given up: a clock that was set back a little gives older stamps
-        to those that have overtaken it.
+        Its timestamp decides. With one clock and one counter, such a number has no newer timestamp
+        than all. It may have one if it is still missing, or was given up. A clock that was set back
+        a little gives older timestamps to the events that arrived before it.
         """
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
         if number >= self.base:
             return self.waiting_as(number) is not None
-        if self.next == UNSTARTED:  # so soon what is below all may be missing, too
+        if self.next == UNSTARTED:  # At this time any number below all may be missing, too.
             return self.hi - self.low >= SEVERAL
         return self.find_lost(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
-        """Return up to which stamp events are of before a restart; None: nothing shows one.
+        """Return the last timestamp before a restart; None if nothing shows a restart.
 
-        A late number has an older stamp than its followers. One that is behind and yet too new
+        A late number has an older timestamp than its followers. A number that is behind but too new
         contradicts one clock and one counter: the source has restarted.
         """
         last_ns = self.last_ts_ns

@@ -1,6 +1,6 @@
-"""What REORDER is asked for: the section `reorder` of a stream.
+"""The section `reorder` of a stream: the settings of REORDER.
 
-A key that the rule does not look at is refused, because its writer believes that it counts.
+A key that the chosen rule ignores is refused, because its writer believes that it has an effect.
 """
 
 from __future__ import annotations
@@ -57,12 +57,14 @@ OF_NUMBERS: Final = (
 MOVED_RULES: Final = {
     rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
 }
-"""What to write in place of a method of a paper."""
+"""The remedy for each rule that is now a method of a paper."""
 
 
 class ReorderConfig(Section):
-    """Order within one source: by its sequence numbers, or under `rule: time` by its own
-    time. `start: zero` is kept as 0."""
+    """Order within one source, by its sequence numbers, or under `rule: time` by its own time.
+
+    `start: zero` is kept as 0.
+    """
 
     rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
     """How long a gap is awaited: as `miss_target` asks (`miss`), or always `max_wait` (`fixed`).
@@ -94,7 +96,7 @@ class ReorderConfig(Section):
     """The largest number of buffered events of one source. At the bound its oldest gap is given up.
     Raise it if a source sends more within `max_wait`."""
     max_held_total: Annotated[Count, Unspelled()] = 1_000_000
-    """Events held of all sources of a stream in a partition."""
+    """The largest number of buffered events of all sources of a stream in a partition."""
     max_held_bytes: SizeBytes = 256 * 2**20
     """The largest payload that reorder and merge each buffer for a stream in a partition. Lower it
     if memory is scarce."""
@@ -105,19 +107,19 @@ class ReorderConfig(Section):
     """A source that is silent so long, and has no buffered events, is forgotten. Lower it if
     sources leave without an end-of-stream marker."""
     gap_ranges: Annotated[Count, Unspelled()] = 10_000
-    """Lost stretches remembered of a source, to distinguish late ones from copies."""
+    """The number of lost ranges remembered per source, to tell late events from duplicates."""
     gap_memory_ns: PositiveNs = 3_600_000_000_000
     """How long numbers that were given up are remembered. Raise it if they come still later, and
     are late by `beyond_memory`."""
 
     @property
     def numbered(self) -> bool:
-        """It has sources that number their events."""
+        """Whether sources may number their events."""
         return self.rule != TIME
 
     @property
     def is_mixed(self) -> bool:
-        """It has sources with numbers, and sources without."""
+        """Whether the stream may have sources with numbers and sources without."""
         return self.numbered and self.without_seq == "by_time"
 
     def faults(self) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""What the buffers of REORDER share, one per operator: settings, and counts."""
+"""Settings, measurements and losses that the buffers of one REORDER operator share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIM
 
 
 class Shared(Totals):
-    """What the buffers of one operator share: its settings, and measures and losses of all.
+    """The settings, measurements and losses that the buffers of one operator share.
 
-    `modulus`: of the counters, 0 where they are too wide to wrap.
+    `modulus` is that of the counters, or 0 if they are too wide to wrap.
     """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
@@ -37,7 +37,7 @@ class Shared(Totals):
 
 
 def size_of(event: Event) -> int:
-    """Payload bytes an event keeps in memory while held, as far as known."""
+    """Return the known payload bytes that a buffered event keeps in memory."""
     value = event.value
     return len(value) if isinstance(value, bytes) else 0
 
@@ -45,9 +45,8 @@ def size_of(event: Event) -> int:
 def extended(raw: int, modulus: int, near: int) -> int:
     """Return the number congruent to `raw` that is nearest to `near`, upward on a tie.
 
-    It is below 0 where the counter has wrapped to 0 between the two.
-
-    Valid while the disorder is smaller than half the modulus (1.5, wrap).
+    It is below 0 if the counter has wrapped to 0 between the two. It is valid while the disorder is
+    smaller than half the modulus (1.5, wrap).
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:

@@ -1,14 +1,15 @@
-"""What REORDER does for all its sources, whichever way each is put in order.
+"""The part of REORDER that is the same for sources ordered by number and by time.
 
-A source is a buffer (`topology.reorder.buffer`) with a deadline. This is the table of them: who is
-due when, who is forgotten, what has changed since the last checkpoint, how all stand. The two
-operators over it take events in and keep the bounds: `topology.reorder.operator` by sequence
-numbers, `topology.reorder.by_time` by the sources' own times (`topology.reorder.mixed` has both).
+A source is a buffer (`topology.reorder.buffer`) with a deadline. The shell is the table of the
+buffers. It knows when each is due, which are forgotten, and which have changed since the last
+checkpoint. It also reports the figures of all. Two operators build on it, take events in and keep
+the bounds: `topology.reorder.operator` by sequence numbers, `topology.reorder.by_time` by the
+sources' own times. `topology.reorder.mixed` has both.
 
-A buffer that decides when the instant is over is *open* until then: at the end of the instant
-those fire first, in the order of their names, then what is due, in the order of time.
+A buffer that decides at the end of the instant is *open* until then. At that end the open buffers
+fire first, in the order of their names. Then all due buffers fire, in the order of time.
 
-Sources (`max_sources`, `forget_after`): see `topology.model.sources`.
+For `max_sources` and `forget_after` see `topology.model.sources`.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from topology.model.tables import KeptState, Table
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
 
 OWN: Final = "stream"
-"""Key of what the state has of all sources."""
+"""The key of the state that concerns all sources."""
 SOURCES: Final = Shape("reorder.sources", 1, forgotten=INT)
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Shell(KeptOperator, Generic[Buffer]):
-    """The operator, but for how it takes events in.
+    """An operator over a table of buffers, without its intake.
 
-    `sources` are all of them, and `totals` what they hold together. `shape` is that of the
-    operator's own state, `tables` are what the state has of sources besides.
+    `sources` has all buffers, and `totals` their counts. `shape` is that of the operator's own
+    state. `tables` has further state of the sources.
     """
 
     def __init__(
@@ -52,15 +53,16 @@ class Shell(KeptOperator, Generic[Buffer]):
         self._totals = totals
         self._kept = KeptState(OWN, shape, (sources, *tables))
         self._now_ns = 0
-        self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed buffer
-        self._due_ns = NEVER  # nothing is to be done before the time goes beyond this
+        # (The deadline or earlier, source), one entry per armed buffer.
+        self._due: list[tuple[int, str]] = []
+        self._due_ns = NEVER  # Nothing is due until the time exceeds this.
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:
         """Prepare the buffer of a source whose first event this is."""
         raise NotImplementedError
 
-    # -- time --------------------------------------------------------------------------------------
+    # -- Time --------------------------------------------------------------------------------------
 
     def on_time(self, now_ns: int) -> Step:
         step = Step(now_ns)
@@ -96,7 +98,10 @@ class Shell(KeptOperator, Generic[Buffer]):
         return step
 
     def _arm(self, buffer: Buffer) -> None:
-        """One entry per buffer, never later than its deadline; a late one is not moved."""
+        """Ensure that the buffer has an entry no later than its deadline.
+
+        An entry is not moved if the deadline becomes later.
+        """
         due_ns = buffer.deadline_ns()
         if due_ns < buffer.armed_ns:
             buffer.armed_ns = due_ns
@@ -110,14 +115,14 @@ class Shell(KeptOperator, Generic[Buffer]):
             self._due_ns = min(self._due_ns, self._now_ns)
 
     def _pass_time(self, now_ns: int, step: Step) -> None:
-        """Fire what is due before `now_ns`, which is the time from here on."""
+        """Fire all that is due before `now_ns`, and make `now_ns` the current time."""
         if self._due_ns < now_ns:
             self._fire(now_ns - 1, step)
         if now_ns > self._now_ns:
             self._now_ns = now_ns
 
     def _fire(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then fire what is due up to `until_ns`."""
+        """End the open instant, then fire all that is due up to `until_ns`."""
         if self._open:
             for buffer in sorted(self._open, key=name_of):
                 buffer.is_open = False
@@ -139,7 +144,7 @@ class Shell(KeptOperator, Generic[Buffer]):
             self._arm(waiting)
         self._due_ns = due[0][0] if due else NEVER
 
-    # -- sources -----------------------------------------------------------------------------------
+    # -- Sources -----------------------------------------------------------------------------------
 
     def knows(self, source: str) -> bool:
         return source in self._table
@@ -157,7 +162,7 @@ class Shell(KeptOperator, Generic[Buffer]):
             forgotten.forget()
         return buffer
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         return {
@@ -170,11 +175,11 @@ class Shell(KeptOperator, Generic[Buffer]):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Which sources wait, for what, since when and until when."""
+        """Return the figures, and what each waiting source waits for, since when and until when."""
         waiting = [buffer.explained() for _, buffer in sorted(self._table.items()) if buffer.held]
         return {**self.figures(), "waiting": waiting}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def held(self) -> Iterable[Event]:
         for buffer in self._table.values():
@@ -183,7 +188,7 @@ class Shell(KeptOperator, Generic[Buffer]):
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         by_source: dict[str, list[Event]] = {}
         for number, event in enumerate(held):
-            event.held_by = 0  # until its source takes it
+            event.held_by = 0  # Its source sets this again when it takes the event.
             by_source.setdefault(event.source, []).append(event)
             if not number % TURN:
                 yield 0

@@ -1,28 +1,28 @@
-"""One source inside REORDER: its epochs, its holes, its waiting events.
+"""REORDER for one source: its epochs, its gaps and its buffered events.
 
 For the number q of an arriving event:
 
-    q = next              release it, and every held follower that is contiguous
-    q > next              hold it; the numbers between it and the highest seen are a
-                          hole with a deadline fixed now
+    q = next              emit it, and every buffered follower that is contiguous
+    q > next              buffer it; the numbers between it and the highest so far are a
+                          gap, and its deadline is fixed now
     q < next              late if q was declared lost, else a duplicate
-    q > highest + max_jump  keep it aside, for one corrupt number must not turn all that
-                          follows into late events. A second one within `max_jump` of it
-                          confirms it (one gap, reason `jump`), if it comes within
-                          `max_wait`; else the first is dead, reason `seq_jump`, and takes no
-                          place
+    q > highest + max_jump  keep it aside. One corrupt number must not make all later
+                          events late. A second number within `max_jump` of it confirms
+                          it (one gap, reason `jump`) if it comes within `max_wait`.
+                          Otherwise the first is a dead letter, reason `seq_jump`, and
+                          has no place in the order
 
-A higher epoch waits until the holes of the one before are filled or given up, which
-takes at most `max_wait`: from its first event on, the old one opens no new holes. A
-restart without an epoch header is recognised by a small number with a stamp too new
-for one clock and one counter (`topology.reorder.epochs`).
+A higher epoch waits until the gaps of the one before are filled or given up. This takes at most
+`max_wait`, because the old epoch opens no new gaps after the first event of the new one. A restart
+without an epoch header is recognised by a small number with a timestamp too new for one clock and
+one counter (`topology.reorder.epochs`).
 
-Decided here, where the specification is silent:
+These decisions go beyond the specification:
 
-* In the start hold the numbers seen so far are treated as after it: holes are known
-  from the arrival that reveals them, below the lowest number as above the highest.
-* A start hold of a source's first epoch holds back the merge only in the stream's
-  own first `max_wait`, when all sources start together; later newcomers hold nobody.
+* During the start hold, the numbers so far are treated as if the start were before them. A gap is
+  known from the arrival that reveals it, below the lowest number as above the highest.
+* The start hold of a source's first epoch holds back MERGE only in the stream's own first
+  `max_wait`, when all sources start together. Later new sources hold back no other.
 """
 
 from __future__ import annotations
@@ -50,17 +50,23 @@ from topology.reorder.shared import Shared, extended, size_of
 from topology.reorder.timeout import FILL_TIMES, FillTimes, Miss, Timeout
 
 MAX_SUSPECTS: Final = 16
-"""Numbers kept aside per source and epoch; at the bound the oldest is given up."""
+"""The largest number of events kept aside per source and epoch.
+
+At the bound the oldest is given up.
+"""
 
 
 Named = tuple[int, int, int, bool]
-"""An event that waits: in the sequence of that place, its offset and number, whether kept aside."""
+"""A buffered event: the index of its sequence, its offset, its number.
+
+The last value tells whether it is kept aside.
+"""
 
 NONE_NAMED: Final[list[Named]] = []
 
 
 def source_shape(name: str, measured: Shape) -> Shape:
-    """Return the shape of sources whose timeouts measure that."""
+    """Return the shape of sources whose timeouts have measurements of the given shape."""
     return Shape(
         name,
         1,
@@ -86,7 +92,7 @@ SOURCE: Final = source_shape("reorder.source", FILL_TIMES)
 
 
 class NumberedBuffer(Epochs):
-    """See the module's docstring."""
+    """The buffer of one source with sequence numbers; see the module's docstring."""
 
     SHAPE = SOURCE
     __slots__ = ("_named", "dead", "duplicate", "late", "received", "released", "timeout", "words")
@@ -99,13 +105,13 @@ class NumberedBuffer(Epochs):
         self.late = 0
         self.duplicate = 0
         self.dead = 0
-        self.words = 0  # so many of those that wait are no data
-        self._named = NONE_NAMED  # while a state is restored
+        self.words = 0  # The number of buffered events that are not data.
+        self._named = NONE_NAMED  # Used only while a state is restored.
 
-    # -- taking an event in ------------------------------------------------------------------------
+    # -- Intake ------------------------------------------------------------------------------------
 
     def take(self, event: Event, step: Step) -> None:
-        """Any event."""
+        """Take in an event of any kind."""
         now_ns = event.at_ns
         current, number = self.current, event.seq
         if (
@@ -114,7 +120,7 @@ class NumberedBuffer(Epochs):
             and current.next >= 0
             and not self.shared.modulus
             and (current.hi < number <= current.hi + self.shared.max_jump or number == current.next)
-        ):  # No other epoch is in question, and the number is known: as `place` would find out.
+        ):  # No other epoch is possible, and the number is known, so `place` would do the same.
             self.accept(current, event, step)
             return
         target = self.settle(event)
@@ -200,9 +206,9 @@ class NumberedBuffer(Epochs):
 
     def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
-            return  # A control event that comes late has nothing left to say.
+            return  # A late control event has no effect.
         if event.seq < 0:
-            event.seq += self.shared.modulus  # before the counter wrapped to its start
+            event.seq += self.shared.modulus  # It is from before the counter's wrap.
         self.late += 1
         if reason == GAP and self.shared.config.late == "pass":
             event.late = reason
@@ -221,17 +227,18 @@ class NumberedBuffer(Epochs):
         )
         step.reports.append(Duplicate(event.at_ns, event, conflict))
 
-    # -- numbers that jump -------------------------------------------------------------------------
+    # -- Jumps of the number -----------------------------------------------------------------------
 
     def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
-        """Keep the event aside, or take it as the confirmation of another."""
+        """Keep the event aside, or take it as confirmation of another one."""
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
             if other.seq == event.seq:
                 self.duplicated(event, step, other)
                 return
             near = abs(other.seq - event.seq) <= max_jump
-            if near and event.kind != DEAD and other.kind != DEAD:  # two corrupt ones prove nothing
+            # Two corrupt numbers prove nothing.
+            if near and event.kind != DEAD and other.kind != DEAD:
                 self._confirm(sequence, other, event, step)
                 return
         if len(sequence.suspects) >= MAX_SUSPECTS:
@@ -253,7 +260,11 @@ class NumberedBuffer(Epochs):
             self._take_again(sequence, event, now_ns, step)
 
     def _take_again(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
-        """Take the event as if it came now; who notes what is held notes it again."""
+        """Take the event as if it came now.
+
+        `freed` tells the readers of the step that they must record the event again if it is
+        buffered.
+        """
         if event.held_by:
             self.count_unheld(event)
         event.at_ns = now_ns
@@ -261,7 +272,7 @@ class NumberedBuffer(Epochs):
         self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up the oldest one, unless the sequence has come near it meanwhile."""
+        """Give up the oldest suspect, unless the sequence has come near it in the meantime."""
         event = sequence.suspects.pop(0)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
@@ -276,7 +287,7 @@ class NumberedBuffer(Epochs):
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Question what jumps at the end of a start hold, which takes any number."""
+        """Keep aside the numbers that jump, when a start hold ends; the hold takes any number."""
         max_jump = self.shared.max_jump
         for at, hole in enumerate(sequence.holes):
             if hole.last - hole.first + 1 >= max_jump:
@@ -287,10 +298,13 @@ class NumberedBuffer(Epochs):
                     self._take_again(sequence, event, now_ns, step)
                 return
 
-    # -- holes, holding, letting go ----------------------------------------------------------------
+    # -- Gaps, buffering, emission -----------------------------------------------------------------
 
     def estimator(self) -> Timeout:
-        """Made at the first hole: most sources of a large fleet never need one."""
+        """Return the timeout, which is made at the first gap.
+
+        Most sources of a large fleet never need one.
+        """
         if self.timeout is None:
             self.timeout = self.new_timeout()
         return self.timeout
@@ -337,7 +351,10 @@ class NumberedBuffer(Epochs):
             self.released += 1
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Release what no hole holds back. As `_release` for each, with the counting at the end."""
+        """Emit the events that no gap holds back.
+
+        This equals `_release` for each, but counts once at the end.
+        """
         events = sequence.front
         if events:
             sequence.front = []
@@ -374,9 +391,9 @@ class NumberedBuffer(Epochs):
         self._report(now_ns, step)
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Keep the merge informed whether events of this source wait here.
+        """Report to MERGE whether events of this source are buffered here.
 
-        To the merge an event in order says "no longer"; BLOCKED after it "still".
+        To MERGE, an event in order means that none is. BLOCKED after it means that some still are.
         """
         current = self.current
         waits = self.held > len(current.suspects) and (
@@ -403,7 +420,7 @@ class NumberedBuffer(Epochs):
         place = self.source, current.epoch, max(current.next, 0)
         return Event(self.shared.stream, *place, 0, now_ns, kind=kind)
 
-    # -- time and bounds ---------------------------------------------------------------------------
+    # -- Time and bounds ---------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
         current = self.current
@@ -418,7 +435,7 @@ class NumberedBuffer(Epochs):
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Do the one thing that is due first, at `now_ns` >= its deadline."""
+        """Process the one thing that is due first, at `now_ns` >= its deadline."""
         current = self.current
         due_ns = current.start_deadline_ns
         if current.next != UNSTARTED and current.holes:
@@ -433,7 +450,7 @@ class NumberedBuffer(Epochs):
         self._give_up(self.current.has_waiting(), why, now_ns, step)
 
     def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
-        """Give up what is awaited, or else the oldest suspect."""
+        """Give up the first gap or the start hold if `is_awaited`, else the oldest suspect."""
         current = self.current
         if is_awaited and current.next == UNSTARTED:
             self._start(current, now_ns, step)
@@ -452,7 +469,7 @@ class NumberedBuffer(Epochs):
             self._expire_overdue(sequence, now_ns, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up each hole whose deadline has passed while it waited for its turn."""
+        """Give up each gap whose deadline has passed while it waited for its turn."""
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
@@ -477,7 +494,7 @@ class NumberedBuffer(Epochs):
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
-        """Go on to the next epoch, once this one has no hole open and is not about to start."""
+        """Go on to the next epoch if the current one has no gap and is not in its start hold."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
@@ -497,20 +514,20 @@ class NumberedBuffer(Epochs):
             else:
                 self._report(now_ns, step)
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     @property
     def measured(self) -> Kept | None:
-        """What the timeout has measured."""
+        """The measurements of the timeout."""
         return None if self.timeout is None else self.timeout.measured()
 
     @measured.setter
     def measured(self, measured: Kept | None) -> None:
-        """Do nothing: it was read into what the timeout has (`fresh`)."""
+        """Do nothing, because the state was read into the object of the timeout (`fresh`)."""
 
     @property
     def named(self) -> list[Named]:
-        """The events whose sequence their numbers do not tell."""
+        """The buffered events whose sequence cannot be found from their numbers."""
         current = self.current
         if not self.later and not current.suspects and current.next != UNSTARTED:
             return NONE_NAMED
@@ -531,17 +548,17 @@ class NumberedBuffer(Epochs):
         return self.new_sequence(0, active=True)
 
     def hold_again(self, held: list[Event]) -> None:
-        """Take back the events that waited, behind all that the state says.
+        """Take back the buffered events, after the state has been read.
 
-        One that is not named waits in the current sequence, in which each number that waits occurs
-        once. What the numbers do not call waiting is not taken; numbers that wait, whose event is
-        absent from the log, are missing again.
+        An event that is not named belongs to the current sequence, in which each buffered number
+        occurs once. An event is not taken if the state does not have its number as buffered. A
+        buffered number is missing again if its event is absent from the log.
         """
         current = self.current
         for each in self.sequences():
             each.find_ledger()
         if not (held or self._named or self.later) and current.hi < current.base:
-            return  # Nothing waits, as in most sources.
+            return  # Nothing is buffered, as in most sources.
         sequences = [current, *self.later]
         found: list[dict[int, Event]] = [{} for _ in sequences]
         others = {event.offset: event for event in held}
@@ -575,7 +592,7 @@ class NumberedBuffer(Epochs):
         for sequence in self.sequences():
             sequence.forget_lost()
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def waiting(self) -> Iterable[Event]:
         for sequence in [self.current, *self.later]:

@@ -1,31 +1,32 @@
-"""One order by time: events wait until a waiting strategy lets them go.
+"""Buffers events and emits them in one order by time, when a waiting strategy allows it.
 
-Events leave in the order (ref_time, source, epoch, seq), total; where nothing is numbered,
-the driver puts the place in the log into `seq`. An event leaves once the waiting strategy
-(`topology.waiting`) says that nothing at or below its time is still to come, at the end of the
-instant; any strategy will do, and what order costs and how sure it is are the strategy's.
+The order is (ref_time, source, epoch, seq), and it is total. If nothing is numbered, the driver
+puts the place in the log into `seq`. An event is emitted at the end of the instant at which the
+waiting strategy (`topology.waiting`) expects no more events at or below its time. Any strategy is
+possible. It alone decides how long events wait and how reliable the order is.
 
-What comes in may be a whole stream, as the published strategies are compared with each
-other, or one source: so REORDER uses it under `rule: time`
-(`topology.reorder.by_time`).
+The input may be a whole stream, as when published strategies are compared with each other. It may
+also be one source: REORDER uses it so under `rule: time` (`topology.reorder.by_time`).
 
 Guarantees
-* Unmarked events leave strictly in order.
-* Late: an event below the last one that left unmarked. With `late="pass"` it goes on at once,
-  marked, else it is reported. No event is both.
-* Duplicate: the same key as one that is held, or as the last one that left. A copy of one
-  that left before that is late.
-* `cap_ns`: no event waits longer; what is before it in the order leaves with it.
+* Unmarked events are emitted strictly in order.
+* An event below the last one emitted unmarked is late. With `late="pass"` it is emitted at once,
+  marked; otherwise it is reported. No event is both.
+* A duplicate has the key of a buffered event, or of the last one emitted. A copy of an event
+  emitted before that is late.
+* No event waits longer than `cap_ns`. The events before it in the order are emitted with it.
 
-Bounds: `max_held` events, `max_held_bytes` of payload; at the bound the smallest leaves anyway,
-counted in `overflows`. `max_ahead_ns`: an event whose time is further ahead of its arrival
-is malformed ("ahead") and not observed, for it would make all others late.
+Bounds: `max_held` events and `max_held_bytes` of payload. At a bound the smallest event is emitted
+anyway, and `overflows` counts it. An event whose time is more than `max_ahead_ns` ahead of its
+arrival is malformed ("ahead"). The strategy does not observe it, because it would make all others
+late.
 
-`heartbeat` and `bye` move the strategy's clocks and end here, or with `keeps_control` wait and
-leave as events do; then a late one has nothing left to say, and a bye changes nothing for those
-that it has overtaken. Control records of other operators end here.
+Heartbeats and end-of-stream markers advance the strategy's clocks, and are not emitted. With
+`keeps_control` they wait and are emitted like events. A late one is then dropped, and an
+end-of-stream marker has no effect on earlier events that arrive after it. Control records of other
+operators are always dropped.
 
-Cost: O(log held) an event, and what the strategy costs.
+Cost: O(log held) an event, and the cost of the strategy.
 """
 
 from __future__ import annotations
@@ -66,12 +67,15 @@ ORDER: Final = Shape(
 
 @cache
 def order_shape(policy: Shape) -> Shape:
-    """Return the shape of an order that waits by a strategy of that shape."""
+    """Return the shape of an order whose waiting strategy has this shape."""
     return ORDER.with_more("reorder.order_by", 1, _policy=policy)
 
 
 class TimeBuffer(InstantOperator):
-    """`policy` is fresh and this operator's own."""
+    """An operator that orders events by time.
+
+    `policy` must be new, and no other operator may use it.
+    """
 
     def __init__(
         self,
@@ -99,13 +103,14 @@ class TimeBuffer(InstantOperator):
         self.heap: list[tuple[Key, Event]] = []
         self._keys: set[Key] = set()
         self.held_bytes = 0
-        self._arrivals: deque[tuple[int, Key]] = deque()  # as they came; some have left
+        # These are in order of arrival, and some are already emitted.
+        self._arrivals: deque[tuple[int, Key]] = deque()
         self._last: Key = NO_KEY
         self._due_ns = NEVER
         self.late = 0
         self.overflows = 0
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- The operator's contract -------------------------------------------------------------------
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -115,7 +120,7 @@ class TimeBuffer(InstantOperator):
         self._due_ns = NEVER
         return step
 
-    # -- events ------------------------------------------------------------------------------------
+    # -- Events ------------------------------------------------------------------------------------
 
     def _begin(self, events: Sequence[Event], now_ns: int) -> Step:
         return Step(now_ns)
@@ -161,11 +166,11 @@ class TimeBuffer(InstantOperator):
 
     @property
     def instant_open(self) -> bool:
-        """Something has arrived in the instant that is not over."""
+        """Whether an event has arrived in the instant that is not over."""
         return self._instant_open
 
     def push_out(self, count: int, now_ns: int, step: Step) -> None:
-        """There is no room: the smallest leave, at most so many."""
+        """Emit the smallest events, at most `count`, to make room."""
         self._now_ns = max(self._now_ns, now_ns)
         for _ in range(min(count, len(self.heap))):
             self.overflows += 1
@@ -183,7 +188,7 @@ class TimeBuffer(InstantOperator):
             step.reports.append(Late(self._now_ns, event, OVERTAKEN, by_ns))
 
     def _let_go(self, step: Step) -> None:
-        """The smallest leaves."""
+        """Emit the smallest event."""
         key, event = heappop(self.heap)
         self._keys.discard(key)
         self._last = key
@@ -192,13 +197,13 @@ class TimeBuffer(InstantOperator):
         self.held_bytes -= size_of(event)
         step.released.append(event)
 
-    # -- time --------------------------------------------------------------------------------------
+    # -- Time --------------------------------------------------------------------------------------
 
     def _next_due_ns(self) -> int:
         return self._due_ns
 
     def _decide(self, step: Step) -> None:
-        """Let go what may leave at this instant, and find out when more may."""
+        """Emit the events that may be emitted at this instant, and compute when more may be."""
         now_ns = self._now_ns
         policy = self._policy
         heap = self.heap
@@ -224,7 +229,7 @@ class TimeBuffer(InstantOperator):
                     self._let_go(step)
             arrivals.popleft()
 
-    # -- for people --------------------------------------------------------------------------------
+    # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         figures = {
@@ -247,7 +252,7 @@ class TimeBuffer(InstantOperator):
             "until": self._due_ns if self._due_ns < NEVER else None,
         }
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def held(self) -> Iterable[Event]:
         for _, event in self.heap:
@@ -259,7 +264,7 @@ class TimeBuffer(InstantOperator):
         yield len(held)
 
     def hold_again(self, held: Iterable[Event]) -> None:
-        """Take back the events that waited, in log order."""
+        """Take back the buffered events, in log order."""
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)
             event.held_by = self._position

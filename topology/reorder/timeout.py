@@ -1,18 +1,16 @@
-"""How long REORDER waits for a hole: one interface, and the rules `miss` and `fixed`.
+"""Decides how long REORDER waits for a gap: one interface, and the rules `miss` and `fixed`.
 
-* `miss` (default): the smallest wait that at most `miss_target` of all holes
-  outlive, from the measured fill times, also of holes that filled after they were
-  given up.
+* `miss` (the default): the smallest wait that at most `miss_target` of all gaps outlive. It is
+  measured from the fill times, including those of gaps that filled after they were given up.
 * `fixed`: always `max_wait`.
 
-A rule is notified of what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both
-in one: `open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call
-is O(1).
+A rule is notified of events (`opened`, `filled`) and asked once per gap (`wait_ns`, or both in one:
+`open`). The deadline is fixed at that moment. All times are integer nanoseconds. Each call is O(1).
 
-A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
-pool of the stream's sources in this partition; while that is cold too, the wait is
-`max_wait`. From there to 1 / `miss_target` holes the wait is
-longer than what has been seen, by less and less.
+A source is cold until 32 of its gaps filled or 100 opened. For a cold source, `miss` asks the pool
+of the stream's sources in this partition. While the pool is cold too, the wait is `max_wait`. Until
+1 / `miss_target` gaps are known, the wait is longer than the measured times suggest, by less and
+less.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ from topology.model.kept import FLAG, INT, Kept, Shape
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
 MOST_HOLES: Final = HALVE_EVERY // 2
-"""More than these never count at once."""
+"""The largest number of gaps that can be required, because old counts are halved."""
 
 
 class Timeout(Kept):
-    """The interface, and the rule `fixed`."""
+    """The interface of the rules, and the rule `fixed`."""
 
     __slots__ = ("max_wait_ns",)
 
@@ -37,22 +35,22 @@ class Timeout(Kept):
         self.max_wait_ns = max_wait_ns
 
     def opened(self) -> None:
-        """Note that a hole was opened, after `wait_ns`."""
+        """Record that a gap was opened; this follows `wait_ns`."""
 
     def open(self) -> int:
-        """Return `wait_ns` for a hole, which is opened."""
+        """Return `wait_ns` for a new gap, and record the gap."""
         wait_ns = self.wait_ns()
         self.opened()
         return wait_ns
 
     def filled(self, fill_ns: int) -> None:
-        """Note that a missing event came, `fill_ns` after its hole was known."""
+        """Record that a missing event came, `fill_ns` after its gap was known."""
 
     def wait_ns(self) -> int:
         return self.max_wait_ns
 
     def measured(self) -> Kept | None:
-        """Return what it has measured, which is its state; None: it measures nothing."""
+        """Return the measurements, which are the rule's state; None if there are none."""
         return None
 
 
@@ -62,7 +60,7 @@ FILL_TIMES: Final = Shape(
 
 
 class FillTimes(Kept):
-    """Fill times against opened holes, and whether there are enough to go by."""
+    """Fill times of opened gaps, and whether there are enough of them."""
 
     SHAPE = FILL_TIMES
     __slots__ = (*FILL_TIMES.fields, "_enough")
@@ -81,16 +79,19 @@ class FillTimes(Kept):
             self.warm = self._opened >= WARM_OPENED
 
     def filled_in(self, bucket: int) -> None:
-        """`filled`, after a time of that bucket of the histogram."""
+        """Record a fill time by its bucket of the histogram."""
         self.histogram.sample_in(bucket)
         if not self.warm:
             self._filled += 1
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        """The edge of the tail and a quarter. After few holes it is the longest fill seen, and
-        the next may take longer: a tail that falls by the same factor in equal times reaches as
-        much further as the logarithm of the holes still lacking says."""
+        """Return the edge of the tail plus a quarter, and more after few gaps.
+
+        After few gaps the edge is the longest fill time so far, and the next may be longer. If the
+        tail falls by the same factor in equal times, its reach grows with the logarithm of the
+        number of gaps. So the wait is scaled by the logarithm of the gaps that would be enough.
+        """
         histogram, enough = self.histogram, self._enough
         wait_ns = histogram.edge_ns() * 5 // 4
         holes = histogram.trials or 1
@@ -100,7 +101,7 @@ class FillTimes(Kept):
 
 
 class Miss(Timeout):
-    """Rule `miss`. `pool` is shared by all sources of the stream in the partition."""
+    """The rule `miss`; `pool` is shared by all sources of the stream in the partition."""
 
     __slots__ = ("_own", "_pool")
 
