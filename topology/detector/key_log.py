@@ -226,7 +226,7 @@ class KeyLog:
             self.replace(self.live.last, None, outs)
 
     def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
-        """Keep a savepoint after the entry if it is due, and return the number of entries since.
+        """Keep a savepoint after the entry if it is due, and return the number read since.
 
         It is due if the entry had one, or if the entry is the `spacing`-th after the last
         savepoint.

@@ -329,7 +329,7 @@ class Detecting(KeepingQuery):
         if answer == FINAL:
             return self._final(frontier)
         if answer == EARLY and self._passed[0] == watermark_ns:
-            return self._passed  # Others of this time may still be in MERGE.
+            return self._passed  # Other events of this time may still be in MERGE.
         return behind(self.load.goal_ns(watermark_ns) if answer == SPECULATE else watermark_ns)
 
     @property

@@ -5,11 +5,11 @@
 
 At the end of an instant each detector decides after those that it reads. So an instant causes at
 most one replay of each detector. In a diamond, no detector sees a state that has arrived by only
-one of the ways.
+one of the paths.
 
-A reader reads at most as far as the detectors that it reads, and becomes final with them. Frontiers
-pass a level without loss, so levels add no wait of their own. Only the net changes of an instant go
-up, and a correction ends where it changes nothing.
+A reader reads at most as far as the detectors that it reads. Its results become final with theirs.
+Frontiers pass a level without loss, so levels add no wait of their own. Only the net changes of an
+instant go up, and a correction ends where it changes nothing.
 
 Speculative detectors have one load model, whose share is the smallest of theirs. They run side by
 side.

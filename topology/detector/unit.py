@@ -54,14 +54,14 @@ Long texts in all kept states count one for each 64 bytes. Beyond this bound few
 and late events are read again from further back.
 """
 KEEPS_MORE: Final = 8
-"""The factor below `max_kept` at which more states are kept again."""
+"""More states are kept again once their values are this many times below `max_kept`."""
 
 MAX_IDS: Final = 10_000
 """The largest number of a key's ids that may be emitted again, and whose revisions are kept."""
 
 
 class Record(NamedTuple):
-    """A change of a result. A retraction has the result that it retracts."""
+    """A change of a result. A retraction carries the result that it retracts."""
 
     op: str
     revision: int

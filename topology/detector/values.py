@@ -384,7 +384,7 @@ def glance(value: Any, classes: Classes) -> int:
 
 
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
-    """Return the parts of something, or None if it is not a value.
+    """Return the parts of a group or an object, or None if it is not a value.
 
     If there is no room for all parts, return none of them.
     """

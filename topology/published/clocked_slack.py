@@ -39,7 +39,7 @@ class ClockedSlack(FlooredSlack):
         raise NotImplementedError
 
     def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
-        """Learn of an arrival, before the clock moves to `ts_ns` if it `moves`."""
+        """Handle an arrival before the clock moves to `ts_ns`, if it `moves`."""
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns

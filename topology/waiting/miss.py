@@ -23,7 +23,7 @@ ONE: Final = 1 << 32
 
 
 def share(part: float) -> int:
-    """Return a probability in units of 2^-32."""
+    """Convert a probability to units of 2^-32."""
     return int(part * ONE)
 
 

@@ -111,7 +111,7 @@ class Posterior:
 
 
 def _tails(straggled: Counts) -> tuple[list[int], list[int], list[int]] | None:
-    """Return the edges, and for each the count and the sum of all at or above it."""
+    """Return the edges, and for each the count and the sum of the values at or above it."""
     if not straggled:
         return None
     edges = sorted(straggled)
