@@ -1,12 +1,12 @@
-"""A detector as it reads the items of one key, from a state on.
+"""Reads the items of one key with a detector, starting from a given state.
 
-`run` is this and nothing else: what it gives depends on the state, `high_ns`, `last` and `ticks` it
-began with, and on the items. So going back is beginning again from what was kept.
+The outputs depend only on the items, and on the state, `high_ns`, `last` and `ticks` at the start.
+So a rollback begins again from saved values.
 
-`high_ns`: up to where the true time of an item before may lie. An event that may truly lie before
-that has an uncertain place in the order, and its results are `unsure`.
+`high_ns` is the latest possible event time of the events read so far. An event that may be earlier
+than that has an uncertain place in the order, and its results are `unsure`.
 
-A deadline that lies before the last item is due at once: at its instant, behind its events.
+A deadline before the last item is due at once: at that item's instant, after its events.
 """
 
 from __future__ import annotations
@@ -33,25 +33,37 @@ from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import is_text, text_of
 
 CORRECTION_STEPS: Final = 4
-"""What taking a late event in by `correct` is reckoned to cost, in steps."""
+"""The assumed cost of taking in a late event with `correct`, in steps."""
 
 LOOK_EVERY: Final = 64
-"""Events whose number is a multiple of it are tried twice before, and the state is looked at after
-them; and after the first item of each key, and where a `glance` shows that it is no value, or too
-large. So a key stops at the same item whether it is read ahead or not, but for what lies beyond the
-glance: that is seen where the state is copied, or at the next such event."""
+"""The spacing of thorough checks: they take events whose sequence number is a multiple of it.
+
+Such an event is tried twice before it is read, and the state is checked after it. The state is also
+checked after the first item of each key, and where a `glance` shows that it is invalid or too
+large. So a key stops at the same item whether reading is speculative or not. The exception is a
+fault beyond the glance: it is found when the state is copied, or at the next such event.
+"""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
 MAX_INT_BITS: Final = 8_192
-"""An integer in a result has no more; Python writes none of more than 4,300 digits."""
+"""The largest size of an integer in a result.
+
+Python refuses to write integers of more than 4,300 digits.
+"""
 _FRAME_BYTES: Final = 3
 _NUMBER_BYTES: Final = 8
 
 
 class DetectorOutput(NamedTuple):
-    """A result of an item, under an id. `last`: the detector does not change it any more; `is_own`:
-    the id is the item's, so no other item emits it; `error_ns`: of the time of the item."""
+    """A result of an item under an id.
+
+    Attributes:
+        cause: The key of the item.
+        last: Whether the detector does not change the result any more.
+        is_own: Whether the id belongs to the item, so that no other item emits it.
+        error_ns: The time error of the item.
+    """
 
     id: str
     cause: Key
@@ -66,12 +78,12 @@ class DetectorOutput(NamedTuple):
     error_ns: int = 0
 
     def reads_as(self, other: DetectorOutput) -> bool:
-        """The same as the other, to who reads it."""
+        """Return whether both outputs look the same to a reader."""
         return BESIDES(self) == BESIDES(other) and same(self.values, other.values)
 
 
 BESIDES: Final = attrgetter("start_ns", "end_ns", "members", "last", "unsure")
-"""What a reader is given of an output beside its values."""
+"""The fields that a reader sees besides the values."""
 
 
 OUTPUT: Final = record(
@@ -92,14 +104,17 @@ COUNTED: Final = (
     "processed", "replayed", "rollbacks", "converged", "corrected", "checkpoints", "failed",
     "too_many_results", "stopped", "nondeterministic",
 )  # fmt: skip
-"""The counts that are figures."""
+"""The counts that are published as figures."""
 
 
 COUNTS: Final = Shape("detector.counts", 1, size=INT, blocks=INT, nondeterministic=INT)
 
 
 class Counts:
-    """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
+    """The amounts of work by kind, and the faults of detectors.
+
+    The counts only grow. `why` describes the latest fault.
+    """
 
     def __init__(self) -> None:
         self.processed = 0
@@ -113,29 +128,36 @@ class Counts:
         self.stopped = 0
         self.nondeterministic = 0
         self.size = 1
-        """Values of the largest state that was looked at."""
+        """The number of values in the largest state that was checked."""
         self.blocks = 0
-        """Texts, bytes and integers of one state at a glance, in 64 bytes, at most."""
+        """The most blocks of 64 bytes that a glance found in one state's texts, bytes and integers.
+        """
         self.why = ""
 
     @property
     def again(self) -> int:
-        """Steps of going back."""
+        """The number of steps that rollbacks and corrections took."""
         return self.replayed + CORRECTION_STEPS * self.corrected
 
     def note(self, what: str, why: str) -> None:
-        """Count what a bad detector did, one of `COUNTED`."""
+        """Count a fault of a detector under its name in `COUNTED`."""
         setattr(self, what, getattr(self, what) + 1)
         self.why = why
 
     def figures(self) -> dict[str, int]:
-        """As people read them (`figures`)."""
+        """Return the counts that are published, by name."""
         return {name: getattr(self, name) for name in COUNTED}
 
 
 class Cursor:
-    """`last`: the item read last; `ticks`: timers since the last event. `due_ns`: when the state
-    wants to be called; NEVER if not. `steps`: items read."""
+    """A detector's position in the items of one key, with its state there.
+
+    Attributes:
+        last: The key of the item that was read last.
+        ticks: The number of timers since the last event.
+        due_ns: The time at which the state asks to be called, or NEVER.
+        steps: The number of items read.
+    """
 
     __slots__ = (
         "_behaviour",
@@ -162,7 +184,7 @@ class Cursor:
         *,
         is_first: bool = True,
     ) -> None:
-        """`is_first`: not a replay, so that what goes wrong is counted."""
+        """Begin at a state; if `is_first`, this is not a replay, and faults are counted."""
         self._behaviour = behaviour
         self._ids = ids
         self._counts = counts
@@ -176,7 +198,7 @@ class Cursor:
         self._ask_deadline()
 
     def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
-        """Read an event, and before it the timers that are due."""
+        """Read an event, after firing the timers that are due before it."""
         self.fire(entry.key, outs)
         seen = entry.seen
         unsure = seen.unsure or seen.time_ns - seen.error_ns < self.high_ns
@@ -201,17 +223,17 @@ class Cursor:
         self._ask_deadline()
 
     def fire(self, until: Key, outs: list[DetectorOutput]) -> None:
-        """The timers before there."""
+        """Fire the timers before the position `until`."""
         while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
             self._tick(key, outs)
 
     def fire_once(self, outs: list[DetectorOutput]) -> None:
-        """The timer that is armed, whenever it is due."""
+        """Fire the armed timer, if there is one, whenever it is due."""
         if self.due_ns < NEVER:
             self._tick(timer_at(self.due_ns), outs)
 
     def finish(self, outs: list[DetectorOutput]) -> None:
-        """Nothing comes any more."""
+        """End the input, and let the detector emit its last results."""
         ended_ns, self.last = self.last[0], LAST
         self.due_ns = NEVER
         if isinstance(self.state, Stopped):
@@ -266,7 +288,7 @@ class Cursor:
     def emit(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
     ) -> None:
-        """Adds all results of an item, or none if one is invalid."""
+        """Add all results of an item, or none if one is invalid."""
         if said is None or (type(said) is tuple and not said):
             return
         results = results_of(said)
@@ -328,7 +350,10 @@ class Cursor:
         )
 
     def _try_twice(self, seen: Seen) -> None:
-        """The same of the same, and nothing changed that was given: else nobody may go back."""
+        """Run the step twice, and report a detector that differs or changes its arguments.
+
+        Rollbacks are correct only if equal input gives equal results and stays unchanged.
+        """
         rules = self._behaviour
         try:
             frozen = rules.copy_of(self.state)
@@ -368,7 +393,7 @@ class Cursor:
             self._counts.note("failed", f"{type(wrong).__name__}: {wrong}, at {where}"[:500])
 
     def stop(self, why: str) -> None:
-        """Its key keeps no state and emits nothing any more."""
+        """Stop the key: it keeps no state and emits nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
         if self.is_first:
@@ -376,7 +401,10 @@ class Cursor:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A copy as JSON has it. TypeError for what it has not."""
+    """Return a copy of the value in the types of JSON.
+
+    Raises TypeError for a value that JSON does not have.
+    """
     if type(value) in _PLAIN:
         if type(value) is str and not is_text(value):
             raise TypeError("it gives a text with half a pair of surrogates, which UTF-8 has not")
@@ -392,7 +420,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def size_of_output(value: Any) -> int:
-    """The rough size of what `plain` gave, in bytes of its text."""
+    """Return the approximate size of a result of `plain`, in bytes of its text."""
     if type(value) is str:
         return _FRAME_BYTES + (len(value) if value.isascii() else len(value.encode()))
     if type(value) is dict:

@@ -1,29 +1,31 @@
-"""A detector of a user's own: plain Python that reads events in order, as if none came late.
+"""Defines users' detectors: plain Python that reads events in order, as if none came late.
 
-In the functions file of the topology (docs/guides/detectors.md):
+The functions file of the topology lists them (docs/guides/detectors.md):
 
     detectors = {"stops": Detector(step, initial=..., deadline=..., tick=...), "tops": Tops}
 
-* A *pure* one is a function `step(state, event) -> (state, results)`. It changes nothing that it
-  was given: a state is a value, so keeping it is enough to go back to it. Best by far.
-* A *class* with `on_event(event)`, and if it likes `deadline()`, `on_time(time_ns)` and `on_end()`.
-  Its attributes are values; it may change them. One object is made for each key, without arguments.
+* A *pure* detector is a function `step(state, event) -> (state, results)`. It changes none of its
+  arguments. Its state is a value, so keeping the state is enough for a rollback. Prefer this form.
+* A *class* has `on_event(event)`, and optionally `deadline()`, `on_time(time_ns)` and `on_end()`.
+  Its attributes are values, which it may change. One object is made for each key, without
+  arguments.
 
-Results are mappings of plain values by name, or `Found`; one, several, or None. Timers are in
-event time: `deadline` gives when the state wants to be called though nothing comes.
+Results are mappings of plain values by name, or `Found`. A call returns one, several, or None.
+Timers are in event time. `deadline` returns the time at which the state is called even if no event
+comes.
 
-Forbidden, since the same events must always give the same: clocks, dice, I/O, globals that change,
-the order of a set. The test kit finds most of that (`inorder.testing`).
+The same events must always give the same results. So clocks, random numbers, I/O, changing globals
+and the order of a set are forbidden. The test kit finds most violations (`inorder.testing`).
 
-Whatever is done is a function of the state and the item alone. So are the ends of a bad one:
+Everything is a function of the state and the item alone, and so are faults:
 
-* raises: nothing is emitted (`failed`), and the state stays what it was before the item; of a
-  class, what it had become when it raised.
-* emits without end: what is beyond `MAX_RESULTS` of an item, or `MAX_RESULTS_BYTES`, is left out
+* A detector that raises emits nothing at that item (`failed`). Its state stays as it was before the
+  item. The state of a class stays as it was when the class raised.
+* The results of an item beyond `MAX_RESULTS` or `MAX_RESULTS_BYTES` are left out
   (`too_many_results`).
-* fires more than `MAX_TICKS` timers between two events, or raises in one; has a state of more
-  than `MAX_SIZE` values, or one that holds what is no value (`values`), or cannot be read back: the
-  key is *stopped* (`stopped`), keeps no state and emits nothing any more.
+* A key is *stopped* (`stopped`) at `MAX_TICKS` timers between two events, or if a timer raises. So
+  is a key whose state has more than `MAX_SIZE` values, contains something that is not a value
+  (`values`), or cannot be read back. A stopped key keeps no state and emits nothing any more.
 """
 
 from __future__ import annotations
@@ -45,21 +47,30 @@ from topology.detector.values import (
 from topology.model.operator import Plain
 
 MAX_RESULTS: Final = 1_000
-"""Results of one item."""
+"""The largest number of results of one item."""
 MAX_RESULTS_BYTES: Final = 1 << 20
-"""The results of one item, together (`size_of_output`)."""
+"""The largest size of one item's results together (`size_of_output`)."""
 MAX_TICKS: Final = 100_000
-"""Timers between two events of a key."""
+"""The number of timers between two events at which a key is stopped."""
 MAX_SIZE: Final = 100_000
-"""Values that a key's state consists of; a long text, bytes or integer is one for each 64 bytes."""
+"""The largest number of values in a key's state.
+
+A long text, bytes or integer counts one more for each 64 bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result. `id`: a text or number by which a detector emits it again, changed; it then marks
-    the one that will not change any more as the `last`. Without an id each result is one
-    of its own. `start_ns`: where it begins, if not at the event; `events`: which it consists of, by
-    name."""
+    """A result of a detector.
+
+    Attributes:
+        values: The values by name.
+        id: A text or number under which the detector may emit the result again, changed. Without an
+            id each result is separate.
+        last: Whether the result does not change any more. Without an id this is the default.
+        start_ns: The time at which the result begins; by default that of the event.
+        events: The events of which it consists, by name.
+    """
 
     values: Mapping[str, Any]
     id: str | int | None = None
@@ -70,8 +81,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A result emitted at an item behind a late event, given to `correct`. It returns it as it is,
-    or with other values (`with_values`), or None where it is no longer emitted."""
+    """A result after a late event, as `correct` receives and returns it.
+
+    `correct` returns it unchanged, with other values (`with_values`), or None in its place if it is
+    no longer emitted.
+    """
 
     time_ns: int
     values: Mapping[str, Any]
@@ -83,11 +97,20 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A pure one. `types`: of events that it looks at; none: all. `classes`: of objects in its
-    state, as far as `initial` does not hold them. `correct(state, event, emitted)` takes a late
-    event into a state that has read what lies behind it, without a replay (`mend`): it gives
-    the state, the results at the event, and `emitted` as it is now; or None, and then there is a
-    replay."""
+    """A pure detector: a step function, the initial state, and optional functions.
+
+    Attributes:
+        step: `step(state, event)` returns the new state and the results.
+        initial: The state of a key before its first event.
+        deadline: `deadline(state)` returns the time of the next timer, or None.
+        tick: `tick(state, time_ns)` runs at a timer, and returns the same as `step`.
+        end: `end(state)` returns the results at the end of a bounded input.
+        types: The types of events that it reads; empty means all.
+        classes: The classes of objects in its state that `initial` does not contain.
+        correct: `correct(state, event, emitted)` takes in a late event without a replay (`mend`).
+            The state is the one after all that was read. It returns the new state, the results at
+            the event, and `emitted` as it is now. It returns None to ask for a replay.
+    """
 
     step: Callable[[Any, Any], Any]
     initial: Any = None
@@ -100,7 +123,7 @@ class Detector:
 
 
 class Stopped:
-    """The state of a key that is stopped, and why."""
+    """The state of a stopped key, with the reason."""
 
     __slots__ = ("why",)
 
@@ -109,12 +132,14 @@ class Stopped:
 
 
 STOPPED: Final = "stopped"
-"""Its tag when it is written down."""
+"""The tag of a stopped state in the stored form."""
 
 
 class Behaviour:
-    """What the unit needs of a detector, pure or a class (`make`). `is_cheap`: a copy of its state
-    costs nothing, and cannot fail."""
+    """A detector as the unit uses it, pure or made of a class (`make`).
+
+    `is_cheap` means that copying a state costs nothing and cannot fail.
+    """
 
     def __init__(self, detector: Detector, make: Callable[[], Any] | None = None) -> None:
         self._detector = detector
@@ -140,18 +165,24 @@ class Behaviour:
         return (state, ()) if tick is None else _pair(tick(state, time_ns))
 
     def copy_of(self, state: Any) -> Any:
-        """Return a state that no step from the other one changes; `Stopped` where there can be
-        none."""
+        """Return a state that no step from the original changes, or `Stopped` if there is none."""
         return state if self.is_cheap else _copy_of(state)
 
     def pack(self, state: Any) -> Plain:
-        """Raises NotAValue."""
+        """Return the stored form of a state.
+
+        Raises NotAValue if part of the state is not a value.
+        """
         if isinstance(state, Stopped):
             return [STOPPED, state.why]
         return packed(state, self.classes)
 
     def unpack(self, plain: Plain) -> Any:
-        """`Stopped`, too, for what cannot be read any more: a class may be absent, or changed."""
+        """Restore a state from its stored form.
+
+        Return `Stopped` if it cannot be read any more, for example because a class is absent or
+        changed.
+        """
         if isinstance(plain, list | tuple) and plain[0] == STOPPED:
             return Stopped(plain[1])
         try:
@@ -161,7 +192,7 @@ class Behaviour:
 
 
 def _nothing(*_: Any) -> None:
-    """Do what a detector does that lacks the call."""
+    """Stand in for an optional function that the detector lacks."""
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
@@ -171,7 +202,7 @@ def _pair(said: Any) -> tuple[Any, Any]:
 
 
 def _methods_of(kind: Any) -> Detector:
-    """Makes a detector of a user's class: its steps change the object that they are given."""
+    """Make a detector of a user's class, whose steps change the object that they are given."""
     has = frozenset(dir(kind))
     return Detector(
         step=lambda state, event: (state, results_of(state.on_event(event))),
@@ -195,7 +226,10 @@ def _copy_of(state: Any) -> Any:
 
 
 def results_of(said: Any) -> list[Any]:
-    """The results of a call, as a list of at most one more than is allowed; a generator has run."""
+    """Return the results of a call as a list, running a generator.
+
+    The list has at most one more than is allowed, which shows that there are too many.
+    """
     if said is None:
         return []
     if isinstance(said, Found | Mapping):
@@ -206,7 +240,10 @@ def results_of(said: Any) -> list[Any]:
 
 
 def behaviour_of(given: Any) -> Behaviour:
-    """TypeError, with what to write, for what is no detector."""
+    """Check a detector of a functions file, and return its behaviour.
+
+    Raises TypeError, with the remedy, for anything that is not a detector.
+    """
     if isinstance(given, Detector):
         return _checked(Behaviour(given), given)
     if isinstance(given, type) and "on_event" in dir(given):

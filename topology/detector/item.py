@@ -1,10 +1,11 @@
-"""What a detector reads, one after the other: events, and timers between them.
+"""Orders the items that a detector reads: events, and timers between them.
 
 Items have a total order, their *key*: `(time_ns, kind, source, epoch, seq)`. A timer comes after
-all events of its own instant. The order of arrival has no part in it, so no answer depends on it.
+all events of its own instant. The order of arrival is not part of the key, so no result depends on
+it.
 
-A *position* is a key between items: `before(t)` lies before all items of the instant t,
-`behind(t)` behind its events and before its timer.
+A *position* is a key between items. `before(t)` is before all items of the instant t. `behind(t)`
+is after the events of that instant and before its timer.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ EVENT: Final = 0
 TIMER: Final = 1
 
 FIRST: Final[Key] = (-NEVER, EVENT, "", -1, -1)
-"""Before everything."""
+"""The position before all items."""
 LAST: Final[Key] = (NEVER, TIMER, "", 0, 0)
-"""The end."""
+"""The key of the end of the input."""
 BEHIND_ALL: Final[Key] = (NEVER + 1, TIMER, "", 0, 0)
 
 
@@ -34,7 +35,7 @@ def key_of(event: Event) -> Key:
 
 
 def next_to(event: Event) -> Key:
-    """Return the position behind the event, before any other."""
+    """Return the position directly after the event."""
     return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq + 1)
 
 
@@ -51,12 +52,15 @@ def behind(time_ns: int) -> Key:
 
 
 UNREAD: Final = -2 * NEVER
-"""Earlier than any time."""
+"""The `high_ns` of an event that was not read yet, earlier than any time."""
 
 
 class Seen:
-    """An event as a detector sees it: it does not contain when it arrived. The payload is shared
-    with whoever reads it next, so nobody may change it. `unsure`: it is a result that is."""
+    """An event as a detector sees it, without its arrival time.
+
+    All its readers share the payload, so none of them may change it. `unsure` is true for an event
+    that is an uncertain result.
+    """
 
     __slots__ = ("epoch", "error_ns", "payload", "seq", "source", "time_ns", "type", "unsure")
 
@@ -102,9 +106,15 @@ def seen_of(event: Event, payload: Any) -> Seen:
 
 
 class LogEntry:
-    """An event of the log. `after`: the state behind it, frozen, if there is a savepoint, and
-    then `high_ns` belongs to it (`cursor`). `name`: of a result that is an event (`result_event`),
-    whose key is its own. `high_ns` is UNREAD before it is read."""
+    """An event in the log of a key.
+
+    Attributes:
+        after: The frozen state after the event if there is a savepoint, with `high_ns` as part
+            of it (`cursor`).
+        high_ns: The cursor's `high_ns` after the event, or UNREAD before it is read.
+        name: The name of the result that is this event (`result_event`). Such an event has a key
+            of its own.
+    """
 
     __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
 
@@ -120,7 +130,7 @@ class LogEntry:
 
 
 class NoState:
-    """Where there is no state."""
+    """The class of ABSENT, which takes the place of a state that is not kept."""
 
     __slots__ = ()
 

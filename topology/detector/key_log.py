@@ -1,26 +1,29 @@
-"""The log of one key, its savepoints, and the outputs that may still change.
+"""Keeps the log of one key, its savepoints, and the outputs that may still change.
 
-    confirmed | C   read, and kept for going back      | L   not read yet
-    base state      entries, some with a state behind      entries
+    confirmed | C   read, and kept for rollbacks               | L   not read yet
+    base state      entries, some with a state after them          entries
 
-* `base` is the state at C. While nothing behind C has been read there is none: `live` is it.
-* `insert`, `replace` and `remove` edit the log. What they concern is `dirty` if something behind it
-  was read: the next `advance` goes back to the last savepoint before it, reads all from there
-  again, once for all that came together, and compares the results. It ends early where the state
-  is the one that was kept before (`converged`): the results that follow then stay as they are.
-* `advance(goal)` reads on to there. `confirm(C)` lets go what lies before.
+C is the position before which everything is confirmed. L is the end of what was read.
 
-Every output has the key of its item, its *cause*; of an id the output with the largest cause is
-current. One that is confirmed stays as the id's *floor* while the id may still change.
+* `base` is the state at C. While nothing after C has been read there is no `base`, as `live` has
+  that state.
+* `insert` and `remove` edit the log. An edit is `dirty` if it is within what was read. The next
+  `advance` then goes back to the last savepoint before it. It reads on from there, once for all
+  dirty edits, and compares the results. It ends early where the state equals the one kept before
+  (`converged`). The results after that point stay as they are.
+* `advance(goal)` reads all items before the goal. `confirm(C)` releases the items before C.
 
-Its state is that at C, and the results that may change. Events are not in it; they are held, and
-put again. What was read of them is read again at a restart and gives what it gave before. Where
-some of it has no savepoint, the state says so (`_runs`). So what comes late is then read again
-from the same place.
+Each output has the key of its item, its *cause*. The output with the largest cause is the current
+one of its id. A confirmed output stays as the *floor* of its id while the id may still change.
 
-Cost: an event in order, one step and, behind C, a savepoint each `spacing` entries; one out of
-order, besides, as many steps as were read behind it, at most. Memory: the entries behind C, their
-savepoints, and the ids that may change.
+The stored state is the state at C and the results that may change. It does not contain events: they
+are buffered, and put again after a restart. The events that had been read are then read again, and
+give the same outputs. If some of them have no savepoint, the stored state says which (`_runs`). So
+a late event is replayed from the same place as without the restart.
+
+Cost: an event in order takes one step and, after C, a savepoint every `spacing` entries. An event
+out of order also takes at most one step for each entry after the last savepoint before it. Memory:
+the entries after C, their savepoints, and the ids that may change.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 
 Current = CurrentResult[DetectorOutput | None]
-"""None: it is not known what was retracted."""
+"""The current result of an id; its content is None if the retracted output is not known."""
 
 STORED: Final = ""
 COPY: Final = "duplicates"
@@ -63,14 +66,14 @@ CONFLICT: Final = "conflicts"
 MAX_SPACING: Final = 4_096
 
 _BESIDES: Final = attrgetter("type", "error_ns", "unsure")
-"""What an event has beside its payload and its place in the order."""
+"""The fields of an event besides its payload and its place in the order."""
 
 _SHOWN: Final = tuple_of(TEXT, INT, FLAG, FLAG, optional(KEY))
 _LOG: Final = tuple_of(PLAIN, BIG, KEY, INT, list_of(_SHOWN), list_of(OUTPUT), list_of(INT))
 
 
 class Savepoint(NamedTuple):
-    """A frozen state, and what a cursor that goes on from it begins with."""
+    """A frozen state, with the other values that a cursor needs to continue from it."""
 
     state: Any
     high_ns: int
@@ -85,15 +88,15 @@ class KeyLog:
 
     Attributes:
         text: The key.
-        spacing: Entries from one savepoint to the next.
-        converges: Whether a replay ends where the state is as before.
-        edits: None, or what is emitted and no longer emitted, for others to read.
-        outs: The outputs behind C, by cause.
-        shown: What was emitted of ids that may change (topology.query.results).
-        pending: Ids of which something may have changed since it was emitted.
-        let_go: Events that were confirmed. Its reader empties it.
-        is_changed: Something was taken out of what was read, or replaced there.
-        is_thin: What was read may lack savepoints.
+        spacing: The number of entries from one savepoint to the next.
+        converges: Whether a replay ends where the state is the same as before.
+        edits: The changes of outputs for other queries to read, or None if none reads them.
+        outs: The outputs after C, by cause.
+        shown: The emitted results of ids that may change (topology.query.results).
+        pending: The ids whose result may have changed since the last emission.
+        let_go: The events that were confirmed. Its reader empties it.
+        is_changed: Whether an event that was read has been removed or replaced.
+        is_thin: Whether entries that were read may lack savepoints.
     """
 
     text: str
@@ -117,9 +120,9 @@ class KeyLog:
     is_thin: bool = False
     _of_id: dict[str, list[DetectorOutput]] = field(default_factory=dict)
     _since: int = 0
-    """Entries that were read behind the last savepoint."""
+    """The number of entries read after the last savepoint."""
     _begun_with: list[int] = field(default_factory=list)
-    """The savepoints of before a restart (`_runs`), until they are there again."""
+    """The savepoints of before a restart (`_runs`), until `resume` has made them again."""
 
     def __post_init__(self) -> None:
         self.live = Cursor(self._behaviour, self._ids, self._counts, self._behaviour.initial())
@@ -127,7 +130,10 @@ class KeyLog:
     # -- the log -----------------------------------------------------------------------------------
 
     def insert(self, entry: LogEntry, *, replaces: bool = False) -> str:
-        """What becomes of it: STORED, or it is there already."""
+        """Insert an event, and return STORED, COPY or CONFLICT.
+
+        With `replaces` it takes the place of an event that has the same key and differs.
+        """
         key, entries = entry.key, self.entries
         if not entries or entries[-1].key < key:
             at = len(entries)
@@ -156,7 +162,7 @@ class KeyLog:
         return STORED
 
     def remove(self, key: Key) -> LogEntry | None:
-        """None if it is not there."""
+        """Remove an event and return it; return None if it is not in the log."""
         at = bisect_left(self.entries, key, key=entry_key)
         if at == len(self.entries) or self.entries[at].key != key:
             return None
@@ -169,7 +175,7 @@ class KeyLog:
 
     @property
     def next_ns(self) -> int:
-        """When there is something to read."""
+        """The time of the next item to read, or NEVER."""
         due_ns = self.live.due_ns
         if self.read < len(self.entries):
             due_ns = min(due_ns, self.entries[self.read].key[0])
@@ -177,7 +183,7 @@ class KeyLog:
 
     @property
     def open_ns(self) -> int:
-        """Something is to be confirmed when C has passed it."""
+        """The time that C must pass for something to be confirmed, or NEVER."""
         open_ns: int = NEVER
         if self.read:
             open_ns = self.entries[0].key[0]
@@ -188,7 +194,7 @@ class KeyLog:
     # -- reading -----------------------------------------------------------------------------------
 
     def advance(self, goal: Key, confirmed: Key) -> None:
-        """Read all before the goal. No way back is kept for what lies before `confirmed`."""
+        """Read all items before the goal; those before `confirmed` need no way back."""
         if self.dirty:
             self.replay()
         self._read_on(goal, confirmed, self.spacing)
@@ -220,8 +226,11 @@ class KeyLog:
             self.replace(self.live.last, None, outs)
 
     def _keep_where_due(self, entry: LogEntry, cursor: Cursor, since: int, spacing: int) -> int:
-        """Keep a savepoint behind an entry that had one, or which is `spacing` behind the last.
-        Return how many entries were read behind the last."""
+        """Keep a savepoint after the entry if it is due, and return the number read since.
+
+        It is due if the entry had one, or if the entry is the `spacing`-th after the last
+        savepoint.
+        """
         if entry.after is ABSENT and since + 1 < spacing:
             self.is_thin = True
             return since + 1
@@ -231,7 +240,7 @@ class KeyLog:
         return 0
 
     def _frozen(self, cursor: Cursor) -> Any:
-        """A copy of its state to go back to; where there can be none, the key is stopped there."""
+        """Return a copy of the cursor's state for rollbacks; stop the key if there can be none."""
         frozen = self._behaviour.copy_of(cursor.state)
         if isinstance(frozen, Stopped) and not isinstance(cursor.state, Stopped):
             cursor.stop(frozen.why)
@@ -247,8 +256,10 @@ class KeyLog:
         self.base = Savepoint(frozen, cursor.high_ns, cursor.last, cursor.ticks, cursor.due_ns)
 
     def _go_back(self, number: int) -> tuple[int, Cursor]:
-        """Return the place of the last entry before `number` that has a savepoint, -1: there is
-        none but that at C; and a cursor that goes on from there."""
+        """Return the last savepoint before an entry: its index, and a cursor that starts there.
+
+        The index is -1 if only the state at C is left.
+        """
         at = number - 1
         while at >= 0 and self.entries[at].after is ABSENT:
             at -= 1
@@ -265,7 +276,7 @@ class KeyLog:
         )
 
     def replay(self) -> None:
-        """Read again, once for all that is dirty."""
+        """Read again what follows the dirty edits, each entry at most once."""
         dirty = sorted(self.dirty)
         self.dirty = []
         self.is_changed = False
@@ -302,7 +313,7 @@ class KeyLog:
             self.replace(start, converged, outs)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
-        """Whether the state is the one that was kept before. Where none was kept, it is not."""
+        """Return whether the state equals the one kept before; if none was kept, it does not."""
         is_alike = (
             self.converges and entry.high_ns == cursor.high_ns and same(entry.after, cursor.state)
         )
@@ -310,7 +321,7 @@ class KeyLog:
         return is_alike
 
     def thin_out(self) -> None:
-        """Let every second savepoint go."""
+        """Drop every second savepoint."""
         self.is_thin = True
         is_kept = False
         for entry in self.entries[: self.read]:
@@ -320,14 +331,18 @@ class KeyLog:
                 is_kept = not is_kept
 
     def _runs(self) -> list[int]:
-        """Return how many of the entries that were read have a savepoint, have none, have one, and
-        so on, and at last how many were read behind the last; nothing where each has one."""
+        """Return how many entries in turn have a savepoint and have none.
+
+        Only entries that were read count, and the first number is of entries with a savepoint. One
+        more number counts the entries after the last savepoint. The list is empty if each entry has
+        one.
+        """
         if not self.is_thin:
             return []
         runs, is_bare = [0], False
         for entry in self.entries[: self.read]:
             if entry.high_ns == UNREAD:
-                continue  # It has just come, and is put after those that were read.
+                continue  # A new event is put after those that were read.
             if (entry.after is ABSENT) != is_bare:
                 is_bare = not is_bare
                 runs.append(0)
@@ -336,7 +351,7 @@ class KeyLog:
         return [*runs, self._since] if self.is_thin else []
 
     def resume(self, goal: Key, confirmed: Key) -> None:
-        """Read again what had been read, with the savepoints that there were, in silence."""
+        """Read again after a restart, with the same savepoints, without emitting anything."""
         begun, at = self._begun_with, 0
         for run, spacing in zip(begun[:-1], cycle((1, NEVER)), strict=False):
             at += run
@@ -355,7 +370,7 @@ class KeyLog:
             self.edits += [Edit(self.text, is_emitted, each, each.cause[0]) for each in outs]
 
     def replace(self, start: Key, end: Key | None, outs: list[DetectorOutput]) -> None:
-        """Put these in place of those with a cause in (start, end], or behind start."""
+        """Replace the outputs with a cause in (start, end], or after start if the end is None."""
         first = last = len(self.outs)
         if first and self.outs[-1].cause > start:
             first = bisect_left(self.outs, (start, NEVER), key=by_cause)
@@ -383,7 +398,7 @@ class KeyLog:
         return found[-1] if found else self.floor.get(id_)
 
     def end(self) -> None:
-        """Nothing comes any more, all has been read: the timer that is armed fires, once."""
+        """End the input, after all events were read: fire the armed timer once, and finish."""
         outs: list[DetectorOutput] = []
         if self.base is None:
             self._keep_base()
@@ -394,7 +409,7 @@ class KeyLog:
     # -- confirming --------------------------------------------------------------------------------
 
     def confirm(self, until: Key) -> None:
-        """C is there now, and all before it has been read."""
+        """Move C to `until`; all items before it have been read."""
         number = self.read
         if number and self.entries[number - 1].key >= until:
             number = bisect_left(self.entries, until, 0, number, key=entry_key)
@@ -415,11 +430,15 @@ class KeyLog:
             del self.outs[:count]
         stopped = self.base is not None and isinstance(self.base.state, Stopped)
         if self.base is not None and stopped and not isinstance(self.live.state, Stopped):
-            self.dirty.append(self.base.last)  # it was stopped just now: so is what lies behind
+            # The base was stopped just now, so the later states stop too.
+            self.dirty.append(self.base.last)
             self.replay()
 
     def _move_base(self, base: Savepoint, number: int, until: Key) -> None:
-        """From the last savepoint before; what is read again has been emitted."""
+        """Move `base` to C by reading on from the last savepoint before it.
+
+        The outputs of that reading have been emitted already.
+        """
         if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
             return
         at, cursor = self._go_back(number)
@@ -428,30 +447,30 @@ class KeyLog:
             self._counts.rollbacks += 1
         outs: list[DetectorOutput] = []
         for entry in self.entries[at + 1 : number]:
-            if entry.key > cursor.last:  # the base may lie behind it already
+            if entry.key > cursor.last:  # The base may already be after this entry.
                 cursor.take(entry, outs)
         cursor.fire(until, outs)
         self._counts.replayed += cursor.steps
         self._set_base(cursor)
 
     def is_open(self, id_: str) -> bool:
-        """A current output of it may yet be taken back."""
+        """Return whether a current output of the id may still be retracted."""
         return id_ in self._of_id
 
     def forget(self, id_: str) -> None:
-        """It does not change any more."""
+        """Forget an id whose result does not change any more."""
         self.floor.pop(id_, None)
         self.shown.pop(id_, None)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is kept but, perhaps, a state."""
+        """Whether nothing is kept, except perhaps a state."""
         return not (self.entries or self.outs or self.floor or self.shown or self.dirty)
 
     # -- state -------------------------------------------------------------------------------------
 
     def kept(self) -> tuple[Any, ...]:
-        """Return what of the log is state, at C (`_LOG`)."""
+        """Return the stored part of the log, at C, in the form of `_LOG`."""
         at, behaviour = self.base or self.live, self._behaviour
         try:
             state = behaviour.pack(at.state)
@@ -465,7 +484,7 @@ class KeyLog:
         return state, at.high_ns, at.last, at.ticks, shown, floor, self._runs()
 
     def begin_with(self, kept: tuple[Any, ...]) -> None:
-        """Go on from what was kept. Nothing behind C has been read."""
+        """Continue from what `kept` returned; nothing after C counts as read."""
         packed, high_ns, last, ticks, shown, floor, self._begun_with = kept
         behaviour, ids, counts = self._behaviour, self._ids, self._counts
         state = behaviour.unpack(packed)
@@ -479,18 +498,18 @@ class KeyLog:
 
 
 def cause_of_buried(shown: Current) -> Key | None:
-    """Return by which item it comes again, if only by this; None where it is current."""
+    """Return the cause of a retracted result that only this item can emit again, else None."""
     output = shown.content
     return None if shown.live or output is None or not output.is_own else output.cause
 
 
 def _buried(id_: str, cause: Key) -> DetectorOutput:
-    """Return what is left of an output that was retracted, and which only its item brings back."""
+    """Return the remnant of a retracted output that only its item can emit again."""
     return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=True)
 
 
 class SavedLog(ValueKind):
-    """The kind of the log of a key. The events are put into it later."""
+    """The stored form of the log of a key. Its events are put after it is loaded."""
 
     def __init__(self, make: Callable[[str], KeyLog]) -> None:
         super().__init__(f"log {_LOG.name}", is_plain=False)

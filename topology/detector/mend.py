@@ -1,19 +1,18 @@
-"""MEND: a late event taken into what has been read, without reading it again.
+"""MEND: takes late events into the state without reading again.
 
-A detector may say how (`Detector.correct`): given the state behind all that was read, the late
-event, and the results behind it, it gives the state as if the event had come in its place, the
-results at the event, and those behind it now. A sum adds; a set of all pairs adds those of the
-event. Where it gives None, all is read again.
+A detector may have a rule for this (`Detector.correct`). Its arguments are the state after all that
+was read, the late event, and the results after the event. It returns the state as if the event had
+come in its place, the results at the event, and the later results now. A sum adds the event; a set
+of all pairs adds the pairs of the event. If the rule returns None, all is read again.
 
-The law: the results are the same as by a replay (law 10 of the source). One late event in
-64 is taken in both ways, and a detector that differs is no longer read ahead of what is final.
+The results must be the same as by a replay (law 10 of the source). One late event in 64 is taken in
+both ways. A detector that differs no longer reads further than what is final.
 
-It is done where it is cheaper: where more is to be read again than `CORRECTION_STEPS` for each late
-event. What was kept behind the event to go back to is let go, as it does not hold the event; so a
-replay that follows begins further back. Events that were replaced, or taken back, are always read
-again.
+The rule is used where it is cheaper: where a replay has more than `CORRECTION_STEPS` entries to
+read for each late event. The savepoints after the event are dropped, because they do not contain
+it. So a later replay begins further back. If an event was replaced or removed, all is read again.
 
-Cost: a call for each late event, and a look at each entry behind it and each emission.
+Cost: a call for each late event, and a look at each entry and each output after it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from topology.model.operator import NEVER
 
 
 def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
-    """Take in what is dirty, if that can be done. What stays dirty is to be read again."""
+    """Take in the dirty events if possible; those that stay dirty are to be read again."""
     dirty = sorted(log.dirty)
     first = bisect_left(log.entries, dirty[0], key=entry_key)
     if log.is_changed or log.read - first <= CORRECTION_STEPS * len(dirty):
@@ -56,7 +55,7 @@ def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> None:
 
 
 def _compare(log: KeyLog, key: Key, counts: Counts) -> None:
-    """Compare with a replay, which is right."""
+    """Compare the corrected state and results with a replay, which takes their place."""
     state = log.live.state
     emitted = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
     log.replay()
@@ -74,7 +73,7 @@ def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
 
 
 def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
-    """Take in the entry there, which has not been read. Return whether that was done."""
+    """Take in the unread entry at this index, and return whether that succeeded."""
     entry, live = log.entries[at], log.live
     if at + 1 >= log.read or log.base is None or isinstance(live.state, Stopped):
         return False
@@ -104,7 +103,7 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
     for other in log.entries[at + 1 : log.read]:
         other.after = ABSENT
         other.high_ns = max(other.high_ns, high_ns)
-    live.state = state  # as if the event had been read; there are no timers
+    live.state = state  # As if the event had been read, because there are no timers.
     live.high_ns = max(live.high_ns, high_ns)
     return True
 
@@ -112,8 +111,10 @@ def _take_in(log: KeyLog, at: int, behaviour: Behaviour) -> bool:
 def _left(
     behind: list[DetectorOutput], given: list[Emitted], kept: list[Any], high_ns: int
 ) -> list[DetectorOutput] | None:
-    """The results behind the event. None where one of several of an item is absent: the others
-    would have other ids."""
+    """Return the outputs after the event, as they are now.
+
+    Return None if one of several outputs of an item is absent, as the others would get other ids.
+    """
     if len(kept) != len(given):
         return None
     causes = [each.cause for each in behind]

@@ -1,28 +1,30 @@
-"""DETECTOR: a detector of a user's own (`detector`) over the events of one stream.
+"""DETECTOR: runs a user's detector (`detector`) over the events of one stream.
 
-Events and control events pass unchanged; what is found goes beside them as `DetectorResult`s. How
-far events are read, and so results emitted, is the query's `answer`:
+Events and control events pass unchanged, and results are emitted beside them as `DetectorResult`s.
+The query's `answer` decides how far events are read, and so when results are emitted:
 
-* `final`: up to where nothing can change any more (the final frontier, topology.answer.frontier).
-* `early`: up to the watermark W, as MERGE lets events go. What comes late corrects.
-* `speculate`: events are taken as they are accepted, before MERGE lets them go, and read up to the
-  newest of them less a wait. `budget` sets the wait by what going back costs, so that this takes no
-  more of a processor than is granted. What still waits in MERGE is what is gained.
+* `final`: up to the finality horizon, where nothing can change any more (topology.answer.frontier).
+* `early`: up to the watermark W, as MERGE emits events. Late events correct the results.
+* `speculate`: events are read as MERGE accepts them, before it emits them, up to the newest one
+  less a wait. `budget` chooses the wait by the cost of rollbacks, so that they take no more of a
+  processor than is granted. The gain is the rest of the time that events wait in MERGE.
 
-After the last correction all stand alike, and as an in-order run would have it (`unit`), but for
-the confidence, which is that of the last emission: W, what is late and what is final are MERGE's.
+After the last correction all answers have the same results, which are those of an in-order run
+(`unit`). Only the confidence differs. It is that of the last emission, because MERGE determines W,
+what is late, and what is final.
 
-A query may read the results of others instead of the stream's events, or besides
-(`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):
-the wait of a chain is that of its slowest member, not the sum. What changed below changes its
-events, and what was read of these is read again; what comes out alike goes no further (`queries`).
+A query may read the results of others instead of the stream's events, or besides them
+(`result_event`). It then reads no further than these queries have (`limit`), and its results become
+final no earlier (`hold`). So the wait of a chain is that of its slowest member, not the sum. A
+change below changes the query's events, and what was read of them is read again. Results that come
+out the same go no further (`queries`).
 
-All is decided when its instant is over. What the work costs is counted, not measured (`load`);
-it decides only how early results are emitted. A detector that is not deterministic (`cursor`)
-reads no further ahead than `final`.
+Everything is decided at the end of its instant. The cost of the work is computed from counts, not
+measured (`load`). It affects only how early results are emitted. A detector that is not
+deterministic (`cursor`) reads no further than `final`.
 
-Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
-made final (`given_up`).
+Bounds: `settings`. At `max_events` the new-source allowance ends first. If that is not enough,
+everything that was read becomes final (`given_up`).
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ from topology.query.fields import KeyTexts
 from topology.query.queries import KeepingQuery
 
 FOUND: Final = "found"
-"""A result of an operator before it in the chain, in `value`."""
+"""The kind of an event whose `value` is a result of an operator before this one in the chain."""
 
 OWN: Final = "unit"
 LOG: Final = "log/"
@@ -82,13 +84,13 @@ DETECTOR: Final = Shape(
 UNREAD: Final = "unreadable"
 UNKEYED: Final = "without_key"
 LEFT_OUT: Final = (EXPIRED, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
-"""Why an event is not taken, by its figure."""
+"""The reasons why an event is not taken, which are the names of their figures."""
 WHY: Final[Mapping[str, str]] = {
     FINAL: "the final frontier",
     EARLY: "the watermark",
     SPECULATE: "the newest event, less what going back is expected to cost",
 }
-"""Up to where is read, in words for people."""
+"""The limit of reading under each answer, in words for people."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events buffered for a rollback, or not yet processed"),
@@ -121,11 +123,11 @@ FIGURES: Final[Mapping[str, Figure]] = {
     ),
     "forgotten": total("Open results of a detector that were forgotten"),
 }
-"""What the figures of DETECTOR mean, in the order of the metrics."""
+"""The figures of DETECTOR with their help, in the order of the metrics."""
 
 
 class Detecting(KeepingQuery):
-    """One query. What drives it is `queries.Levels`, alone or with others."""
+    """A query with a detector. `queries.Levels` drives it, alone or with others."""
 
     def __init__(
         self,
@@ -145,25 +147,25 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._key_path = key_path(query.key)
         self._max_events = query.max_events
-        # A detector emits its results early, whatever it waits for.
+        # The detector itself waits under `final`, so its frontier is always early.
         self._frontier = Frontier(query.model_copy(update={"answer": EARLY}))
         self.unit = Unit(
             behaviour, framed(begun), LOG, finals=query.finals, max_keys=query.max_keys
         )
         self.load = LoadModel(query.granted_ppm, query.clock.max_ahead_ns)
         self._seen_work = (0, 0)
-        """What the load was told of, in all."""
+        """The work that was reported to the load model so far."""
         self.emitter = DetectorEmitter(stream, query.name, is_keyed=query.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
         self._passed: Key = FIRST
-        """Where MERGE is, of which accepted events are read."""
+        """The position of MERGE, if accepted events are read."""
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in inputs.reads}
         self._results = ResultLog(RESULT)
         self._received: list[ResultEvent] = []
-        """Found by windows and patterns in the instant that is open."""
+        """The results that windows and patterns found in the open instant."""
         self._kept = KeptState(OWN, DETECTOR, [self.unit.table, self._results])
 
     # -- the contract ------------------------------------------------------------------------------
@@ -179,11 +181,11 @@ class Detecting(KeepingQuery):
 
     @property
     def last_ns(self) -> int:
-        """The newest of all that came; takes as long as there are results among its events."""
+        """The newest time of all input. Its cost is linear in the buffered results."""
         return max(self.load.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:
-        """Nothing comes any more."""
+        """End the input, whose newest time is `last_ns`, and add the last results to the step."""
         self.emitter.now_ns = self._now_ns
         self._frontier.end()
         if last_ns > NOT_YET:
@@ -191,7 +193,7 @@ class Detecting(KeepingQuery):
         self.emitter.finish(step)
 
     def hear(self, event: Event) -> bool:
-        """Take an event of a batch. Return whether it opens the instant."""
+        """Take an event of a batch, and return whether it opens the instant."""
         if event.kind == DATA:
             if not (self.inputs.is_ahead or event.late):
                 self._frontier.hear(event)
@@ -245,13 +247,15 @@ class Detecting(KeepingQuery):
 
     @property
     def holds(self) -> Key:
-        """No emission is to change before."""
+        """The position before which no emission changes any more."""
         confirmed = self.unit.confirmed
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
 
     def read_result(self, said: ResultEvent) -> None:
-        """Put a result of another query among the events to read, or take it out where it no longer
-        is current. The instant is still open."""
+        """Put a result of another query among the events, or remove it if it is no longer current.
+
+        The instant is still open.
+        """
         seen = said.seen
         if self._types and seen.type not in self._types:
             return
@@ -277,7 +281,10 @@ class Detecting(KeepingQuery):
     # -- reading on --------------------------------------------------------------------------------
 
     def decide(self, now_ns: int, limit: Key, hold: Key) -> None:
-        """Read on. The instant is over, and what it reads has come so far."""
+        """Read on at the end of an instant, after the queries below have done so.
+
+        They have read up to `limit`, and their results before `hold` do not change any more.
+        """
         self._limit, self._hold = limit, hold
         self.emitter.now_ns = now_ns
         counts = self.unit.counts
@@ -314,17 +321,20 @@ class Detecting(KeepingQuery):
         return min(self._own_goal(frontier), self._limit)
 
     def _own_goal(self, frontier: Frontier) -> Key:
-        """By the answer; clock errors, which put off what is final, do not count in W."""
+        """Return the goal by the answer alone.
+
+        Clock errors delay what is final, but they do not count in W.
+        """
         answer, watermark_ns = self._answer, frontier.watermark_ns
         if answer == FINAL:
             return self._final(frontier)
         if answer == EARLY and self._passed[0] == watermark_ns:
-            return self._passed  # Others of this time may still be in MERGE.
+            return self._passed  # Other events of this time may still be in MERGE.
         return behind(self.load.goal_ns(watermark_ns) if answer == SPECULATE else watermark_ns)
 
     @property
     def _answer(self) -> str:
-        """The one that holds now. What no function gives is not read ahead of what is final."""
+        """The answer that is in force: `final` if the detector is not deterministic."""
         return FINAL if self.unit.counts.nondeterministic else self.query.answer
 
     # -- for people --------------------------------------------------------------------------------
@@ -344,7 +354,7 @@ class Detecting(KeepingQuery):
         }
 
     def explain(self) -> dict[str, Any]:
-        """What is speculative now, and why so far is read."""
+        """Return what is speculative now, and the reason for the current limit of reading."""
         load, reached = self.load, self.unit.reached
         why = WHY[self._answer]
         if self.unit.counts.nondeterministic:
@@ -370,7 +380,7 @@ class Detecting(KeepingQuery):
         }
 
     def _way(self) -> str:
-        """What is done about events that come where has been read."""
+        """Describe the treatment of events that arrive before the position already read."""
         again = "their key is read again from where they belong"
         if self._behaviour.corrects:
             return f"its `correct` takes them in, where that is cheaper; else {again}"
@@ -398,5 +408,5 @@ class Detecting(KeepingQuery):
         self._seen_work = self.unit.counts.processed, self.unit.counts.again
         for event in came:
             self._put(event)
-        self._left_out = dict.fromkeys(LEFT_OUT, 0)  # they were counted when they came
+        self._left_out = dict.fromkeys(LEFT_OUT, 0)  # They were counted when they arrived.
         counts.nondeterministic = nondeterministic

@@ -1,21 +1,23 @@
-"""All detectors of a stream as one operator, and those that read results of others, by levels.
+"""Runs all detectors of a stream as one operator, by levels if some read results of others.
 
     events ──┬──────────────► near ──┬─► pass
              └► peak ───────────────►┘
 
-When the instant is over, each decides behind those that it reads, so that one instant is at most
-one replay of each, and a diamond shows no state that only one of its ways has come to. A reader
-reads as far as those that it reads have come at most, and what is final of them is final for it:
-frontiers pass a level without loss, so levels cost no wait of their own. What the emissions of an
-instant come to is all that goes up, and a correction ends where it changes nothing.
+At the end of an instant each detector decides after those that it reads. So an instant causes at
+most one replay of each detector. In a diamond, no detector sees a state that has arrived by only
+one of the paths.
 
-Those that read ahead of the merge have one load model, of which the smallest share counts, and are
-run side by side.
+A reader reads at most as far as the detectors that it reads. Its results become final with theirs.
+Frontiers pass a level without loss, so levels add no wait of their own. Only the net changes of an
+instant go up, and a correction ends where it changes nothing.
 
-At the end of a bounded input each level ends before the next; results emitted there are of the
+Speculative detectors have one load model, whose share is the smallest of theirs. They run side by
+side.
+
+At the end of a bounded input each level ends before the next. Results emitted there belong to the
 last instant.
 
-An event is held, beyond letting it pass, as long as one of the detectors may go back behind it.
+An event that was passed on stays buffered while one of the detectors may go back to before it.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ from topology.query.queries import KeepingQueries
 
 
 class Levels(InstantOperator):
-    """Detectors that hang together, or a single one: `members`, each behind those that it reads."""
+    """A group of connected detectors, or a single one.
+
+    `members` has each detector after those that it reads.
+    """
 
     def __init__(self, members: Sequence[Detecting]) -> None:
         super().__init__()
@@ -94,15 +99,17 @@ class Levels(InstantOperator):
             member.stand_at(self._now_ns, is_open=self._instant_open)
 
     def resume(self) -> None:
-        """Go on from where the members are, which were restored."""
+        """Continue at the instant of the members, which were restored."""
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[Levels]:
-    """Return those that hang together as one, at the place of the first of them. All that read
-    ahead hang together."""
+    """Return the groups of connected detectors, each at the place of its first one.
+
+    All speculative detectors are connected.
+    """
     group_of = {each.name: each.name for each in detecting}
     ties = [[each.name, *(read.query for read in each.inputs.reads)] for each in detecting]
     for tie in (*ties, [each.name for each in detecting if each.query.answer == SPECULATE]):
@@ -119,7 +126,7 @@ def _level(detecting: Detecting) -> int:
 
 
 class DetectorQueries(KeepingQueries[Detecting]):
-    """All detectors of a stream as one operator."""
+    """An operator that runs all detectors of a stream."""
 
     def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
         super().__init__(detecting, position)
@@ -130,12 +137,14 @@ class DetectorQueries(KeepingQueries[Detecting]):
 
     @property
     def is_ahead(self) -> bool:
-        """Return whether events come as MERGE accepts them, with its marks."""
+        """Whether events arrive as MERGE accepts them, with its marks."""
         return any(each.inputs.is_ahead for each in self._queries)
 
     def overhear(self, found: Sequence[Finding]) -> None:
-        """Take the windows and matches that a detector reads. Each is an event of the instant in
-        which it was found."""
+        """Take the windows and matches that a detector reads.
+
+        Each is an event of the instant in which it was found.
+        """
         for each in found:
             if each.query in self._listens and isinstance(each, Result):
                 event = Event(each.stream, "", 0, 0, 0, each.at_ns, value=each, kind=FOUND)
@@ -154,7 +163,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
         return self._finish(step)
 
     def items_cost(self, step_ns: int, others_ppm: int) -> None:
-        """Take what the driver has measured (`LoadModel`)."""
+        """Pass on the costs that the driver has measured (`LoadModel`)."""
         for each in self._queries:
             each.load.items_cost(step_ns, others_ppm)
 

@@ -1,20 +1,20 @@
-"""Results as events of the detectors that read them.
+"""Turns results of queries into events for the detectors that read them.
 
-A result of a detector is an event for its readers, at the time of the item at which it was
-emitted, with an id or without: each *emission* is one. A result of a window or a pattern is an
-event at the end of the window or match, for as long as it is current: an update changes the event,
-a retract removes it.
+Each *emission* of a detector is an event for its readers, at the time of its item, whether it has
+an id or not. A result of a window or a pattern is an event at the end of the window or match, while
+it is current. An update changes the event, and a retraction removes it.
 
-Its payload is the result's values, and beside them, unless the values have such a name, `key` (the
-query's), `start_ns` and `end_ns`. Its type is the query's `into`, or its name, and its
-source `<query>/<id of the result>`.
+The payload has the result's values. It also has `key` (the query's), `start_ns` and `end_ns`,
+unless a value has that name. The event's type is the query's `into`, or its name. Its source is
+`<query>/<id of the result>`.
 
-Order. Results come behind all other events of their instant, those of lower levels first; there by
-query, then emissions in the order of their items, and windows and matches by id. So the order of a
-chain is total, and nothing in it depends on when anything arrived.
+Results come after all other events of their instant, those of lower levels first. Within a level
+they are in the order of the queries. Emissions of a query are in the order of their items, windows
+and matches in the order of their ids. So the order of a chain is total, and does not depend on any
+arrival.
 
-Only what changed is passed on: a replay that emits the same again, or emits and takes back within
-an instant, changes no event (`net`).
+Only changes are passed on. A replay that emits the same again, or emits and retracts within an
+instant, changes no event (`net`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ from topology.model.tables import Table
 from topology.query.numbers import scalar_of
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""What the place of a result in the order begins with; names of sources lie before it."""
+"""The beginning of a result's place in the order; it sorts after all names of sources."""
 
 PLACE_BITS: Final = 32
 
 
 class Edit(NamedTuple):
-    """A change to the results of a detector: one was emitted for `key_text`, or was retracted.
-    `stamp_ns`: the time of the event that it is for others."""
+    """A change to the results of a detector: an output for `key_text` was emitted or retracted.
+
+    `stamp_ns` is the time of the event that the output is for readers.
+    """
 
     key_text: str
     is_emitted: bool
@@ -56,8 +58,10 @@ class Edit(NamedTuple):
 
 
 class ResultEvent(NamedTuple):
-    """An event made of a result, or, if it is not current, the one that is removed. `name`: its
-    name for a reader."""
+    """An event made of a result, or its removal if the result is no longer current.
+
+    `name` identifies the event for a reader.
+    """
 
     name: str
     is_current: bool
@@ -66,7 +70,7 @@ class ResultEvent(NamedTuple):
 
 
 class UpstreamQuery(NamedTuple):
-    """A query that another reads. `level`: how many detectors lie below it."""
+    """A query that another one reads. `level` is the number of levels of detectors below it."""
 
     query: str
     into: str
@@ -75,7 +79,7 @@ class UpstreamQuery(NamedTuple):
 
 
 def net(edits: Iterable[Edit]) -> list[Edit]:
-    """Return the changes that they come to."""
+    """Return the net changes of these edits."""
     first: dict[tuple[str, Key, int, int], Edit] = {}
     last: dict[tuple[str, Key, int, int], Edit] = {}
     for edit in edits:
@@ -86,7 +90,7 @@ def net(edits: Iterable[Edit]) -> list[Edit]:
 
 
 def _is_news(first: Edit, last: Edit) -> bool:
-    """Return whether something is other than before the first of several edits."""
+    """Return whether the result differs from the one before the first edit."""
     if first.is_emitted:  # There was none before.
         return last.is_emitted
     one, other = first.output, last.output
@@ -95,7 +99,7 @@ def _is_news(first: Edit, last: Edit) -> bool:
 
 
 def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
-    """Return the event that a result of a detector is."""
+    """Return the event for an emitted or retracted output of a detector."""
     output = edit.output
     _, kind, source, epoch, seq = output.cause
     place = (
@@ -112,7 +116,10 @@ def of_edit(edit: Edit, reading: UpstreamQuery) -> ResultEvent:
 
 
 def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
-    """Made of a window or a match; its times are those of its events, so it has no error."""
+    """Return the event for a result of a window or a pattern.
+
+    Its times are those of the result's events, so it has no time error.
+    """
     place = f"{BEHIND_SOURCES}{reading.level:03d}/{reading.query}/{result.id}"
     key = (result.end_ns, EVENT, place, 0, 0)
     payload: dict[str, Any] = {"start_ns": result.start_ns, "end_ns": result.end_ns}
@@ -136,7 +143,7 @@ def _seen(
 # -- state -----------------------------------------------------------------------------------------
 
 _SAVED: Final = tuple_of(TEXT, KEY, TEXT, VALUE, TEXT, INT, BIG, FLAG)
-"""A text, and an event without its name."""
+"""The stored form of a text, and of an event without its name."""
 
 
 def _dump(text: str, key: Key, seen: Seen) -> Plain:
@@ -150,7 +157,7 @@ def _load(plain: Plain) -> tuple[str, Key, Seen]:
 
 
 class SavedEvent(ValueKind):
-    """The kind of events made of results."""
+    """The stored form of an event made of a result."""
 
     def dump(self, value: ResultEvent) -> Plain:
         return [_dump(value.name, value.key, value.seen), value.is_current]
@@ -165,14 +172,14 @@ SAVED_EVENT: Final = SavedEvent(f"event {_SAVED.name}", is_plain=False)
 
 
 class KeptResult(NamedTuple):
-    """An event made of a result, in the log of this key."""
+    """An event made of a result, and the key of the log that has it."""
 
     key_text: str
     entry: LogEntry
 
 
 class SavedResult(ValueKind):
-    """The kind of such results. Their names are the keys of their table."""
+    """The stored form of a `KeptResult`, whose name is its key in the table."""
 
     def dump(self, value: KeptResult) -> Plain:
         return _dump(value.key_text, value.entry.key, value.entry.seen)
@@ -183,8 +190,10 @@ class SavedResult(ValueKind):
 
 
 class ResultLog(Table[str, KeptResult]):
-    """The results that are events of a reader, as long as they may change, by name. No log has
-    them, so each is written once when it comes and once when it goes."""
+    """A table, by name, of the results that are events of a reader and may still change.
+
+    The logs do not store them. So each is written once when it comes and once when it goes.
+    """
 
     def __init__(self, prefix: str) -> None:
         super().__init__(prefix, SavedResult(f"result {_SAVED.name}", is_plain=False))
@@ -194,7 +203,10 @@ class ResultLog(Table[str, KeptResult]):
         self.note(name)
 
     def let_go(self, entries: Iterable[LogEntry]) -> None:
-        """Forget those that are held no more; others are no results, or were replaced since."""
+        """Forget the results of these entries, which are no longer buffered.
+
+        An entry may also be no result, or may have been replaced since.
+        """
         for entry in entries:
             kept = self.find(entry.name) if entry.name else None
             if kept is not None and kept.entry is entry:

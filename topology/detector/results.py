@@ -1,8 +1,8 @@
-"""What detectors find, as results (topology.model.result).
+"""Turns the outputs of detectors into results (topology.model.result).
 
-The events of a result are those that the detector named, or the one at which it was emitted;
-`start_ns` is what the detector gave, or that event's time. A result is uncertain where the event
-at which it was emitted may truly lie before one that was read before it.
+The events of a result are those that the detector named, or the one at which it was emitted.
+`start_ns` comes from the detector, or is that event's time. The result is uncertain if that event
+may be earlier than one that was read before it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from topology.query.results import ResultEmitter
 
 
 class DetectorEmitter(ResultEmitter):
-    """`proven_ns`: results of later items are emitted only because the input has ended
-    (`Operator.seal`). `settled_ns`: what later items read might still have changed."""
+    """An emitter of a detector's results, which adds their confidence.
+
+    Attributes:
+        proven_ns: The time after which results are emitted only because the input has ended
+            (`Operator.seal`).
+        settled_ns: The time after which the input of results might still have changed.
+    """
 
     def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:
         super().__init__()

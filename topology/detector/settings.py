@@ -1,8 +1,8 @@
-"""What a query with a detector is asked for.
+"""Defines the settings of a query with a detector.
 
-Bounds, per query and partition: `max_events` are held until they are final; at the bound what was
-read is made final. `max_keys`: keys with a state; what comes for one more is left out. Both are
-counted.
+Bounds for each query and partition: `max_events` events are buffered until they are final. At this
+bound everything that was read becomes final. `max_keys` keys have a state, and the events of
+further keys are left out. Both are counted.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _detector(value: Any, info: ValidationInfo) -> str:
 
 
 def _one(value: Any) -> Any:
-    """Return a name alone as a list of it."""
+    """Return a single name as a list."""
     return [value] if isinstance(value, str) else value
 
 
 class SpeculateConfig(Section):
-    """What reading ahead may take of a processor (`topology.answer.budget`)."""
+    """The limits of speculative detectors (`topology.answer.budget`)."""
 
     share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
     """The share of a processor for all speculative detectors of a stream together. If they ask for
@@ -55,7 +55,7 @@ class SpeculateConfig(Section):
 
 
 class DetectorSettings(AnswerSettings):
-    """What a query with a detector is asked for. `clock` is that of its stream."""
+    """The settings of a query with a detector. `clock` is that of its stream."""
 
     detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
@@ -77,15 +77,20 @@ class DetectorSettings(AnswerSettings):
 
     @property
     def granted_ppm(self) -> int:
-        """What reading ahead may take of a processor."""
+        """The share of a processor that speculation may take."""
         return (self.speculate or SpeculateConfig.by_default()).share_ppm
 
 
 class Inputs(NamedTuple):
-    """What a detector reads. `is_ahead`: its stream as the merge accepts it, with its marks
-    (`flow.accepted`). `reads`: queries whose results are events for it, and `reads_stream`: so are
-    those of the stream. `lag_ns`: results of these may come so far behind what is final. `below`:
-    what the results of these depend on."""
+    """The inputs of a detector.
+
+    Attributes:
+        is_ahead: Whether the stream is read as MERGE accepts it, with its marks (`flow.accepted`).
+        reads: The queries whose results are read as events.
+        reads_stream: Whether the events of the stream are read too.
+        lag_ns: The longest time after which results of `reads` follow what is final.
+        below: The fingerprints of the queries in `reads`.
+    """
 
     is_ahead: bool = False
     reads: tuple[UpstreamQuery, ...] = ()
@@ -98,7 +103,7 @@ STREAM_ALONE: Final = Inputs()
 
 
 def fingerprint(query: DetectorSettings, inputs: Inputs) -> bytes:
-    """Return what is equal for queries whose results are the same: however they answer."""
+    """Return a value that is the same for queries with the same results, whatever their answer."""
     own: tuple[object, ...] = (query.name, query.detector, key_path(query.key))
     if inputs.reads:
         own = (*own, inputs.reads, inputs.reads_stream, inputs.below)

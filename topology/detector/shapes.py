@@ -1,11 +1,10 @@
-"""What the objects of a class consist of: whether their attributes, slots included, are all there
-is of them.
+"""Finds out whether an object consists of its attributes alone, slots included.
 
-They are where the class is made of Python's own `object` and of nothing else. A subclass of dict,
-int, deque or datetime has a content besides, which nobody sees by its attributes. A NamedTuple has
-its parts, and no attributes.
+It does if its class is made of Python's own `object` and nothing else. A subclass of dict, int,
+deque or datetime has content that its attributes do not show. A NamedTuple has parts, and no
+attributes.
 
-Cost: of a class, once; at most `MAX_SHAPES` are kept.
+Cost: a class is examined once. At most `MAX_SHAPES` shapes are kept.
 """
 
 from __future__ import annotations
@@ -21,8 +20,13 @@ MAX_SHAPES: Final = 1_000
 
 
 class ClassShape:
-    """`is_object`: the attributes are all. `is_member`: it is an Enum, whose members are there
-    once. `fields`: of a dataclass, by name, in order."""
+    """The structure of the objects of a class.
+
+    Attributes:
+        is_object: Whether the attributes are all of an object.
+        is_member: Whether the class is an Enum, whose members exist only once.
+        fields: The names of a dataclass's fields in order, or None.
+    """
 
     __slots__ = ("_has_dict", "_is_row", "_slots", "fields", "is_member", "is_object")
 
@@ -36,11 +40,11 @@ class ClassShape:
         self.fields = [each.name for each in fields(kind)] if is_dataclass(kind) else None
 
     def is_named(self, value: Any) -> bool:
-        """It is a NamedTuple that has no attributes besides."""
+        """Return whether the value is a NamedTuple without attributes of its own."""
         return self._is_row and not (self._has_dict and vars(value))
 
     def parts(self, value: Any) -> Collection[Any] | None:
-        """Return what an object consists of, nothing of a member; None for what is no value."""
+        """Return the parts of an object, or None if it is not a value. An Enum member has none."""
         if self.is_named(value):
             return value  # type: ignore[no-any-return]
         if self.is_member:
@@ -48,7 +52,7 @@ class ClassShape:
         return self.inside(value).values() if self.is_object else None
 
     def inside(self, value: Any) -> dict[str, Any]:
-        """Its attributes, as far as they are set; nobody changes the dict."""
+        """Return the attributes that are set. The caller must not change the dict."""
         if not self._slots:
             own: dict[str, Any] = vars(value)
             return own
@@ -63,7 +67,10 @@ shape_of: Final[Callable[[Any], ClassShape]] = lru_cache(MAX_SHAPES)(ClassShape)
 
 
 def made(kind: type, attributes: Mapping[str, Any]) -> Any:
-    """Without its `__init__`, which may want other things; frozen ones too."""
+    """Make an object from its attributes, even a frozen one.
+
+    Its `__init__` is not called, because it may need other arguments.
+    """
     new: Any = object.__new__(kind)
     for name, value in attributes.items():
         object.__setattr__(new, name, value)
@@ -71,7 +78,10 @@ def made(kind: type, attributes: Mapping[str, Any]) -> Any:
 
 
 def _is_made_of_attributes(kind: type) -> bool:
-    """Python refuses to make one as a mere object where there is more to it."""
+    """Return whether objects of the class have nothing but attributes.
+
+    Python refuses to make a plain object of a class that has more.
+    """
     try:
         object.__new__(kind)
     except TypeError:
@@ -80,7 +90,7 @@ def _is_made_of_attributes(kind: type) -> bool:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """By the names under which they are set; a private one has its class before it."""
+    """Return the names under which slots are set; a private name has its class before it."""
     names: list[str] = []
     for each in reversed(kind.__mro__):
         slots = vars(each).get("__slots__", ())

@@ -1,31 +1,30 @@
-"""SPECULATE: a detector reads ahead of what is certain; what was wrong is taken back.
+"""SPECULATE: runs detectors before their input is certain, and corrects their results.
 
-Two positions in the order of items (`item`) say all:
+Two positions in the order of items (`item`) define the state:
 
-* R: events are read up to here, and what was found is emitted.
-* C <= R: nothing comes before it any more, so results from there are never changed.
+* R: the items before it have been read, and their results emitted.
+* C <= R: nothing can arrive before it any more, so results before it never change.
 
-The caller decides how far each may go; neither goes back. Results between them may be emitted too
-early: an event that comes there takes its place, its key's detector goes back to a savepoint
-before it and reads on from there (`key_log`), and only the difference is emitted.
+The caller decides how far each position goes, and neither goes back. Results between them may be
+emitted too early. If an event arrives there, its key's detector goes back to a savepoint before it,
+and reads on from there (`key_log`). Only the difference is emitted.
 
-After each `advance` the results emitted, with all corrections, are what the detector would have
-emitted for the events received so far, in order, up to R. So how far R is ahead changes early
-results, and never the last ones (laws in tests/topology/detector/test_laws.py). At R = C this is
-plain buffering: no savepoint is kept, and no result is retracted.
+After each `advance` the emitted results, with all corrections, are those of an in-order run. That
+run has the events received so far, up to R. So R affects early results, and never the last ones
+(laws in tests/topology/detector/test_laws.py). With R = C this is plain buffering: no savepoint is
+kept, and no result is retracted.
 
-Each key has a log, a state and timers of its own, so a late event has its own key read again,
-alone.
+Each key has its own log, state and timers. So a late event makes only its own key read again.
 
-A result is known by an id that depends on its item, or that the detector gave it, never on how
-often anything was read. At most one record of an id comes of one `advance`: retracts first, then
-in the order of their items. Revisions count from 0 without a hole, until an id is forgotten: when
-what it said is final, or, of ids that a detector keeps open, when there are more than `MAX_IDS` of
-its key.
+The id of a result depends on its item, or comes from the detector. It never depends on how often
+anything was read. One `advance` emits at most one record of an id: retractions first, then the
+others in the order of their items. Revisions count from 0 without a gap until the id is forgotten.
+An id is forgotten when its result is final. An id that a detector keeps open may be forgotten when
+its key has more than `MAX_IDS`.
 
-The source is Speculative Event Processing (docs/guides/detectors.md has what is different).
+The method is Speculative Event Processing (docs/guides/detectors.md explains its use).
 
-Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look at (`held`).
+Bounds: `max_keys` and `max_kept`. The caller bounds the number of buffered events (`held`).
 """
 
 from __future__ import annotations
@@ -49,18 +48,20 @@ EXPIRED: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
-"""Values, of all states together that are kept for going back by copying, and 64 bytes each of long
-texts in all that are kept; beyond, fewer are kept, and what comes late is read again from further
-back."""
+"""The largest number of values in all states that are copied for rollbacks, together.
+
+Long texts in all kept states count one for each 64 bytes. Beyond this bound fewer states are kept,
+and late events are read again from further back.
+"""
 KEEPS_MORE: Final = 8
-"""As many times below it, more are kept again."""
+"""More states are kept again once their values are this many times below `max_kept`."""
 
 MAX_IDS: Final = 10_000
-"""Ids of a key that may still be emitted again, and whose revisions are known."""
+"""The largest number of a key's ids that may be emitted again, and whose revisions are kept."""
 
 
 class Record(NamedTuple):
-    """One change of a result. A retract carries the result that it takes back."""
+    """A change of a result. A retraction carries the result that it retracts."""
 
     op: str
     revision: int
@@ -81,10 +82,15 @@ UNIT: Final = Shape(
 
 
 class Unit:
-    """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
-    is emitted again when it is. `spacing`: of savepoints, in events; `converges`: a replay ends
-    where the state is as before; `mends`: late events are taken in by the detector's `correct`,
-    if it has one. None of these changes the results."""
+    """The logs of all keys of a detector, and the positions up to which they are read and final.
+
+    `begun` is the framed beginning of the results' ids. With `finals` a result that was emitted
+    before it was final is emitted again when it is.
+
+    Three parameters do not change the results. `spacing` is the number of events between
+    savepoints. With `converges` a replay ends where the state is the same as before. With `mends`
+    the detector's `correct`, if it has one, takes in late events.
+    """
 
     def __init__(
         self,
@@ -114,21 +120,23 @@ class Unit:
         self.held = 0
         self.forgotten = 0
         self.fresh: list[Key] = []
-        """Events that were put since the last `advance`, where it had read already."""
+        """The events put since the last `advance` before the position that it had reached."""
         self.released: list[LogEntry] = []
-        """Events that are held no longer; who asks, empties it."""
+        """The events that are no longer buffered. Its reader empties it."""
         self._stirred: dict[str, KeyLog] = {}
         self.unread: Timers[str] = Timers()
         self.open: Timers[str] = Timers()
         self._edits: list[Edit] | None = None
 
     def watch(self) -> None:
-        """Let `take_edits` return the results of this unit from now on, for others to read. It is
-        called before the first event."""
+        """Record the changes of results from now on, for `take_edits`.
+
+        This is called before the first event.
+        """
         self._edits = []
 
     def take_edits(self) -> list[Edit]:
-        """Return what has changed since the last call."""
+        """Return the net changes since the last call."""
         edits = net(self._edits or ())
         if self._edits:
             self._edits.clear()
@@ -137,8 +145,10 @@ class Unit:
     # -- events ------------------------------------------------------------------------------------
 
     def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
-        """Return STORED, COPY or CONFLICT (`key_log`), EXPIRED: its place is final, or REFUSED: no
-        more keys."""
+        """Put an event, and return STORED, COPY or CONFLICT (`key_log`), EXPIRED or REFUSED.
+
+        EXPIRED means that the event's place is final, and REFUSED that there are too many keys.
+        """
         if entry.key < self.confirmed:
             return EXPIRED
         log = self.logs.get(key)
@@ -156,7 +166,7 @@ class Unit:
         return word
 
     def remove(self, key: str, of: Key) -> bool:
-        """Take an event back that came from below. False if it is unknown, or final."""
+        """Remove an event that came from a query below; return False if it is unknown or final."""
         log = self.logs.get(key)
         entry = None if of < self.confirmed or log is None else log.remove(of)
         if entry is None or log is None:
@@ -176,7 +186,7 @@ class Unit:
         return KeyLog(key, behaviour, ids, self.counts, spacing, self._converges, self._edits)
 
     def advance(self, goal: Key, final: Key) -> list[Record]:
-        """Read up to there, and let what is before `final` stand."""
+        """Read up to the goal, make final the results before `final`, and return the changes."""
         goal = max(goal, self.reached)
         final = min(max(final, self.confirmed), goal)
         visited = self._stirred
@@ -196,8 +206,10 @@ class Unit:
         return self._settle(visited)
 
     def end(self, last_ns: int) -> list[Record]:
-        """Nothing comes any more; the newest of all was at `last_ns`, the instant of results that
-        are emitted at the end."""
+        """End the input, whose newest time is `last_ns`, and return the last changes.
+
+        Results that are emitted at the end belong to the instant `last_ns`.
+        """
         goal = max(behind(last_ns), self.reached)
         for log in self.logs.values():
             if log.dirty or log.next_ns <= goal[0]:
@@ -211,7 +223,7 @@ class Unit:
         return self._settle(dict(self.logs))
 
     def _settle(self, visited: dict[str, KeyLog]) -> list[Record]:
-        """Confirm, emit the difference, and arm for what comes next."""
+        """Confirm what C has passed, return the changes of results, and arm for what comes next."""
         records: list[Record] = []
         for key, log in visited.items():
             is_confirmed = log.open_ns <= self.confirmed[0]
@@ -235,7 +247,7 @@ class Unit:
         return records
 
     def _bury(self, log: KeyLog) -> None:
-        """What was retracted and cannot come again."""
+        """Forget the retracted results that cannot be emitted again."""
         for id_, shown in list(log.shown.items()):
             cause = cause_of_buried(shown)
             if cause is not None and cause < self.confirmed:
@@ -279,14 +291,16 @@ class Unit:
         self.open.arm(key, log.open_ns)
         rules = self._behaviour
         if log.is_idle and not rules.has_end and same(log.live.state, rules.initial()):
-            # It is as if nothing had come.
+            # The key is as if nothing had arrived.
             self.unread.disarm(key)
             self.open.disarm(key)
             del self.logs[key]
 
     def _keep_fewer_or_more(self) -> None:
-        """By how much the copies come to, were each held event followed by one of the largest. What
-        is kept without copying shares its parts; but a long text that grows is another each time.
+        """Keep fewer or more savepoints, by the size that the copies may have together.
+
+        It assumes one of the largest states after each buffered event. States that are kept without
+        copying share their parts, but a long text that grows is a new one each time.
         """
         counts = self.counts
         size = counts.blocks if self._behaviour.is_cheap else max(counts.size, counts.blocks)
@@ -298,7 +312,7 @@ class Unit:
             self._space_out()
 
     def thin_out(self) -> None:
-        """Drops every second savepoint; the results stay the same."""
+        """Drop every second savepoint. The results stay the same."""
         self.spacing = min(2 * self.spacing, MAX_SPACING)
         for log in self.logs.values():
             log.thin_out()
@@ -312,8 +326,10 @@ class Unit:
     # -- state -------------------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """All is loaded and put but what was `fresh`, which is put after this: read what had been
-        read, and say nothing."""
+        """Read again what had been read before a restart, without emitting anything.
+
+        Everything has been loaded and put, except the events of `fresh`, which are put afterwards.
+        """
         self._stirred = {}
         self.fresh.clear()
         for key, log in list(self.logs.items()):

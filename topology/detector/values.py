@@ -1,19 +1,24 @@
-"""States and outputs as values: compared, copied, written down and read back.
+"""Compares, copies, writes down and reads back states and outputs as values.
 
-A value is None, a truth value, an integer, a float, a text, bytes; a tuple, list, dict, set or
-frozenset of values; an event (`Seen`), which nobody changes; or, of a class that is known
-(`Classes`), a member of an Enum, a NamedTuple, a dataclass, or another object whose attributes,
-slots included, are values (`shapes`). Nothing else can be trusted to come back as it was: a
-Counter, a deque, a datetime, a subclass of int are refused (`NotAValue`).
+These are values:
 
-`same` never takes two values for equal where a program could distinguish them: 1, 1.0 and True
-are three values, so are 0.0 and -0.0, also in a set, and dicts whose keys are in another order.
-What is no value is equal to itself alone. That it may miss some that are equal (NaN, what is deeper
-than `MAX_COMPARED`) costs speed alone.
+* None, a truth value, an integer, a float, a text, and bytes;
+* a tuple, list, dict, set or frozenset of values;
+* an event (`Seen`), which nobody changes;
+* of a known class (`Classes`): a member of an Enum, a NamedTuple, a dataclass, or another object
+  whose attributes, slots included, are values (`shapes`).
 
-Cost: all of them, the size of the value; `same` of one and the same object, nothing; `glance`, a
-tenth of a microsecond for a number and a third for a few, and some tens of microseconds at most,
-for objects with slots.
+Nothing else is certain to come back as it was. A Counter, a deque, a datetime, and a subclass of
+int are refused (`NotAValue`).
+
+`same` never finds two values equal if a program could distinguish them. So 1, 1.0 and True differ,
+and 0.0 and -0.0, also in a set, and dicts whose keys are in another order. Anything that is not a
+value equals only itself. `same` may miss some equal values (NaN, or deeper than `MAX_COMPARED`),
+which costs only speed.
+
+Cost: in general the size of the value. `same` costs nothing for one and the same object. `glance`
+takes a tenth of a microsecond for a number and a third for a few numbers. It takes at most some
+tens of microseconds, for objects with slots.
 """
 
 from __future__ import annotations
@@ -30,20 +35,20 @@ from topology.model.operator import Plain
 from topology.query.numbers import is_text
 
 Classes = Mapping[str, type]
-"""By name."""
+"""Classes by name."""
 
 MAX_DEPTH: Final = 64
-"""Levels of a state."""
+"""The largest number of levels of a state."""
 MAX_COMPARED: Final = 400
-"""Levels to which `same` looks; a payload may have more than a state."""
+"""The number of levels that `same` compares; a payload may have more than a state."""
 GLANCE: Final = 64
-"""Parts of a state that are looked at after each item."""
+"""The number of a state's parts that are looked at after each item."""
 ODD: Final = -1
 BLOCK: Final = 64
-"""Bytes of a text (as UTF-8), of bytes or of an integer that count as one value more."""
+"""The bytes of a text (as UTF-8), of bytes or of an integer that count as one more value."""
 _BLOCK_BITS: Final = 8 * BLOCK
 _MOST_BYTES: Final = 4
-"""A character, as UTF-8."""
+"""The most bytes of one character in UTF-8."""
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
@@ -59,7 +64,7 @@ _of_event: Final = attrgetter(
 
 
 class NotAValue(Exception):
-    """The message names what it holds that is none."""
+    """An error that names the part which is not a value."""
 
 
 def same(one: Any, other: Any, depth: int = 0) -> bool:
@@ -82,7 +87,10 @@ def same(one: Any, other: Any, depth: int = 0) -> bool:
 
 
 def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
-    """A level of these counts for two, as Python's stack has bounds too."""
+    """Return whether two sets, events or objects are the same.
+
+    A level of these counts as two, because Python's stack is bounded too.
+    """
     if kind is set or kind is frozenset:
         return _are_same_sets(one, other, depth)
     if kind is Seen:
@@ -108,7 +116,10 @@ def _are_same_dicts(one: Any, other: Any, depth: int) -> bool:
 
 
 def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
-    """Those that are the same are equal, so each has at most one that may be."""
+    """Return whether two sets are the same.
+
+    Two members that are the same are also equal, so each has at most one counterpart.
+    """
     try:
         if one != other:
             return False
@@ -122,8 +133,10 @@ def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
 
 
 def copied(value: Any, depth: int = 0) -> Any:
-    """Another one that shares nothing with it that can change; itself, where it cannot. Raises
-    NotAValue."""
+    """Return a copy that shares nothing mutable with the value, or an immutable value itself.
+
+    Raises NotAValue.
+    """
     kind = type(value)
     if kind in _FIXED or kind is Seen:
         return value
@@ -170,7 +183,10 @@ def _no_value(kind: type) -> NotAValue:
 
 
 def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
-    """As any codec can carry it. Raises NotAValue."""
+    """Return the value in a form that any codec can carry.
+
+    Raises NotAValue.
+    """
     kind = type(value)
     if kind in _FIXED:
         return _packed_scalar(value)
@@ -208,7 +224,10 @@ def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
 
 
 def _packed_member(member: Any) -> Plain:
-    """By its name; several flags at once, which have none of their own, by their bits."""
+    """Return the name of a member, or the bits if it combines flags and has no name.
+
+    Raises NotAValue if it has neither.
+    """
     kind = type(member)
     if kind.__members__.get(member.name) is member:
         return member.name
@@ -246,7 +265,10 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
 
 
 def unpacked(plain: Plain, classes: Classes) -> Any:
-    """What `packed` was given. KeyError for a class, or a member of an Enum, that is no more."""
+    """Return the value that `packed` was given.
+
+    Raises KeyError for a class, or a member of an Enum, that no longer exists.
+    """
     if not isinstance(plain, list | tuple):
         return plain
     tag = plain[0]
@@ -267,7 +289,7 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
 
 
 class SavedValue(ValueKind):
-    """The kind of values that consist of no objects of a user's classes."""
+    """The stored form of values without objects of users' classes."""
 
     def dump(self, value: Any) -> Plain:
         return packed(value, {})
@@ -283,9 +305,11 @@ VALUE: Final = SavedValue("value", is_plain=False)
 
 
 def size_of(value: Any, at_most: int) -> int:
-    """How many values it consists of, itself included; a text, bytes or an integer counts one more
-    for each `BLOCK`. Counting ends where there are more than `at_most`. What is no value counts as
-    one."""
+    """Count the values of which a value consists, itself included.
+
+    A text, bytes or an integer counts one more for each `BLOCK`. Counting ends above `at_most`.
+    Anything that is not a value counts as one.
+    """
     count = 0
     left = [value]
     while left and count <= at_most:
@@ -300,7 +324,7 @@ def size_of(value: Any, at_most: int) -> int:
 
 
 def _inside(value: Any) -> Collection[Any] | None:
-    """Return the parts of a group or of an object; None of anything else."""
+    """Return the parts of a group or of an object, or None for anything else."""
     kind = type(value)
     if kind is dict:
         return [*value.keys(), *value.values()]
@@ -321,10 +345,12 @@ def _blocks_of(value: Any) -> int:
 
 
 def glance(value: Any, classes: Classes) -> int:
-    """`ODD` where a look at as many as `GLANCE` parts shows that `packed` refuses it, else the
-    blocks of the long texts, bytes and integers among them (`BLOCK`). Groups and objects are looked
-    into while there is room for their parts; those that hold numbers and texts alone take none.
-    What goes beyond is left out."""
+    """Return `ODD`, or the blocks of long texts, bytes and integers (`BLOCK`).
+
+    `ODD` means that a look at up to `GLANCE` parts shows that `packed` refuses the value. The look
+    goes into groups and objects while there is room for their parts. Those that contain only
+    numbers and texts take no room. Everything beyond is left out.
+    """
     if type(value) in _FIXED:
         return _glance_at_scalar(value)
     blocks, room = 0, GLANCE
@@ -345,7 +371,7 @@ def glance(value: Any, classes: Classes) -> int:
         for part in parts:
             kind = type(part)
             if kind is int and -_FITS <= part < _FITS:
-                continue  # as most are, and most texts
+                continue  # Most integers are that small, and most texts that short.
             if kind is str and len(part) < BLOCK and part.isascii():
                 continue
             if kind is not str and kind is not int and kind is not bytes:
@@ -358,7 +384,10 @@ def glance(value: Any, classes: Classes) -> int:
 
 
 def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
-    """None of them where there is no room for all; None at all for what is no value."""
+    """Return the parts of a group or an object, or None if it is not a value.
+
+    If there is no room for all parts, return none of them.
+    """
     kind = type(value)
     if kind is Seen or (kind is dict and 2 * len(value) > room):
         return []
@@ -369,7 +398,7 @@ def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
 
 
 def _holds_itself(value: Any, classes: Classes) -> bool:
-    """As far as a glance goes."""
+    """Return whether a value contains itself, as far as a glance goes."""
     room = GLANCE
     left = [value]
     while left:
@@ -394,7 +423,7 @@ def _glance_at_scalar(value: Any) -> int:
 
 
 def classes_in(value: Any) -> dict[str, type]:
-    """Those of the NamedTuples, dataclasses and members of an Enum that it holds."""
+    """Return the classes of the NamedTuples, dataclasses and Enum members in a value, by name."""
     found: dict[str, type] = {}
     known: set[int] = set()
     left = [(value, 0)]

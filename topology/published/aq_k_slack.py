@@ -1,16 +1,16 @@
-"""AQ-K-Slack: K scaled by a feedback loop to a wanted coverage.
+"""AQ-K-Slack: scales K by a feedback loop to keep a given coverage.
 
-Frontier = clock - ceil(alpha K), K the largest delay seen as in MP-K-Slack, alpha in
-[0, 1] from 1. *Coverage* of a window of `window_ns` (right end closed) is the share of
-its events that were in its result. It is measured when the result is L old, L the
-0.95-quantile of the last 2 000 latenesses: too early overestimates it. Each measured
-window moves alpha by a PD step towards `coverage`:
+Frontier = clock - ceil(alpha K). K is the largest delay so far, as in MP-K-Slack, and alpha is in
+[0, 1], from 1. The *coverage* of a window of `window_ns` (right end closed) is the share of its
+events that were in its result. It is measured when the result is L old, where L is the
+0.95-quantile of the last 2,000 latenesses. An earlier measurement would overestimate it. Each
+measured window moves alpha by a PD step towards `coverage`:
 
     err = coverage - measured;   alpha += kp err + kd (err - err before), clamped to [0, 1]
 
-Gains 0.5 and 0.8 are those the public extension ships; the papers print none. Bounds:
-`MAX_OPEN` windows that wait to be measured (the oldest go unmeasured), `LATENESSES`.
-Cost O(log LATENESSES) an event. Not Siddhi's `akslack`, which scales only the growth of K.
+The gains 0.5 and 0.8 are those of the public extension; the papers print none. Bounds: `MAX_OPEN`
+windows that are not measured yet (the oldest are never measured), and `LATENESSES`. Cost: O(log
+LATENESSES) for an event. Siddhi's `akslack` differs: it scales only the growth of K.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AQ: Final = MP.with_more(
 
 
 class AQKSlack(MPKSlack):
-    """The wait for a share of the largest delay seen, which keeps a wanted coverage."""
+    """A strategy that waits for a share of the largest delay so far, to keep a given coverage."""
 
     SHAPE = AQ
 
@@ -55,9 +55,9 @@ class AQKSlack(MPKSlack):
         self._coverage = coverage
         self.alpha = 1.0
         self._before: float | None = None
-        self._windows: dict[int, list[int]] = {}  # number: [events, late ones]
-        self._open: list[int] = []  # their numbers, as a heap
-        self._measured_to = BEFORE_ALL  # windows up to this one have been measured
+        self._windows: dict[int, list[int]] = {}  # By number: [events, late events].
+        self._open: list[int] = []  # The numbers of these windows, as a heap.
+        self._measured_to = BEFORE_ALL  # The last window that was measured.
         self._latenesses: deque[int] = deque()
         self._sorted: list[int] = []
 
@@ -105,7 +105,7 @@ class AQKSlack(MPKSlack):
         return known[min(len(known) - 1, int(PATIENCE * len(known)))] if known else 0
 
     def _measure(self, until_ns: int) -> None:
-        """All windows that end at or before `until_ns`, in order."""
+        """Measure all windows that end at or before `until_ns`, in order."""
         while self._open and self._open[0] * self._window_ns <= until_ns:
             self._measured_to = heappop(self._open)
             events, late = self._windows.pop(self._measured_to)

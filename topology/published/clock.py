@@ -1,14 +1,14 @@
-"""CLOCK as published: the least round trip, and a bound that does not grow.
+"""CLOCK as published: takes the least round trip, with a bound that does not grow.
 
-The round of a burst with the least round trip T counts (minimum filter):
-the offset is d = ((t2 - t1) + (t3 - t4)) / 2, the error T / 2 (3.12-3.14), until the next
-burst. No rate, no growth, no segments, one server: what a clock does between two bursts
-is not in the model, so the bound holds at the burst alone. It is here to be compared
-with; same interface as `topology.clock.measured`.
+The round of a burst with the least round trip T counts (minimum filter). The offset is d = ((t2 -
+t1) + (t3 - t4)) / 2 and the error is T / 2 (3.12-3.14), until the next burst. There is no rate, no
+growth, no segment, and only one server. The model ignores the clock's changes between two bursts,
+so the bound holds only at the burst. This module is for comparison. It has the interface of
+`topology.clock.measured`.
 
-A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the thesis
-gives no figure. A round of an earlier burst is late. Absurd rounds are rejected as there.
-`unsynced` before the first round, and if T / 2 exceeds `max_error`.
+A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the thesis gives no
+figure. A round of an earlier burst is late. Absurd rounds are rejected as in the default. The state
+is `unsynced` before the first round, and while T / 2 exceeds `max_error`.
 
 S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
 """
@@ -40,8 +40,10 @@ THESIS: Final = Shape(
 
 
 class ThesisClock(Kept):
-    """The clock of one source by the quickest round. `segment`, `jumps` and `falsetickers` stay
-    0."""
+    """The clock of one source by its quickest round.
+
+    `segment`, `jumps` and `falsetickers` stay 0.
+    """
 
     SHAPE = THESIS
 
@@ -62,7 +64,7 @@ class ThesisClock(Kept):
         self._newest_ns = 0
 
     def add(self, sample: Sample) -> None:
-        """In arrival order."""
+        """Add a round, in the order of arrival."""
         if not sample.is_plausible(self._granularity_ns):
             self.rejected += 1
             return
@@ -81,11 +83,11 @@ class ThesisClock(Kept):
             self._offset_ns = ((sample.t2_ns - sample.t1_ns) + (sample.t3_ns - sample.t4_ns)) // 2
 
     def begin_segment(self) -> None:
-        """The events say that the clock has jumped: the next round counts alone."""
+        """Forget the rounds, because the events show that the clock has jumped."""
         self._forget()
 
     def cell(self, ts_ns: int) -> ClockCell:
-        """The same offset and error everywhere."""
+        """Return the cell of a time; all cells have the same offset and error."""
         start_ns = cell_start(ts_ns)
         if self._round_trip_ns is None:
             return ClockCell(start_ns, UNSYNCED)
@@ -98,7 +100,7 @@ class ThesisClock(Kept):
 
 
 class RoundTripClock(Clock):
-    """CLOCK with that model."""
+    """CLOCK with the model of the thesis."""
 
     def _rounds_of(self, config: ClockConfig) -> Rounds:
         return Rounds(config, "thesis", ThesisClock)

@@ -1,13 +1,12 @@
-"""Waits until the clock of the events has moved on by K, which each method chooses.
+"""Waits until the clock of the events has advanced by K, which each method chooses.
 
-The clock is the largest time accepted so far. Frontier = clock - K, inclusive; once reached it
-stays. An event whose lateness is at most K is never late.
+The clock is the largest accepted time so far. Frontier = clock - K, inclusive. A frontier that was
+reached stays. An event whose lateness is at most K is never late.
 
-`idle_ns`: once the clock has not moved for so long, it is taken to go on
-at the pace of the arrivals, so that the end of a stream leaves. A source that merely
-stalled is late then.
+Once the clock has not advanced for `idle_ns`, it is assumed to advance with the arrival clock. So
+the end of a stream is emitted. The events of a source that only stalled are then late.
 
-Cost: O(1) an event, O(1) memory.
+Cost: O(1) for an event. Memory: O(1).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CLOCKED: Final = FLOORED.with_more("waiting.clocked", 1, _clock_ns=BIG, _moved_n
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockedSlack(FlooredSlack):
-    """Frontier = clock - slack; each strategy has its own slack."""
+    """A strategy with frontier = clock - slack. Each subclass has its own slack."""
 
     SHAPE = CLOCKED
 
@@ -36,11 +35,11 @@ class ClockedSlack(FlooredSlack):
         self._moved_ns = BEFORE_ALL
 
     def slack_ns(self) -> int:
-        """What the strategy waits at present."""
+        """Return the current wait."""
         raise NotImplementedError
 
     def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
-        """Before the clock moves to `ts_ns`, if it `moves`."""
+        """Handle an arrival before the clock moves to `ts_ns`, if it `moves`."""
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns

@@ -1,7 +1,7 @@
-"""Waiting for certainty: BL-ED of ProbSlack's paper.
+"""Waits for certainty: BL-ED of ProbSlack's paper.
 
-Frontier: every live source has sent up to there. Nothing is missed if each source keeps
-order, and all of them are known.
+The frontier is the time up to which every live source has sent. No event is missed if each source
+keeps order, and all of them are known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ EVENT_DRIVEN: Final = FLOORED.with_more(
 
 
 class EventDriven(FlooredSlack):
-    """Cost O(1) an event, O(sources) when the last of them moves."""
+    """A strategy that waits for all live sources.
+
+    Cost: O(1) for an event, O(sources) when the last of them advances.
+    """
 
     SHAPE = EVENT_DRIVEN
 

@@ -1,12 +1,12 @@
-"""LDOP: wait for a multiple of the mean delay of what came out of order.
+"""LDOP: waits for a multiple of the mean delay of events out of order.
 
-Frontier = clock - `factor` * LD, LD the mean of (arrival - time) over the events that
-arrived out of order within the last `window_ns` of arrival, 0 if there were none. The
-published factor is drawn at random from a slack range; here it is a number. A mean says
-nothing of tails: what is later than factor * LD stays late however the tail looks.
+Frontier = clock - `factor` * LD. LD is the mean of (arrival - time) over the events that arrived
+out of order within the last `window_ns` of arrival. It is 0 if there were none. The published
+factor is drawn at random from a range of slacks; here it is a number. A mean does not reflect
+tails: an event later than factor * LD is late, whatever the tail is.
 
-Cost O(1) amortised; memory: the out-of-order arrivals of a window, at most `MAX_KEPT`
-(the oldest go first).
+Cost: O(1) amortised. Memory: the arrivals out of order in a window, at most `MAX_KEPT` (the oldest
+are dropped first).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEAN_DELAYS: Final = CLOCKED.with_more(
 
 
 class LDOP(ClockedSlack):
-    """The wait for a multiple of the mean delay."""
+    """A strategy that waits for a multiple of the mean delay."""
 
     SHAPE = MEAN_DELAYS
 
@@ -35,7 +35,7 @@ class LDOP(ClockedSlack):
         super().__init__(idle_ns=idle_ns)
         self._window_ns = window_ns
         self._factor_ppm = factor_ppm
-        self._delays: deque[tuple[int, int]] = deque()  # (arrival, delay)
+        self._delays: deque[tuple[int, int]] = deque()  # Pairs of (arrival, delay).
         self._sum_ns = 0
 
     def slack_ns(self) -> int:

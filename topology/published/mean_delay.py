@@ -1,8 +1,8 @@
-"""Waiting for the mean delay seen: BL-AD of ProbSlack's paper.
+"""Waits for the mean delay so far: BL-AD of ProbSlack's paper.
 
-Frontier: the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
-clocks of whole ms it closes up to 1 ms earlier than one that looks at whole ms only, which matters
-much, for then half of the delays are ties.
+The frontier is the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
+clocks of whole ms it closes up to 1 ms earlier than a frontier in whole ms only. This matters much,
+because half of the delays are then ties.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEAN_DELAY: Final = FLOORED.with_more(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AverageDelay(FlooredSlack):
-    """Cost O(1) an event; three numbers."""
+    """A strategy that waits for the mean delay. Cost: O(1) for an event; three numbers."""
 
     SHAPE = MEAN_DELAY
 

@@ -1,10 +1,12 @@
-"""MERGE as published: it waits for an empty source as long as its pace calls for.
+"""MERGE as published: waits for an empty source by the pace of its events.
 
-An event leaves when every live source has sent beyond it. A source that is empty while
-another has a head is given up after min(cap, average + 2 deviations) of the times between its
-events ((3.2), (3.3)), the time-outs of all running in parallel, and done without until it speaks.
-`idle_after` holds too; a late event makes its source catch up whatever it took; a pause of the log
-is none. S. Rajendran, thesis, 3.1. Cost: O(sources) an instant.
+An event is emitted when every live source has sent a later one. A source may be empty while another
+one has an event. It is given up after min(cap, average + 2 deviations) of the times between its
+events ((3.2), (3.3)). The time-outs of all sources run in parallel. A source that was given up is
+not waited for until it sends again.
+
+`idle_after` applies too. After a late event its source must catch up, whatever its delay. A pause
+of the log has no special treatment. S. Rajendran, thesis, 3.1. Cost: O(sources) for an instant.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from topology.model.outcome import Step
 from topology.published.smoothed import OLD_WEIGHT_PPM, SMOOTHED, Smoothed
 
 BEFORE_ALL_NS: Final = NO_REF - 1
-"""At this instant no source is overdue, so time bounds none."""
+"""An instant at which no source is overdue, so none is bounded by time."""
 
 PACED_SOURCE: Final = SOURCE.with_more(
     "published.paced_source", 1, empty_since_ns=INT, _spoke_ns=INT, _pace=optional(SMOOTHED)
@@ -40,7 +42,7 @@ class PacedProgress(SourceProgress):
         self._spoke_ns = -1
 
     def pace(self, at_ns: int) -> None:
-        """(3.2), (3.3): how often the source speaks."""
+        """Measure how often the source sends ((3.2), (3.3))."""
         self.empty_since_ns = NEVER
         if self._pace is None:
             self._pace = self.fresh("_pace")
@@ -49,7 +51,7 @@ class PacedProgress(SourceProgress):
         self._spoke_ns = at_ns
 
     def given_up_ns(self, max_wait_ns: int) -> int:
-        """When the wait for the empty source ends; NEVER while it is not waited for."""
+        """Return when the wait for the empty source ends, or NEVER if it is not waited for."""
         if self.empty_since_ns == NEVER:
             return NEVER
         pace = self._pace
@@ -62,7 +64,10 @@ class PacedProgress(SourceProgress):
 
 
 class PacedBounds(SourceBounds):
-    """The newest key of the live source that is furthest behind. Each is a `PacedProgress`."""
+    """The bounds of all sources: the newest key of the live one that is furthest behind.
+
+    Each source is a `PacedProgress`.
+    """
 
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
         super().receive(progress, at_ns)
@@ -73,7 +78,7 @@ class PacedBounds(SourceBounds):
         self.leave(progress, BEHIND)
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
-        """No pause of the log is bridged."""
+        """Do nothing: a pause of the log is not bridged."""
 
     def _doze(self, progress: SourceProgress) -> bool:
         self.leave(progress, OUT)
@@ -87,7 +92,8 @@ class PacedBounds(SourceBounds):
         given_up_ns = [NEVER]
         for progress in self._sources.values():
             assert isinstance(progress, PacedProgress)
-            if not progress.blocked and progress.state < OUT:  # none waits behind a hole
+            # A source behind a gap is not waited for.
+            if not progress.blocked and progress.state < OUT:
                 given_up_ns.append(progress.given_up_ns(self._max_wait_ns))
         return min(given_up_ns)
 
@@ -107,7 +113,7 @@ class PacedBounds(SourceBounds):
 
 
 class PacedMerge(Merge):
-    """Takes every event by itself."""
+    """A MERGE that takes every event by itself, and measures the pace of its sources."""
 
     takes_plain: bool = False
 
@@ -118,7 +124,7 @@ class PacedMerge(Merge):
         return PacedProgress
 
     def _release(self, step: Step) -> Bound:
-        """What leaves may empty a source, which then bounds the others: until none does."""
+        """Emit until no source becomes empty, because an empty source bounds the others."""
         while True:
             before = self._queues.count
             limit = super()._release(step)
@@ -127,7 +133,7 @@ class PacedMerge(Merge):
 
     def _await_head(self, head: Bound, limit: Bound) -> None:
         super()._await_head(head, limit)
-        self._bounds.limiting = ""  # a word of any source may change what leaves
+        self._bounds.limiting = ""  # An arrival from any source may change what is emitted.
 
     def figures(self) -> Figures:
         figures = super().figures()

@@ -1,10 +1,11 @@
-"""MP-K-Slack: wait for the largest delay seen.
+"""MP-K-Slack: waits for the largest delay so far.
 
-K is the largest delay seen. `measure="next_tick"`, as published: against the next value of the
-clock, so that K overshoots the true lateness by the next gap; "arrival": against the clock at the
-arrival. K never falls: one outlier taxes the stream for ever. `max_k_ns` bounds it.
+K is the largest delay so far. With `measure="next_tick"`, as published, a delay is relative to the
+next value of the clock. So K exceeds the real lateness by the next step of the clock. With
+"arrival" it is relative to the clock at the arrival. K never falls: one outlier delays the stream
+for ever. `max_k_ns` bounds it.
 
-Cost: O(1) an event, O(1) memory.
+Cost: O(1) for an event. Memory: O(1).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MP: Final = CLOCKED.with_more("published.mp", 1, k_ns=BIG, _lowest_ns=optional(B
 
 
 class MPKSlack(ClockedSlack):
-    """K = the largest delay seen so far, at most `max_k_ns`."""
+    """A strategy that waits for the largest delay so far, at most `max_k_ns`."""
 
     SHAPE = MP
 
@@ -37,7 +38,7 @@ class MPKSlack(ClockedSlack):
         self._next_tick = measure == "next_tick"
         self._max_k_ns = max_k_ns
         self.k_ns = 0
-        self._lowest_ns: int | None = None  # since the clock last moved
+        self._lowest_ns: int | None = None  # The smallest time since the clock last moved.
 
     def slack_ns(self) -> int:
         return self.k_ns

@@ -1,21 +1,21 @@
 """ProbSlack as printed (Rivetti et al., DEBS 2018).
 
-A window closes when an event beyond it has come, or when the joint probability J of one
-that is in it and still on its way is at most `delta` (`topology.waiting.miss`). Everything is one
-stream, as in the paper: the last event is the newest of all.
+A window closes when a later event has come, or when the joint probability J is at most `delta`. J
+is the probability that an event of the window is still on its way (`topology.waiting.miss`).
+Everything is one stream, as in the paper: the last event is the newest of all.
 
-* Fitting: counts of `period` events make a model, then begin anew. Before the first model
+* Fitting: the counts of `period` events make a model, then they begin anew. Before the first model
   the strategy is event-driven.
-* Guard: once missed / closed windows >= delta, event-driven until they are below again; on
-  entry model and counts are dropped, and it takes `period` events for the next one.
-  `guard=False` shows the rule alone, which does not keep its promise: J does not know that
+* Guard: while missed / closed windows >= delta, the strategy is event-driven. When this begins,
+  model and counts are dropped, and the next model takes `period` events.
+  `guard=False` shows the rule alone, which does not keep its target. J does not use the fact that
   nothing has come until now, so every event of a window spends delta anew.
 
-Decided here: the guard counts exactly the closed windows that missed an event; before any
-window has closed it is off; delta = 0 is event-driven; frontier = time of the last
-event + (least risky alpha - 1 step), so that a reorder can be driven too.
+Some rules are those of this module. The guard counts exactly the closed windows that missed an
+event, and it is off until a window has closed. delta = 0 is event-driven. The frontier is the time
+of the last event + (least risky alpha - 1 step), so that a reorder can be driven too.
 
-Cost: O(1) amortised an event; memory as `topology.waiting.miss`.
+Cost: O(1) amortised for an event. Memory as in `topology.waiting.miss`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MS: Final = 1_000_000
 
 
 class Jumping(Fitting):
-    """Counts of `period` events make a model, then begin anew."""
+    """The counts of `period` events, which make a model and then begin anew."""
 
     def _due(self) -> DelayTables | None:
         if self._now.events < self._period:
@@ -55,8 +55,11 @@ class Jumping(Fitting):
 
 
 class Polyline:
-    """Where J passes `theta` (in 2^-32): the least alpha with J(alpha, beta) > theta, as a step
-    function of beta, worked out where it is asked."""
+    """The line at which J passes `theta` (in 2^-32).
+
+    It is the least alpha with J(alpha, beta) > theta, as a step function of beta. Its values are
+    computed when they are needed.
+    """
 
     def __init__(self, joint: Joint, theta: int) -> None:
         self._joint = joint
@@ -65,15 +68,16 @@ class Polyline:
         self._first_beta: dict[int, int] = {}
 
     def hat(self, beta: int) -> int | None:
-        """The least risky alpha; None: none is, whatever the window. `beta` is a bin."""
+        """Return the least risky alpha for a bin `beta`, or None if no window is risky."""
         if beta not in self._hats:
             row = self._joint.row(beta)
-            beyond = bisect_right(row, self._limit)  # row[0] is 0, so at least 1
+            # The limit is at least 0, and row[0] is 0, so this is at least 1.
+            beyond = bisect_right(row, self._limit)
             self._hats[beta] = self._joint.apart[beyond - 1] if beyond < len(row) else None
         return self._hats[beta]
 
     def first_beta(self, alpha: int) -> int:
-        """The least beta (a bin) from which on a window `alpha` ahead is no risk."""
+        """Return the least beta (a bin) from which a window `alpha` ahead has no risk."""
         if alpha not in self._first_beta:
             joint = self._joint
             beta = grid_floor(joint.apart[0] + joint.delays[0]) - 1
@@ -95,7 +99,7 @@ PROB_SLACK: Final = SLACK.with_more(
 
 
 class ProbSlack(SlackPolicy):
-    """The wait until the joint probability is at most `delta`."""
+    """A strategy that waits until the joint probability is at most `delta`."""
 
     SHAPE = PROB_SLACK
 
@@ -112,7 +116,8 @@ class ProbSlack(SlackPolicy):
         self._step_ns = step_ns
         self._guard = guard
         self._fitting = Jumping(period, step_ns)
-        self._model: tuple[Counts, Counts] | None = None  # what `_polyline` was made of
+        # The counts from which `_polyline` was made.
+        self._model: tuple[Counts, Counts] | None = None
         self._polyline: Polyline | None = None
         self._last_ns = BEFORE_ALL
         self._closed = 0
@@ -159,7 +164,10 @@ class ProbSlack(SlackPolicy):
         return self._last_ns - 1 if self._last_ns != BEFORE_ALL else BEFORE_ALL
 
     def _beta(self, now_ns: int) -> int:
-        """Less the base of the delays, as the tables count them."""
+        """Return the bin of the time since the last event.
+
+        The base of the delays is subtracted, as in the tables.
+        """
         assert self._fitting.base_ns is not None
         return grid_floor((now_ns - self._last_ns - self._fitting.base_ns) // self._step_ns)
 

@@ -1,12 +1,12 @@
-"""REORDER as published: how long it waits for a hole, by `thesis` or by `rfc`.
+"""REORDER as published: chooses the wait for a gap by `thesis` or by `rfc`.
 
-* `thesis`: equations (3.1)-(3.11) as printed: deviation against the updated average, factor 2.
-  S. Rajendran, thesis, 3.2.1.
-* `rfc`: the same with the deviation against the old average and factor 4 (RFC 6298).
+* `thesis`: equations (3.1)-(3.11) as printed. The deviation is from the updated average, with
+  factor 2. S. Rajendran, thesis, 3.2.1.
+* `rfc`: the same with the deviation from the old average and factor 4 (RFC 6298).
 
-Both measure how often a source sends and how long its early events were held, so they look at
-every event: none takes the short way. Cold, as in `topology.reorder.timeout`, the wait is
-`max_wait`. Cost: O(1) an event.
+Both measure how often a source sends and how long its early events were buffered. So they look at
+every event, and none takes the short way. A source is cold as in `topology.reorder.timeout`; its
+wait is then `max_wait`. Cost: O(1) for an event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACED_SOURCE: Final = source_shape("published.reorder_source", THESIS)
 
 
 class Thesis(Timeout):
-    """(3.11) = min(cap, max(t_inter, t_buffer))."""
+    """The wait of the thesis: (3.11) = min(cap, max(t_inter, t_buffer))."""
 
     SHAPE = THESIS
     __slots__ = (*THESIS.fields, "_deviations")
@@ -50,7 +50,8 @@ class Thesis(Timeout):
         self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
         self._filled = 0
         self._opened = 0
-        self._direct = (0, -2, 0)  # epoch, number and time
+        # The epoch, sequence number and time of the last event that was not buffered.
+        self._direct = (0, -2, 0)
 
     def opened(self) -> None:
         self._opened += 1
@@ -59,13 +60,16 @@ class Thesis(Timeout):
         self._filled += 1
 
     def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
-        """Note that the number came unheld. Only two consecutive ones show the source's pace."""
+        """Note that the number was emitted without buffering.
+
+        Only two consecutive ones show the source's pace.
+        """
         if (epoch, seq - 1) == self._direct[:2]:
             self._inter.add(at_ns - self._direct[2])
         self._direct = (epoch, seq, at_ns)
 
     def left_hold(self, held_ns: int) -> None:
-        """Note that an early event left after `held_ns`."""
+        """Note that an early event was emitted after `held_ns` in the buffer."""
         self._buffered.add(held_ns)
 
     def wait_ns(self) -> int:
@@ -82,7 +86,7 @@ class Thesis(Timeout):
 class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured.
 
-    An event that begins a sequence or an epoch leaves unheld as well, if by its own arrival.
+    An event that begins a sequence or an epoch is not buffered either, if its own arrival emits it.
     """
 
     SHAPE = PACED_SOURCE
@@ -128,7 +132,7 @@ class PacedBuffer(NumberedBuffer):
 class PacedReorder(Reorder):
     """REORDER with sources whose pace is measured.
 
-    `by_event_clock`: by the timestamps of their events, not by the arrivals.
+    With `by_event_clock` the timestamps of their events count, not the arrivals.
     """
 
     takes_plain: bool = False
@@ -143,5 +147,5 @@ class PacedReorder(Reorder):
         by_event_clock: bool = False,
     ) -> None:
         make = partial(PacedBuffer, is_rfc=is_rfc, by_event_clock=by_event_clock)
-        config = config.model_copy(update={"rule": "fixed"})  # of `miss` there are figures
+        config = config.model_copy(update={"rule": "fixed"})  # The rule `miss` would have figures.
         super().__init__(stream, config, position, make, PACED_SOURCE)

@@ -1,4 +1,4 @@
-"""Averages as the thesis smooths them (3.2)-(3.5), and as RFC 6298 does."""
+"""Smooths averages as the thesis does (3.2)-(3.5), and as RFC 6298 does."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from topology.model.histogram import PPM
 from topology.model.kept import INT, Kept, Shape
 
 OLD_WEIGHT_PPM: Final = 600_000
-"""What the past weighs in the averages of the thesis, as printed."""
+"""The weight of the past in the averages of the thesis, as printed."""
 
 SMOOTHED: Final = Shape("published.smoothed", 1, samples=INT, average_ns=INT, deviation_ns=INT)
 
 
 class Smoothed(Kept):
-    """Average and deviation of a time, smoothed. `old_weight_ppm` weighs the past.
+    """The smoothed average and deviation of a time. `old_weight_ppm` is the weight of the past.
 
-    (3.2)-(3.5): the first sample is the average, the second gives the first
-    deviation. `against_new`: the deviation is taken from the average that already
-    holds the sample, as printed; RFC 6298 takes the one before.
+    (3.2)-(3.5): the first sample is the average, and the second gives the first deviation. With
+    `against_new` the deviation is from the average that already contains the sample, as printed.
+    RFC 6298 uses the average before it.
     """
 
     SHAPE = SMOOTHED

@@ -1,17 +1,18 @@
-"""How much risk may be taken, from how much was promised and what came of it.
+"""Limits the risk by the quality target and by the results so far.
 
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 
-* *threshold*: theta begins at delta; each resolved window moves it by
-  `rate` (delta - missed), so that it settles where just delta
-  is missed, whatever the model is worth (adaptive conformal inference). It has no lower
-  clip, on which its bound rests; at or below 0 only certainty closes a window.
-* *guard*: a window is closed on probability only if the promise would hold though it
-  and all those whose fate is not known yet were missed. So at *every* prefix of the
-  closed windows at most delta of them missed an event, surely and not in expectation.
+* *threshold*: theta begins at delta. Each resolved window moves it by `rate` (delta - missed). So
+  it settles where just delta is missed, however good the model is (adaptive conformal inference).
+  Theta has no lower clip, because its bound depends on that. At or below 0 only certainty closes a
+  window.
+* *guard*: a window may be closed on probability only if the target holds in the worst case. In that
+  case this window, and all closed ones whose outcome is open, have missed an event. So at *every*
+  prefix of the closed windows at most delta of them missed one. This holds always, not only in
+  expectation.
 
-Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
-or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
+Only windows that closed as `confirmed` or `probable` count. Those closed by idle sources, a cap or
+the end are separate. All is exact: integers, with delta in ppm and theta in units of 2^-32.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ class AccuracyBudget(Kept):
         self._theta = self._delta_ppm * ONE // PPM
         self._closed = 0
         self._missed = 0
-        self._pending = 0  # closed on probability, fate not known
+        self._pending = 0  # The windows closed on probability whose outcome is open.
 
     def threshold(self) -> int:
-        """The risk the next window may be closed at, in 2^-32; 0 or less: none."""
+        """Return the largest risk at which the next window may close, in 2^-32.
+
+        At 0 or less it may not close at any risk.
+        """
         if self._delta_ppm == 0:
             return 0
         spent = self._missed + self._pending + 1

@@ -1,30 +1,32 @@
-"""Which windows close when: a waiting strategy turned into closing decisions.
+"""Turns a waiting strategy into decisions to close windows.
 
-Window k of <f, l> holds what lies in (k f - l, k f], or with `closed="left"` in
-[k f - l, k f), in both cases later by `offset`; its *bound* is the last instant in it. The windows
-close in order, each as soon as its bound passes, empty ones too; with `only_filled` empty ones
-do not count, for what is promised of windows is not kept by those that nobody sees. An event
-may belong to several windows as it is not sure where it lies (`take`). No window closes before the
-arrival clock has reached its bound; `cap_ns`: at the latest so long after it, reason `cap`. The
-first window is the one that the first event falls into.
+Window k of <f, l> covers (k f - l, k f], or with `closed="left"` [k f - l, k f). Both are moved
+later by `offset`. Its *bound* is the last instant in it. The windows close in order, each when its
+bound passes, empty ones too. With `only_filled` empty windows do not count, because a quality
+target should not be met by windows that nobody sees. An event with an uncertain time may belong to
+several windows (`take`). No window closes before the arrival clock has reached its bound. It closes
+at most `cap_ns` later, for the reason `cap`. The first window is the one with the first event.
 
-`patient`: a window that lacks an idle source only waits until `cap_ns` all the same: for where a
-source may be silent for less than that and still speak of the window.
+With `patient` a window that lacks only idle sources still waits until `cap_ns`. This is for sources
+that may be silent for a shorter time and then send events of the window.
 
-Decisions of an instant are taken when it is over: at the first later instant, or in
-`on_time`. `on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order, and
-how a stretch of input is cut changes nothing.
+The decisions of an instant are made when it is over: at the first later instant, or in `on_time`.
+`on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order. The cuts between
+batches change nothing.
 
-What comes out: `Closing`, one for each window, or for a run of windows that closed at one
-instant for the same certain reason (`through`), so that a jump of the clock costs O(1); and
-`Missed`, an event that came after windows that hold it had closed. A closed window is resolved once
-the strategy's confirmed frontier has passed it and another is to be closed: missed or not. The
-windows that wait for this are at most `max_pending`; beyond, the oldest counts as missed. One that
-closed as a source was idle, or as time was up, is charged to nobody, resolved or not: no promise
-speaks of it, and what it misses is counted apart (`missed_apart`).
+There are two decisions:
 
-The contents of windows are not kept here: their owner closes them by the decisions returned.
-Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
+* `Closing` is one window, or a run of windows up to `through` that closed at one instant for the
+  same certain reason. So a jump of the clock costs O(1).
+* `Missed` is an event that arrived after windows that contain it had closed.
+
+A closed window is resolved, as missed or not, once the strategy's confirmed frontier has passed it
+and another one is to be closed. At most `max_pending` windows wait for this; beyond that the oldest
+counts as missed. A window that closed by an idle source or the cap counts for no quality target,
+resolved or not. Its missed events are counted separately (`missed_apart`).
+
+The owner of the windows keeps their contents, and closes them by the decisions. Cost: O(1) and the
+cost of the strategy for each event and window; O(l / f) for a late event.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Closing(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """`event` came when its windows `first` .. `last` had closed."""
+    """An event that arrived after its windows `first` .. `last` had closed."""
 
     first: int
     last: int
@@ -95,7 +97,10 @@ DRIVER: Final = Shape(
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WindowDriver(Kept):
-    """The closing of windows by a strategy. Who owns it saves the strategy beside it."""
+    """The windows of a query as a strategy closes them.
+
+    The owner saves the strategy separately.
+    """
 
     SHAPE = DRIVER
 
@@ -117,31 +122,31 @@ class WindowDriver(Kept):
         self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns
         self._shift_ns = (1 if closed == "left" else 0) - offset_ns
-        self._early_ns = 0  # so long before its end a window may close
+        self._early_ns = 0  # A window may close this much before its end.
         self._cap_ns = NEVER if cap_ns is None else cap_ns
         self._max_pending = max_pending
         self._patient = patient
         self._now_ns = -NEVER
-        self._open = False  # the instant `_now_ns` is not over
+        self._open = False  # Whether the instant `_now_ns` goes on.
         self._due_ns = NEVER
-        self._next: int | None = None  # the window to close; None before the first event
-        self._next_pending = 0  # the next to be resolved
-        self._pending: deque[str] = deque()  # reasons of the closed, from `_next_pending` on
-        self._missed: set[int] = set()  # closed windows that missed an event, the last of them
-        self.missed = 0  # so many
-        self._apart = Runs()  # resolved windows that no promise speaks of
+        self._next: int | None = None  # The next window to close; None before the first event.
+        self._next_pending = 0  # The next window to be resolved.
+        # The reasons of closed windows, from `_next_pending` on.
+        self._pending: deque[str] = deque()
+        self._missed: set[int] = set()  # The latest closed windows that missed an event.
+        self.missed = 0  # The number of all windows that missed an event.
+        self._apart = Runs()  # Resolved windows that count for no quality target.
         self.missed_apart = 0
         self.filled = Filled() if only_filled else None
-        self._empty: set[int] = set()  # of the pending: those that held nothing
+        self._empty: set[int] = set()  # The pending windows that had no event.
 
     @property
     def is_waiting(self) -> bool:
-        """There is a window to be closed that counts."""
+        """Whether there is an open window that counts."""
         return self._next is not None and (self.filled is None or self.filled.first is not None)
 
     def announce(self, bound_ns: int, now_ns: int) -> None:
-        """Somebody else knows that nothing at or below the bound is still to come: no strategy
-        has to wait for it."""
+        """Note that nothing at or below the bound is still to come, so no strategy waits for it."""
         if bound_ns > self._announced_ns:
             self._announced_ns = bound_ns
             self.heed(now_ns)
@@ -165,8 +170,11 @@ class WindowDriver(Kept):
         *,
         speaks: bool = True,
     ) -> None:
-        """An event that lies somewhere between its time and `until_ns`. It makes the windows of
-        `more_ns` after that count too. If it `speaks`, its source has come so far."""
+        """Take an event whose time is somewhere between its timestamp and `until_ns`.
+
+        The windows of the next `more_ns` count as filled too. If the event `speaks`, its source has
+        reached its time.
+        """
         if event.at_ns > self._now_ns:
             self._pass_time(event.at_ns, decisions)
         if speaks:
@@ -188,8 +196,10 @@ class WindowDriver(Kept):
             self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
     def heed(self, now_ns: int) -> None:
-        """The strategy has received something that is no event; what was due before has been
-        fired."""
+        """Note that the strategy has received something that is not an event.
+
+        The decisions that were due before have been made.
+        """
         self._now_ns = max(self._now_ns, now_ns)
         self._open = True
 
@@ -206,7 +216,7 @@ class WindowDriver(Kept):
         return self._due_ns if self._due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> list[Decision]:
-        """Everything up to the window of the newest event closes."""
+        """Close all windows up to the one with the newest event."""
         decisions = self.on_time(now_ns)
         newest_ns = self.policy.newest_ns()
         self.policy.end()
@@ -230,18 +240,19 @@ class WindowDriver(Kept):
     # -- windows -----------------------------------------------------------------------------------
 
     def bound_ns(self, number: int) -> int:
-        """The last instant in the window."""
+        """Return the last instant in the window."""
         return number * self._every_ns - self._shift_ns
 
     def _first_with(self, ts_ns: int) -> int:
-        """The first window that holds `ts_ns`."""
+        """Return the first window that contains `ts_ns`."""
         return -(-(ts_ns + self._shift_ns) // self._every_ns)
 
     def _last_with(self, ts_ns: int) -> int:
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
     def _missed_an_event(self, first: int, last: int) -> None:
-        # No more windows are pending; an event of no sound time may lie behind any number of them.
+        # No more windows are pending. An event whose time is wrong may be before any number of
+        # them.
         for number in range(max(first, last + 1 - self._max_pending), last + 1):
             if number in self._missed:
                 continue
@@ -255,13 +266,13 @@ class WindowDriver(Kept):
             elif number in self._apart:
                 self.missed_apart += 1
             else:
-                # It was taken for complete: its source does not keep order.
+                # The window counted as complete, but the event's source does not keep order.
                 self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
 
     def _decide(self, decisions: list[Decision]) -> None:
-        """Close what may close at `_now_ns`, and find out when more may."""
+        """Close the windows that may close at `_now_ns`, and set the time at which more may."""
         now_ns = self._now_ns
         policy = self.policy
         self._due_ns = NEVER
@@ -289,10 +300,10 @@ class WindowDriver(Kept):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
                 last = self._first_that_counts() if by == IDLE else number
                 if last > number and not policy.passes(self.bound_ns(last), now_ns):
-                    last = number  # else empty windows close with the next that is filled
+                    last = number  # Otherwise empty windows close with the next filled one.
                 self._close(last, by, decisions)
             elif now_ns >= bound_ns + self._cap_ns:
-                # What does not pass now lets none after it pass.
+                # As this bound does not pass now, no later one does.
                 last = (now_ns - self._cap_ns + self._shift_ns) // self._every_ns
                 self._close(last, CAP, decisions)
             else:
@@ -303,8 +314,10 @@ class WindowDriver(Kept):
                 return
 
     def _is_due(self, now_ns: int) -> bool:
-        """Whether the next window to close has ended; where empty ones do not count, the next
-        that is filled, for all before it may wait for it."""
+        """Return whether the next window that counts has ended.
+
+        If empty windows do not count, those before it may wait for it.
+        """
         if self.filled is not None and self.filled.first is None:
             return False
         earliest_ns = self.bound_ns(self._first_that_counts()) - self._early_ns
@@ -320,14 +333,16 @@ class WindowDriver(Kept):
         return max(self._next, self.filled.first)
 
     def _waits_for_idle(self, number: int, now_ns: int) -> bool:
-        """Whether a window lacks idle sources only, and is to wait for them."""
+        """Return whether a window lacks only idle sources, and has to wait for them."""
         bound_ns = self.bound_ns(number)
         is_over = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
         return not is_over and self.policy.waives(bound_ns, now_ns)
 
     def _last_whole(self, last: int, now_ns: int) -> int:
-        """Return the last window up to there that does not wait for an idle source. Once one
-        waits, all after it do. There may be more windows than `bisect` takes."""
+        """Return the last window, up to `last`, that does not wait for an idle source.
+
+        If one window waits, so do all later ones. There may be more windows than `bisect` takes.
+        """
         low, high = min(self._first_that_counts(), last), last
         while low < high:
             middle = (low + high + 1) // 2
@@ -340,9 +355,11 @@ class WindowDriver(Kept):
     def _close(
         self, last: int, by: str, decisions: list[Decision], *, is_sure: bool = False
     ) -> None:
-        """Close all windows up to `last`. If `is_sure`, the strategy will know no more of them, so
-        neither they nor those before them wait to be resolved; else they may have missed an
-        event."""
+        """Close all windows up to `last`.
+
+        If `is_sure`, the strategy will learn nothing more about them. So neither they nor the
+        earlier ones wait to be resolved. Otherwise they may have missed an event.
+        """
         assert self._next is not None
         first, bound_ns, now_ns = self._next, self.bound_ns(last), self._now_ns
         windows = filled = last + 1 - first
@@ -359,7 +376,7 @@ class WindowDriver(Kept):
                 self.policy.resolved(missed=False, by=by, windows=filled)
             return
         if not filled and windows == 1:
-            self._empty.add(last)  # counted for as long as it may turn out to have missed
+            self._empty.add(last)  # It counts until it is certain that it missed nothing.
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
         self.policy.closed(bound_ns, now_ns, by, windows)
@@ -372,7 +389,7 @@ class WindowDriver(Kept):
             self._settle(missed=False)
 
     def _settle(self, missed: bool) -> None:
-        """The oldest of the closed windows is resolved."""
+        """Resolve the oldest of the closed windows."""
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1

@@ -1,16 +1,16 @@
-"""Counts of the times between events (g) and of their delays (d), for RISK.
+"""Counts the times between events (g) and their delays (d), for RISK.
 
-Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128
-and 128 steps each has a bin of its own and all is exact; beyond, there are 32 bins an
-octave (an edge is at most 1/32 off). So a table has a bound: 256 bins and 32 for each
-octave above, 2 000 at most and a few dozen in practice. Rounding is to the careful side:
-g down, d up, where g's remainder goes to d, so that g + d is never understated.
+Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128 and 128
+steps each has its own bin, and everything is exact. Beyond that there are 32 bins an octave, so an
+edge is at most 1/32 off. So a table is bounded: 256 bins, and 32 for each octave above. These are
+2,000 at most, and a few dozen in practice. Rounding is cautious: g down and d up. The remainder of
+g is added to d, so that g + d is never understated.
 
-Delays are counted against `base_ns`, about the first one seen, so that a clock that is
-offset by an hour still has its jitter counted finely.
+Delays are counted from `base_ns`, which is about the first delay. So the jitter of a clock that is
+off by an hour is still counted in fine bins.
 
-`Rotating` keeps two halves of T/2 events; a model holds both, so the oldest sample it
-counts is T events old. A model is due after 200 samples, then every T/8.
+`Rotating` keeps two halves of T/2 events, and a model contains both. So the oldest sample in it is
+T events old. A model is due after 200 samples, and then every T/8.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from topology.model.kept import BIG, INT, Kept, Shape, dict_of, optional
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
-"""One stretch at most: what clocks that jump by decades add up to stays a number of 63 bits."""
+"""The largest span of one table.
+
+So the sum stays a number of 63 bits, even if clocks jump by decades.
+"""
 READY: Final = 200
-"""Samples below which nothing is said."""
+"""The number of samples from which a model is made."""
 
 Counts = dict[int, int]
 
 
 def grid_floor(steps: int) -> int:
-    """The largest bin that is at most `steps`."""
+    """Return the largest bin that is at most `steps`."""
     if -EXACT <= steps < EXACT:
         return steps
     shift = steps.bit_length() - 6
@@ -37,7 +40,7 @@ def grid_floor(steps: int) -> int:
 
 
 def grid_ceil(steps: int) -> int:
-    """The smallest bin that is at least `steps`."""
+    """Return the smallest bin that is at least `steps`."""
     if -EXACT <= steps <= EXACT:
         return steps
     shift = steps.bit_length() - 6
@@ -45,12 +48,12 @@ def grid_ceil(steps: int) -> int:
 
 
 def grid_next(bin_steps: int) -> int:
-    """The smallest bin above the bin."""
+    """Return the smallest bin above this one."""
     return grid_ceil(bin_steps + 1)
 
 
 def grid_top(bin_steps: int) -> int:
-    """The largest number of steps in the bin of `grid_floor`."""
+    """Return the largest number of steps in the bin of `grid_floor`."""
     return grid_next(bin_steps) - 1
 
 
@@ -70,7 +73,7 @@ ROTATING: Final = FITTING.with_more("waiting.rotating", 1, _until_due=INT, _befo
 
 
 class DelayTables(Kept):
-    """Counts of one stretch: g, d of the events that kept order, and d of stragglers."""
+    """The counts of one span: g, d of the events in order, and d of stragglers."""
 
     SHAPE = DELAYS
     __slots__ = DELAYS.fields
@@ -95,7 +98,7 @@ class DelayTables(Kept):
 
 
 class Fitting(Kept):
-    """The counts of a source, and the sample that a model is to be made of when one is due."""
+    """The counts of a source, from which a model is made when one is due."""
 
     SHAPE = FITTING
     __slots__ = (*FITTING.fields, "_period", "_step_ns")
@@ -107,14 +110,14 @@ class Fitting(Kept):
         self.base_ns: int | None = None
 
     def add(self, apart_ns: int, delay_ns: int) -> DelayTables | None:
-        """An event, `apart_ns` >= 0 after the one before; a sample if a model is due."""
+        """Count an event, `apart_ns` >= 0 after the last one; return a sample if a model is due."""
         step_ns = self._step_ns
         if self.base_ns is None:
             self.base_ns = delay_ns // step_ns * step_ns
         apart, rest_ns = divmod(apart_ns, step_ns)
         if apart >= EXACT:
             below = grid_floor(apart)
-            # What is lost by rounding down is given to the delay.
+            # The delay takes the time that rounding down removes.
             rest_ns += (apart - below) * step_ns
             apart = below
         delay = -(-(delay_ns - self.base_ns + rest_ns) // step_ns)
@@ -128,7 +131,7 @@ class Fitting(Kept):
         return self._due()
 
     def straggled(self, delay_ns: int) -> None:
-        """An event that came after a later one of its source."""
+        """Count an event that arrived after a later one of its source."""
         if self.base_ns is None:
             self.base_ns = delay_ns // self._step_ns * self._step_ns
         delay = grid_ceil(-(-(delay_ns - self.base_ns) // self._step_ns))
@@ -141,7 +144,7 @@ class Fitting(Kept):
 
 
 class Rotating(Fitting):
-    """Counts of two halves of `period` events, the older of which goes when the newer is full."""
+    """The counts of two halves of `period` events; a full newer half replaces the older one."""
 
     SHAPE = ROTATING
     __slots__ = ("_before", "_until_due")
@@ -162,7 +165,7 @@ class Rotating(Fitting):
         return due
 
     def sample(self) -> DelayTables:
-        """All that counts at present."""
+        """Return all counts of both halves."""
         return (self._before or DelayTables()) + self._now
 
     def fresh(self, field: str) -> DelayTables:
@@ -177,7 +180,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
 
 
 def distance_ppm(one: Counts, other: Counts) -> int:
-    """The Kolmogorov-Smirnov distance of two tables, rounded down; 0 if one is empty."""
+    """Return the Kolmogorov-Smirnov distance of two tables, rounded down; 0 if one is empty."""
     ones, others = sum(one.values()), sum(other.values())
     if not ones or not others:
         return 0

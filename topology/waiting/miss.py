@@ -1,12 +1,12 @@
-"""The published probability that a window still misses an event.
+"""Computes the published probability that a window still misses an event.
 
-With e the last event, alpha = end of the window - e's time and beta = now - e's time; the
-next event comes g after e and takes d on its way:
+Let e be the last event, alpha = end of the window - e's time and beta = now - e's time. The next
+event comes g after e, and takes d to arrive:
 
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
-Exact: counts are integers, alpha and beta in steps (`topology.waiting.fitting`). A row (one
-beta) costs O(bins of g) when it is first needed, then a question is O(log bins). Memory:
+All is exact: counts are integers, alpha and beta are in steps (`topology.waiting.fitting`). A row
+(one beta) costs O(bins of g) when it is first needed. A question then costs O(log bins). Memory:
 bins x rows in use, until the next model.
 """
 
@@ -19,16 +19,16 @@ from typing import Final
 from topology.waiting.fitting import Counts, grid_top
 
 ONE: Final = 1 << 32
-"""Probability 1."""
+"""The probability 1."""
 
 
 def share(part: float) -> int:
-    """A probability in units of 2^-32."""
+    """Convert a probability to units of 2^-32."""
     return int(part * ONE)
 
 
 class Joint:
-    """Rows of J, times `whole` = N_g N_d. `never` is what "no delay is enough" counts."""
+    """The rows of J, times `whole` = N_g N_d. `never` is the count for "no delay is enough"."""
 
     def __init__(self, apart: Counts, delays: Counts, never: int = 0) -> None:
         self.apart = sorted(apart)
@@ -37,17 +37,20 @@ class Joint:
         self.delays = sorted(delays)
         total = sum(delays.values()) + never
         self.above = [*accumulate([-delays[d] for d in self.delays], initial=total)]
-        """above[i]: counts of d beyond the i smallest."""
+        """The element i counts the d above the i smallest."""
         self._never = never
         self._sums: list[int] | None = None
         self.whole = sum(self._counts) * total
         self.last = self._tops[-1] + self.delays[-1]
-        """From this beta on the rows no longer change."""
+        """The beta from which the rows do not change any more."""
         self._rows: dict[int, list[int]] = {}
 
     def row(self, beta: int) -> list[int]:
-        """row[i]: sum over the i smallest g of count(g) count(d > beta - g), for the bin of
-        `beta`; non-decreasing in i, non-increasing in beta."""
+        """Return the row of J for the bin of `beta`.
+
+        row[i] is the sum of count(g) count(d > beta - g) over the i smallest g. It does not
+        decrease in i, and does not increase in beta.
+        """
         row = self._rows.get(beta)
         if row is None:
             row = self._rows[beta] = [0]
@@ -59,12 +62,14 @@ class Joint:
         return row
 
     def residual(self, beta: int) -> int:
-        """Sum of count(g) count(d) (g + d - beta) over all that are beyond `beta`, but those
-        that never come."""
+        """Return the sum of count(g) count(d) (g + d - beta) where g + d is above `beta`.
+
+        Events that never come are not part of it.
+        """
         delays, above = self.delays, self.above
         if self._sums is None:
             parts = [(above[at] - above[at + 1]) * d for at, d in enumerate(delays)]
-            # Each is the sum from the i-th smallest d on.
+            # The element i is the sum from the i-th smallest d on.
             self._sums = [*accumulate(reversed(parts), initial=0)][::-1]
         whole = 0
         for top, count in zip(self._tops, self._counts, strict=True):
@@ -73,5 +78,5 @@ class Joint:
         return whole
 
     def index(self, alpha: int) -> int:
-        """How many g are at most `alpha`."""
+        """Return the number of g that are at most `alpha`."""
         return bisect_right(self.apart, alpha)

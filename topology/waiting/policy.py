@@ -1,26 +1,27 @@
-"""The contract of all waiting strategies.
+"""Defines the contract of all waiting strategies.
 
-A strategy watches arrivals and says up to which time nothing more is to be waited for,
-its *frontier*, inclusive. It knows nothing of windows or buffers: two drivers turn the
-frontier into behaviour (`topology.waiting.driver`, `topology.reorder.time_buffer`), so
-any strategy drives either. No I/O, no clock: `now_ns` is an argument and never goes back.
+A strategy watches arrivals. It gives the time up to which nothing more is waited for, its
+*frontier*, inclusive. It has no windows and no buffers. Two drivers turn the frontier into actions
+(`topology.waiting.driver`, `topology.reorder.time_buffer`), so any strategy works with either. A
+strategy has no I/O and no clock: `now_ns` is an argument and never goes back.
 
-* `observe(event, now_ns)`: an accepted event (neither duplicate nor malformed), late ones
-  too, in arrival order. Only its time, source and type count, never its payload.
-* `passes(bound_ns, now_ns)`: nothing at or below `bound_ns` is waited for any more. All
-  arrivals stamped <= `now_ns` count, so drivers ask when the instant is over.
-* The *frontier* is the largest bound that passes, or passed when it was asked for.
-* `deadline_ns(bound_ns, now_ns)`: of a bound that does not pass now, the earliest later
-  instant at which it may without an arrival; None: only an arrival helps.
-* `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
-  has sent beyond it. `idle_ns` is how long a source may be silent and still live.
-* `closed`, `resolved`, `void`, `late`: what came of it. `leave`: a source said bye.
+* `observe(event, now_ns)` takes an accepted event (neither duplicate nor malformed), late ones too,
+  in the order of arrival. Only its time, source and type count, never its payload.
+* `passes(bound_ns, now_ns)` is true if nothing at or below `bound_ns` is waited for any more. All
+  arrivals with a time <= `now_ns` count, so drivers ask when the instant is over.
+* The *frontier* is the largest bound that passes, or passed when a driver asked.
+* `deadline_ns(bound_ns, now_ns)` is for a bound that does not pass now. It is the earliest later
+  instant at which the bound may pass without an arrival, or None if only an arrival helps.
+* `confirmed_ns(now_ns)` is the frontier of certainty: every live source has sent something after
+  it. A source is live if it has been silent for less than `idle_ns`.
+* `closed`, `resolved`, `void` and `late` report the consequences to the strategy. `leave` reports
+  a source's end-of-stream marker.
 
-Asking changes nothing: two drivers that ask at different instants decide alike, as long
-as each asks at the deadlines. Laws that hold for all: tests/topology/waiting/test_laws.py.
+A question changes nothing. So two drivers that ask at different instants decide alike, if each asks
+at the deadlines. tests/topology/waiting/test_laws.py has the laws for all strategies.
 
-Late here is what a driver calls late; *lateness* of an arrival is its distance to the
-largest time before it, *delay* arrival - time, which is negative where clocks are offset.
+Here an event is late if a driver says so. The *lateness* of an arrival is its distance to the
+largest time before it. Its *delay* is arrival - time, which is negative if clocks are offset.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ BEFORE_ALL: Final = -NEVER
 AFTER_ALL: Final = NEVER
 """The frontier after the end."""
 
-# Why a window closed.
+# These are the reasons why a window closed.
 CONFIRMED: Final = "confirmed"
 PROBABLE: Final = "probable"
 CAP: Final = "cap"
@@ -48,7 +49,7 @@ IDLE: Final = "idle"
 END: Final = "end"
 
 PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
-"""Closings that a promised accuracy speaks of; the others are counted apart."""
+"""The reasons that count for a quality target. Windows closed for others are counted separately."""
 
 
 SLACK: Final = Shape("waiting.slack", 1, _ended=FLAG)
@@ -57,13 +58,13 @@ FLOORED: Final = SLACK.with_more("waiting.floored", 1, _floor_ns=BIG, _now_ns=BI
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SlackPolicy(Kept):
-    """A strategy. What came of it does not move it, unless an heir says so."""
+    """A waiting strategy. Its own results do not change it, unless a subclass says so."""
 
     SHAPE = SLACK
     __slots__ = SLACK.fields
 
     certain: ClassVar[bool] = False
-    """Whether what is at or below `confirmed_ns` is complete as far as can be known."""
+    """Whether everything at or below `confirmed_ns` is complete as far as can be known."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -72,59 +73,66 @@ class SlackPolicy(Kept):
         raise NotImplementedError
 
     def passes(self, bound_ns: int, now_ns: int) -> bool:
-        """Return whether nothing at or below the bound is waited for. Where a strategy weighs each
-        bound by itself, what passed may no longer pass a while later: the drivers act on the first
-        instant."""
+        """Return whether nothing at or below the bound is waited for.
+
+        A strategy that weighs each bound by itself may let a bound pass, and not pass it later. The
+        drivers act on the first instant.
+        """
         raise NotImplementedError
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         return None
 
     def newest_ns(self) -> int:
-        """The largest time accepted."""
+        """Return the largest accepted time."""
         raise NotImplementedError
 
     def confirmed_ns(self, now_ns: int) -> int:
-        """Return the certain frontier; where a strategy knows no certainty, its frontier."""
+        """Return the certain frontier, or the frontier if the strategy has no certainty."""
         raise NotImplementedError
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
-        """Whether a source that has not sent beyond `bound_ns` is left out as idle."""
+        """Return whether a source that has sent nothing after `bound_ns` is left out as idle."""
         return False
 
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
-        """`windows` windows up to the one that ends at `bound_ns` were closed."""
+        """Report that `windows` windows closed, of which the last ends at `bound_ns`."""
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        """It is known whether closed windows missed an event."""
+        """Report whether closed windows missed an event, now that it is certain."""
 
     def void(self, by: str) -> None:
-        """A window that was closed does not count: there was never an event in it."""
+        """Report that a closed window does not count, because there was never an event in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        """An observed event came after its time had been passed."""
+        """Report that an observed event arrived after its time had passed."""
 
     def leave(self, source: str, now_ns: int) -> None:
-        """The source said bye: it is waited for no more until it sends again."""
+        """Report a source's end-of-stream marker: it is not waited for until it sends again."""
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the input."""
         self._ended = True
 
     def figures(self) -> Figures:
-        """For people and their monitors; no part of the state."""
+        """Return figures for people and monitoring, which are not part of the state."""
         return {}
 
     def tables(self) -> Sequence[Table[Any, Any]]:
-        """Return the tables that may be saved apart: they hold much, of which each event changes
-        little. Each has a prefix of its own; that of one of them may be empty."""
+        """Return the tables that may be saved separately.
+
+        They are large, and each event changes little of them. Each has its own prefix, of which one
+        may be empty.
+        """
         return ()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlooredSlack(SlackPolicy):
-    """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
-    was when an instant began is kept, though an arrival may lower it."""
+    """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`).
+
+    The frontier at the beginning of an instant is kept, even if an arrival could lower it.
+    """
 
     SHAPE = FLOORED
     __slots__ = ("_floor_ns", "_now_ns")

@@ -1,26 +1,26 @@
-"""Wait until the risk of missing an event fits the promise: the default for windows.
+"""RISK: waits until the risk of missing an event fits the target; the default for windows.
 
-For each source the probability that an event at or below a bound is still to come is known
-from what it has sent and from how long it has been silent since (`topology.waiting.miss`):
-the posterior of its next event, weighed by what it costs to wait for it
-(`topology.waiting.posterior`; `weigh=False`: not), plus the expected number of stragglers, should
-the source not keep order. The risks of the sources are added; the bound passes once the sum
-is at most the threshold of the budget (`topology.waiting.budget`), or when all live sources
-have sent beyond it.
+The risk of a source is the probability that an event at or below a bound is still to come. It
+depends on the events so far and on the silence since the last one (`topology.waiting.miss`). It is
+the posterior of the next event, weighed by the cost of waiting for it
+(`topology.waiting.posterior`; not with `weigh=False`). If the source does not keep order, the
+expected number of stragglers is added. The risks of all sources are added. The bound passes once
+the sum is at most the threshold of the budget (`topology.waiting.budget`). It also passes when all
+live sources have sent later events.
 
-* Tables are kept per source and for all together. A source goes by its own once these hold
-  200 samples and are further than 0.2 (Kolmogorov-Smirnov) from those of all; else by the
-  common ones. Until those hold 200 samples, only certainty passes a bound.
-* Certainty: the newest time of each live source, exclusive, less the largest lateness of a
-  straggler among its last T events. It is certain if sources keep order.
-* `idle_ns`: a source silent for so long is no longer waited for (reason `idle`; after ten times
-  as long it is taken for absent, and windows are not said to lack it any more).
-* `period` T: nothing counts that is older than T events of the source (of all sources, in
-  the common tables).
+* There are tables for each source, and for all sources together. A source uses its own tables once
+  they have 200 samples and differ from the common ones by more than 0.2 (Kolmogorov-Smirnov). Until
+  then it uses the common tables. Until these have 200 samples, only certainty passes a bound.
+* Certainty is the newest time of each live source, exclusive. The largest lateness of a straggler
+  among the source's last T events is subtracted. It is certain if sources keep order.
+* A source that is silent for `idle_ns` is no longer waited for (reason `idle`). After ten times
+  that it counts as absent, and windows are not said to lack it any more.
+* No count is older than `period` T events of the source (of all sources, in the common tables).
 
-Decisions on risk fall on the grid of steps (`step_ns`) after the last event of a source that
-may still bring one. Cost: O(1) an event, and a model every T/8 events; O(sources that have
-not sent beyond the bound) a decision. Memory: two tables of a few hundred bins a source.
+Decisions on risk are made on the grid of steps (`step_ns`) after the last event of a source that
+may still bring one. Cost: O(1) for an event, and a model every T/8 events. A decision costs
+O(sources that have sent nothing after the bound). Memory: two tables of a few hundred bins for each
+source.
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ from topology.waiting.sources import MAX_SOURCES, SOURCE, Source, Sources
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
 LOOK_AHEAD: Final = 16
-"""Instants that one question for a deadline looks at; the answer may then be too early. Before
-the next arrival there are seldom more, and with it all is asked anew."""
+"""The number of instants that one question for a deadline looks at.
+
+The answer may then be too early. There are seldom more before the next arrival, after which the
+question is asked again.
+"""
 
 
 POOL: Final = "pool"
@@ -79,7 +82,7 @@ RISK: Final = SLACK.with_more(
 
 
 class Modelled(Kept):
-    """Counts, and the model that was last made of them."""
+    """Counts, and the model that was last made from them."""
 
     SHAPE = MODELLED
     __slots__ = (*MODELLED.fields, "_step_ns", "model")
@@ -107,7 +110,7 @@ class Modelled(Kept):
 
 
 class PoolTable(Table[str, Modelled]):
-    """The counts of all sources together: one row."""
+    """A table of one row, which has the counts of all sources together."""
 
     def __init__(self, pool: Modelled) -> None:
         super().__init__("", MODELLED)
@@ -125,8 +128,8 @@ class PoolTable(Table[str, Modelled]):
 class ModelledSource(Source):
     """A source with its counts.
 
-    `alone`: it goes by its own model. `lateness_ns` is the largest of this half of the period and
-    of the one before.
+    `alone` means that it uses its own model. `lateness_ns` has the largest lateness in this half of
+    the period, and in the one before.
     """
 
     SHAPE = MODELLED_SOURCE
@@ -152,7 +155,7 @@ class ModelledSource(Source):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(SlackPolicy):
-    """The wait that the risk of each bound calls for, within a budget."""
+    """A strategy that waits as the risk of each bound requires, within a budget."""
 
     SHAPE = RISK
     certain = True
@@ -180,7 +183,7 @@ class RiskSlack(SlackPolicy):
             max_sources,
         )
         self._newest_ns = BEFORE_ALL
-        self._ordered = True  # no straggler has come yet
+        self._ordered = True  # Whether no straggler has come yet.
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -235,8 +238,8 @@ class RiskSlack(SlackPolicy):
         self.budget.resolved(missed, by, windows)
 
     def void(self, by: str) -> None:
-        # What was promised still holds: of those that count, no more missed an event than before,
-        # and it is not one that may have.
+        # The target still holds. Among the windows that count, no more have missed an event than
+        # before, and this one cannot miss any.
         self.budget.closed(by, -1)
 
     def leave(self, source: str, now_ns: int) -> None:
@@ -266,7 +269,7 @@ class RiskSlack(SlackPolicy):
         return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
 
     def _behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
-        """The live sources that may still bring an event at or below the bound."""
+        """Return the live sources that may still bring an event at or below the bound."""
         return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
     def _model(self, source: ModelledSource) -> Posterior | None:
@@ -307,7 +310,10 @@ class RiskSlack(SlackPolicy):
         return at_ns
 
     def _of_one_ns(self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int) -> int:
-        """As the general case, faster: most streams have one source behind, if any."""
+        """Return the same as the general case for one source, in less time.
+
+        In most streams at most one source is behind.
+        """
         model = self._model(source)
         if model is None:
             return AFTER_ALL
@@ -318,7 +324,7 @@ class RiskSlack(SlackPolicy):
         return AFTER_ALL if first is None else origin_ns + first * step_ns
 
     def _next_change_ns(self, sources: list[ModelledSource], bound_ns: int, now_ns: int) -> int:
-        """Return the next instant at which the risk is another, without an arrival."""
+        """Return the next instant at which the risk changes without an arrival."""
         step_ns = self._step_ns
         next_ns = AFTER_ALL
         for source in sources:

@@ -1,9 +1,9 @@
-"""Numbers of windows kept as runs: a set of them, and those that are open and hold an event.
+"""Keeps numbers of windows as runs: a set of them, and the open windows that have an event.
 
-An event belongs to a run of windows, so there is one run for a stream without pauses longer than a
-window. Bound: `MAX_RUNS`; beyond, `Runs` forgets the oldest, and `Filled` makes one of the two
-newest, so that the windows between count as filled. Cost: O(1) for an event of the newest run,
-O(log runs) else.
+An event belongs to a run of windows. So a stream has one run if no pause is longer than a window.
+Bound: `MAX_RUNS`. Beyond it `Runs` forgets the oldest run. `Filled` joins the two newest, so that
+the windows between them count as filled. Cost: O(1) for an event of the newest run, otherwise O(log
+runs).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILLED: Final = Shape(
 
 
 class Runs(Kept):
-    """A set of numbers that come in rising order."""
+    """A set of numbers that are added in ascending order."""
 
     SHAPE = RUNS
     __slots__ = RUNS.fields
@@ -35,7 +35,7 @@ class Runs(Kept):
         self._runs: list[Run] = []
 
     def add(self, first: int, last: int) -> None:
-        """`first` .. `last`, none of them below what is in it."""
+        """Add `first` .. `last`, of which none is below a number in the set."""
         runs = self._runs
         if runs and runs[-1][1] >= first - 1:
             runs[-1] = (runs[-1][0], max(last, runs[-1][1]))
@@ -50,10 +50,12 @@ class Runs(Kept):
 
 
 class Filled(Kept):
-    """The windows that hold an event.
+    """The windows that have an event.
 
-    `closed` counts the closed ones by the reason for which they closed; `waited_ns` all of them
-    together, `longest_ns` one of them, after their last instant.
+    Attributes:
+        closed: The number of closed ones, by their reasons.
+        waited_ns: The sum of the times from the last instant of each to its closing.
+        longest_ns: The longest such time.
     """
 
     SHAPE = FILLED
@@ -71,7 +73,7 @@ class Filled(Kept):
         return self._runs[0][0] if self._runs else None
 
     def add(self, first: int, last: int) -> None:
-        """There is an event in the windows `first` .. `last`."""
+        """Note that the windows `first` .. `last` have an event."""
         runs = self._runs
         if runs and runs[-1][0] <= first and last <= runs[-1][1]:
             return
@@ -84,8 +86,10 @@ class Filled(Kept):
             runs[-2:] = [(runs[-2][0], runs[-1][1])]
 
     def close(self, through: int, by: str, now_ns: int, every_ns: int, shift_ns: int) -> int:
-        """How many of the windows up to `through`, which close now, are filled. The last instant
-        of window k is k `every_ns` - `shift_ns`."""
+        """Return how many of the windows up to `through`, which close now, are filled.
+
+        The last instant of window k is k `every_ns` - `shift_ns`.
+        """
         runs = self._runs
         count = numbers = 0
         if runs and runs[0][0] <= through:

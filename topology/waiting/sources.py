@@ -1,10 +1,10 @@
-"""The sources of a strategy: how far each has come, and which of them still count.
+"""Keeps the sources of a strategy: their newest times, and which of them still count.
 
-A source counts (is live) until it says bye, or until nothing of it has arrived for `idle_ns`; it
-counts again once it sends. At most `max_sources` are
-remembered: the longest idle one is forgotten, and with it what was known of it.
+A source counts (is live) until its end-of-stream marker, or until nothing of it has arrived for
+`idle_ns`. It counts again once it sends. At most `max_sources` are remembered. Beyond that the
+longest idle one is forgotten with its counts.
 
-Cost: O(1) to hear; O(sources) for each question.
+Cost: O(1) for an arrival; O(sources) for each question.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topology.waiting.policy import AFTER_ALL, BEFORE_ALL
 
 MAX_SOURCES = 10_000
 GONE_AFTER = 10
-"""A source that has been silent for so many times `idle_ns` is no longer missed."""
+"""The multiple of `idle_ns` after which a silent source is no longer missed."""
 
 SOURCE: Final = Shape("waiting.source", 1, last_ns=BIG, last_arrival_ns=BIG, said_bye=FLAG)
 
@@ -67,7 +67,7 @@ class Sources(SourceTable[S]):
         return source
 
     def leave(self, name: str) -> None:
-        """Note that the source said bye."""
+        """Note the end-of-stream marker of a source."""
         source = self.rows.get(name)
         if source is not None:
             source.said_bye = True
@@ -80,16 +80,16 @@ class Sources(SourceTable[S]):
         ]
 
     def least_ns(self, now_ns: int) -> int:
-        """Return the smallest newest time of the live sources; AFTER_ALL where none is."""
+        """Return the smallest newest time of the live sources, or AFTER_ALL if there are none."""
         least_ns, since_ns = AFTER_ALL, now_ns - self._idle_ns
-        for one in self.rows.values():  # at each decision, so without a list of the live
+        # This runs at each decision, so it makes no list of the live sources.
+        for one in self.rows.values():
             if one.last_ns < least_ns and one.last_arrival_ns > since_ns and not one.said_bye:
                 least_ns = one.last_ns
         return least_ns
 
     def idle_is_behind(self, bound_ns: int, now_ns: int) -> bool:
-        """Return whether a source that is no longer waited for, but may yet speak, last sent below
-        the bound."""
+        """Return whether an idle source, which may still send, has sent nothing after the bound."""
         since_ns = now_ns - self._idle_ns
         departed_ns = now_ns - GONE_AFTER * self._idle_ns
         return any(
@@ -100,5 +100,5 @@ class Sources(SourceTable[S]):
         )
 
     def next_idle_ns(self, now_ns: int) -> int:
-        """Return when the next live source will no longer be; NEVER if none will."""
+        """Return the time at which the next live source becomes idle, or NEVER if none will."""
         return min([NEVER, *(one.last_arrival_ns + self._idle_ns for one in self.live(now_ns))])

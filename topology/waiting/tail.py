@@ -1,34 +1,32 @@
-"""Wait as long as all but a few of the events need: the default for a reorder by time, where
-nothing is numbered.
+"""Waits as long as all but a few events need: the default for a reorder by time, without numbers.
 
-A source alone needs no arrival clock to be compared with its stamps, so what its clock shows,
-and how it drifts, is all the same here. What counts is how far behind its newest event the
-others come, in two measures:
+The times of one source are not compared with the arrival clock. So the offset and drift of its
+clock do not matter. The distance of the other events from the newest one counts, in two measures:
 
     lateness   newest time - time
-    silence    the same, and what has passed since the newest arrived
+    silence    lateness + time since the newest arrived
 
-both 0 for an event that is the newest itself. K and D are the q-tails of the two, and
+Both are 0 for an event that is the newest itself. K and D are the q-tails of the two, and
 
     frontier = newest + max(-K, time since the newest arrived - D)
 
-K serves while the source speaks, D when it falls silent. A source in order waits for nothing.
+K applies while the source sends, and D when it falls silent. A source in order waits for nothing.
 
-K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved,
-so it moves neither tail: a silence above `max_wait_ns` is a trial without a sample
-of both, a lateness above it one of the latenesses. One outlier costs nothing.
+K and D are at most `max_wait_ns`. No wait could have saved an event that arrives later than that,
+so it moves neither tail. A silence above `max_wait_ns` is a trial without a sample, of both
+measures. A lateness above it is such a trial of the latenesses only. So an outlier costs nothing.
 
-q is what the promise leaves: at most `delta` of the events that could be saved may be late. With
-*left* = delta events - late ones, q = delta left / `RESERVE`, at most all. Nothing is spent while
-nothing is left: then K and D are twice the largest that the sketch remembers. What is left
-over is spent later, so that the share of late events settles just below delta. Late ones that no
-wait allowed could have saved are counted apart, as `beyond`. Until `COLD` events have come, K and
-D are `max_wait_ns`.
+q is the part of the target that is left: at most `delta` of the events that could be saved may be
+late. With *left* = delta events - late events, q = delta left / `RESERVE`, and at most everything.
+While nothing is left, nothing is spent: K and D are then twice the largest value in the sketch. An
+unspent rest is spent later, so the share of late events settles just below delta. Late events that
+no allowed wait could have saved are counted separately, as `beyond`. Until `COLD` events have
+arrived, K and D are `max_wait_ns`.
 
-Sketch: `topology.model.histogram`, eight buckets an octave, halved every 4 096 samples, so that
-old tails fade.
+The sketch is `topology.model.histogram` with eight buckets an octave. It is halved every 4,096
+samples, so that old tails fade.
 
-Cost: O(1) an event. Memory: two histograms.
+Cost: O(1) for an event. Memory: two histograms.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FLOORED, FlooredSlack
 
 RESERVE: Final = 20
-"""Late events that must be left to spend before the tail is cut at delta."""
+"""The number of late events that must be left to spend before the tail is cut at delta."""
 
 COLD: Final = 64
 
@@ -62,7 +60,7 @@ TAIL: Final = FLOORED.with_more(
 
 
 class Allowance(Kept):
-    """How many of the events may be late, and how many have been."""
+    """The counts of events and late events, and how many more may be late."""
 
     SHAPE = ALLOWANCE
     __slots__ = (*ALLOWANCE.fields, "delta_ppm")
@@ -71,10 +69,11 @@ class Allowance(Kept):
         self.delta_ppm = delta_ppm
         self.events = 0
         self.late = 0
-        self.beyond = 0  # late ones that no wait allowed could have saved; not among `late`
+        # Late events that no allowed wait could have saved; they are not in `late`.
+        self.beyond = 0
 
     def q_ppm(self) -> int:
-        """What share of the events may be given up at present."""
+        """Return the share of events that may be given up now."""
         left = self.delta_ppm * (self.events - self.beyond) - PPM * self.late
         return max(0, min(PPM, self.delta_ppm * left // (RESERVE * PPM)))
 
@@ -84,7 +83,7 @@ class Allowance(Kept):
 
 
 class Tails(Kept):
-    """The latenesses and delays of a source, or of all. Delays stand against the least seen."""
+    """The latenesses and delays of one source, or of all. Delays are relative to the least one."""
 
     SHAPE = TAILS
     __slots__ = (*TAILS.fields, "_cut", "_cut_at", "_most_ns")
@@ -95,7 +94,7 @@ class Tails(Kept):
         self.delays = Histogram(0)
         self.least_ns: int | None = None
         self.samples = 0
-        self._cut_at = (-1, -1)  # q and samples at which `_cut` was found
+        self._cut_at = (-1, -1)  # The q and `samples` for which `_cut` was found.
         self._cut = (0, 0)
 
     def add(self, lateness_ns: int, delay_ns: int) -> None:
@@ -113,7 +112,7 @@ class Tails(Kept):
             self.latenesses.add(lateness_ns)
 
     def cut(self, q_ppm: int) -> tuple[int, int]:
-        """(K, D) that all but q of the events need; twice the largest for q = 0."""
+        """Return (K, D) that all but q of the events need, or twice the largest if q is 0."""
         if self._cut_at != (q_ppm, self.samples):
             self._cut_at = (q_ppm, self.samples)
             self.latenesses.miss_ppm = self.delays.miss_ppm = q_ppm
@@ -124,7 +123,7 @@ class Tails(Kept):
 
 
 class OwnTail(FlooredSlack):
-    """The wait that all but `delta_ppm` of a million events need."""
+    """A strategy that waits as long as all but `delta_ppm` of a million events need."""
 
     SHAPE = TAIL
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
@@ -156,7 +155,7 @@ class OwnTail(FlooredSlack):
             self._allowance.late += 1
 
     def waits_ns(self) -> tuple[int, int]:
-        """K and D."""
+        """Return K and D."""
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
         return self._tails.cut(self._allowance.q_ppm())
