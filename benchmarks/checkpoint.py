@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from agents.stage.cutting import uncollected
+from agents.stage.checkpoint_size import uncollected
 from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.state.stores.seal import StateTally

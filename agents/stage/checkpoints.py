@@ -1,15 +1,21 @@
-"""Decide when one partition cuts a checkpoint, commit it, and handle its failure.
+"""Decides when one partition cuts a checkpoint, commits it, and handles its failure.
 
-* A checkpoint is due `checkpoint` after the last, or when the waiting work is at its limit
-  (`agents.stage.cutting`). It is cut between two batches, without an await. So the encoded outputs,
-  the changes of state (`agents.stage.partition_state`) and the next offset belong together.
+The path: `Partition._begin_checkpoint`, then here `begin`, `_cut` and `_commit`, then
+`Delivery.commit` and `CopyWriter.note`.
+
+* A checkpoint is due `checkpoint` after the last cut, when the waiting work is at its limit
+  (`agents.stage.checkpoint_size`), and within a long batch. It is cut between two pieces of a
+  batch, without an await. So the encoded outputs, the changes of state
+  (`agents.stage.partition_state`) and the next offset belong together.
 * The next batches are processed during the commit. Only one checkpoint is in flight at a time.
-* It reaches Kafka in one transaction (`agents.stage.delivery`). A separate thread writes the local
+* It reaches Kafka in one transaction (`agents.stage.delivery`); with `at_least_once` the outputs
+  are sent before it. A separate thread writes the local
   copy after the commit, so the copy can only lag.
 * A checkpoint that fails leaves memory ahead of the log, so nothing is retried from memory.
-  `CommitFailed` becomes a `PartitionReset` (`agents.stage.handler`). The transport revokes the
-  partition and opens it again, usually in this process. After `MAX_RESETS` without progress the
-  next failure ends the process.
+  `CommitFailed` becomes a `PartitionReset` (`agents.stage.handler`) at the next call of
+  `Partition.take`, which comes within two seconds. The transport revokes the partition and opens it
+  again, usually in this process. After `MAX_RESETS` without progress the next failure ends the
+  process; `StateRefused` ends it at once.
 
 There is one exception. Everything was sent and the end of the transaction was requested once, but
 the connection broke or no answer came. Then another producer replaces the one that asked. Its start
@@ -34,7 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from agents.stage.cutting import CutSize
+from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.delivery import Checkpoint, CommitFailed, Delivery, EndUnanswered
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
@@ -69,7 +75,7 @@ class PartitionCheckpoints:
     delivery: Delivery
     restoring: Restoring
     copying: CopyWriter
-    cutting: CutSize
+    size: CheckpointSize
     metrics: PartitionMetrics
     every_s: float
     log_end: int = field(default=0, init=False)
@@ -79,28 +85,28 @@ class PartitionCheckpoints:
     needed_from: int | None = field(default=None, init=False)
     at_s: float | None = field(default=None, init=False)
     _cut_s: float = field(default=0.0, init=False)
-    _on_its_way: asyncio.Task[None] | None = field(default=None, init=False)
+    _in_flight: asyncio.Task[None] | None = field(default=None, init=False)
 
     # -- when ------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
         """Whether no more work may wait for the next checkpoint."""
-        return self.taken >= self.cutting.records or self.outbox.bytes >= self.cutting.bytes
+        return self.taken >= self.size.records or self.outbox.bytes >= self.size.bytes
 
     def is_due(self) -> bool:
         """Return whether a checkpoint is due, and none is in flight or has failed."""
-        if self._on_its_way is not None and self._on_its_way.done():
-            if self._on_its_way.exception() is not None:
+        if self._in_flight is not None and self._in_flight.done():
+            if self._in_flight.exception() is not None:
                 # `take` raises the failure, and the transport then resets the partition.
                 return False
-            self._on_its_way = None
-        return self._on_its_way is None and time.monotonic() - self._cut_s >= self.every_s
+            self._in_flight = None
+        return self._in_flight is None and time.monotonic() - self._cut_s >= self.every_s
 
     @property
     def is_owed(self) -> bool:
         """Whether finished work waits for a checkpoint, or a checkpoint is in flight."""
-        return self._on_its_way is not None or bool(self.taken or self.outbox.records)
+        return self._in_flight is not None or bool(self.taken or self.outbox.records)
 
     # -- cut and sent ------------------------------------------------------------------------------
 
@@ -109,11 +115,11 @@ class PartitionCheckpoints:
         if self.state.next_offset is None or not (self.taken or self.outbox.records):
             return
         size = self.taken, self.outbox.bytes
-        with self.cutting.timed(self.taken):
+        with self.size.timed(self.taken):
             checkpoint = self._cut()
         self.taken = 0
         self._cut_s = time.monotonic()
-        self._on_its_way = asyncio.create_task(self._commit(checkpoint, *size))
+        self._in_flight = asyncio.create_task(self._commit(checkpoint, *size))
 
     async def write(self, whole: Mapping[bytes, bytes] | None = None) -> None:
         """Commit a checkpoint before the work begins.
@@ -144,14 +150,14 @@ class PartitionCheckpoints:
             end = await self._end_of(checkpoint)
         except CommitFailed:
             self.metrics.aborted()
-            self.cutting.failed()
+            self.size.failed()
             raise
         self.restoring.accept_end(self.log_end, end)
         self.log_end = end
         self.at_s = time.monotonic()
         took_s = self.at_s - started_s
         self.metrics.committed(took_s)
-        self.cutting.committed(took_s, records, payload_bytes)
+        self.size.committed(took_s, records, payload_bytes)
         self.commits += 1
         self.next_offset, self.needed_from = checkpoint.next_offset, checkpoint.needed_from
         self.copying.note(checkpoint.changes, end)
@@ -192,15 +198,15 @@ class PartitionCheckpoints:
 
     async def arrived(self) -> None:
         """Wait for the checkpoint in flight, and raise its failure."""
-        if self._on_its_way is not None:
-            await asyncio.wait([self._on_its_way])
-            self.raise_failure()
+        if self._in_flight is not None:
+            await asyncio.wait([self._in_flight])
+            self.raise_failure_of_last()
 
-    def raise_failure(self) -> None:
+    def raise_failure_of_last(self) -> None:
         """Raise the failure of the last checkpoint, if it has failed."""
-        if self._on_its_way is not None and self._on_its_way.done():
-            self._on_its_way.result()
-            self._on_its_way = None
+        if self._in_flight is not None and self._in_flight.done():
+            self._in_flight.result()
+            self._in_flight = None
 
     async def is_current(self) -> bool:
         """Return whether nobody else has committed to the changelog."""
@@ -208,9 +214,9 @@ class PartitionCheckpoints:
 
     async def close(self) -> None:
         """Cancel the checkpoint in flight, and close the producer and the local copy."""
-        if self._on_its_way is not None:
-            self._on_its_way.cancel()
-            await asyncio.wait([self._on_its_way])
-            self._on_its_way = None
+        if self._in_flight is not None:
+            self._in_flight.cancel()
+            await asyncio.wait([self._in_flight])
+            self._in_flight = None
         await self.delivery.stop()
         await self.copying.close()

@@ -76,6 +76,8 @@ class EndUnanswered(CommitFailed):
 class Checkpoint(NamedTuple):
     """The outputs, state changes and input offset that become visible together.
 
+    `outputs` go to their topics and `changes` to the changelog partition. `next_offset` goes to the
+    consumer group, and is in `changes` as well, from which a start takes it.
     `needed_from` is the first input offset that a restore reads again, if others ask for it
     (`agents.kafka.purging`).
     """

@@ -9,9 +9,9 @@
 (`agents.stage.clock_feed`). The schemas that its records name are known, too
 (`agents.registry.feed`).
 
-Bounds: at most `cutting.MAX_BATCH` records or `MOST_BYTES` of payload wait for a checkpoint, give
-or take `PIECE` records. Then the partition waits for the commit in flight. The bounds are smaller
-if cuts or commits take long (`agents.stage.cutting`).
+Bounds: at most `checkpoint_size.MAX_BATCH` records or `MOST_BYTES` of payload wait for a
+checkpoint, give or take `PIECE` records. Then the partition waits for the commit in flight. The bounds are smaller
+if cuts or commits take long (`agents.stage.checkpoint_size`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.partition_queue import PolledBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS
+from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.checkpoints import PartitionCheckpoints
-from agents.stage.cutting import CutSize
 from agents.stage.opening import Opening
 from agents.stage.outbox import Outbox
 from agents.stage.partition_state import PartitionState
@@ -90,7 +90,7 @@ class Partition:
             delivery,
             Restoring(services.logs, arrangement, source, services.topic_ids, services.seen),
             services.new_copy(source, arrangement.changelog(source)[0]),
-            services.cut_sizes.setdefault(source, CutSize(topology.transaction_timeout_ns)),
+            services.cut_sizes.setdefault(source, CheckpointSize(topology.transaction_timeout_ns)),
             self.metrics,
             topology.checkpoint_ns / 1e9,
         )
@@ -124,7 +124,7 @@ class Partition:
 
     async def take(self, batch: PolledBatch) -> None:
         """Process a batch of the log or a tick, and raise the failure of the last checkpoint."""
-        self.checkpoints.raise_failure()
+        self.checkpoints.raise_failure_of_last()
         self.got_batch = True
         end = batch.end
         self.high_watermark = end.high_watermark
@@ -181,7 +181,7 @@ class Partition:
         work.
         """
         since_s = time.monotonic()
-        for piece in self.checkpoints.cutting.pieces(records):
+        for piece in self.checkpoints.size.pieces(records):
             if not self.is_open:
                 return  # It was closed while another task had a turn.
             with self._whole_or_nothing():
@@ -200,6 +200,7 @@ class Partition:
             self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:
+        """Begin a checkpoint, with the heartbeat of an idle partition in it."""
         if self.is_open:
             with self._whole_or_nothing():
                 self.work.beat()

@@ -9,8 +9,8 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from agents.registry.feed import SchemaFeed
+from agents.stage.checkpoint_size import CheckpointSize
 from agents.stage.clock_feed import ClockFeed
-from agents.stage.cutting import CutSize
 from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
 from agents.state.copy_writer import CopyWriter
@@ -39,5 +39,5 @@ class Services:
     histories: Histories | None = None
     seen: Mapping[TopicPartition, Contract] | None = None
     amid: Collection[str] = ()
-    cut_sizes: dict[TopicPartition, CutSize] = field(default_factory=dict)
+    cut_sizes: dict[TopicPartition, CheckpointSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)

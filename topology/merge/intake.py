@@ -138,9 +138,11 @@ class Intake:
             self._bounds.say_bye(progress)
 
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
-        """Take in an event that is late in REORDER, which had declared its number missing.
+        """Take in an event that REORDER has marked as late.
 
-        It is not late here while its place is open both by time and in its source's sequence.
+        With the cause `gap`, REORDER had given up its number; it is not late here while its place
+        is open both by time and in its source's sequence. With `overtaken` (`rule: time`) there is
+        no such number, and it stays late, even if MERGE has not passed its time.
         """
         fits = progress.fill(event)
         self._watermark.note(progress)

@@ -65,7 +65,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.merge.bounds import BOUNDS, NO_BOUND, Bound, SourceBounds
-from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
 from topology.merge.passage import PASSAGE, Passage
 from topology.merge.pause import PAUSE, Pause
 from topology.merge.queues import Queues
@@ -80,6 +79,7 @@ from topology.merge.source import (
 )
 from topology.merge.sources import KnownSources
 from topology.merge.stretch import Stretches
+from topology.merge.unnumbered import UncertainPassage, UncertainWatermark, after_unnumbered
 from topology.merge.watermark import PROMISES, Watermark
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.histogram import HISTOGRAM, PPM
@@ -275,7 +275,7 @@ class Merge(KeptOperator):
             self._wake_ns = min(self._wake_ns, self._bounds.idle.next_ns)
             self._due_ns = min(self._due_ns, self._wake_ns)
         if not self._numbered:
-            goes_on(self._bounds, progress, event.kind, was_late, was_blocked)
+            after_unnumbered(self._bounds, progress, event.kind, was_late, was_blocked)
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         """Add a source; with the stream's first event, add all expected ones too.

@@ -1,6 +1,8 @@
 """Defines why an event is late, in one table of causes.
 
-An event is late when the order has passed its place before it came. In each operator one function
+An event is late when the order has passed its place before it came. The order is that of all
+sources, but for `overtaken`: there it is the order of the event's own source, and MERGE may not
+have passed its place. In each operator one function
 decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places. It clears or
 keeps the cause of a number that REORDER had given up (`Passage.judge_filled`). Events that the
 bound pushes out are late by `merge_full` (`Merge._overflow`).
@@ -9,7 +11,7 @@ Everything that shows a cause reads this table:
 
 * the header `late`, and `reason` of a record on `events.late`;
 * the label `reason` of `inorder_records_late_total`;
-* `late_by_cause` of a replay's summary and of `explain`;
+* `late_by_cause` of a replay's summary, and of `explain`, which has the causes of MERGE;
 * the page, and docs/concepts/late.md.
 
 `below_frontier` is a cause of `inorder match` alone: `refusal` returns EXPIRED there, and `matched`
@@ -46,7 +48,9 @@ BELOW_FRONTIER = "below_frontier"
 class Cause(NamedTuple):
     """A row of the table: one cause.
 
-    `decided_in` is the function that decides, from the project's root. `because` ends the sentence
+    `decided_in` is the function that decides, from the project's root. It decides by state: REORDER
+    saves that of a source as the row `line/<source>`, MERGE as `feed/<source>` and, for the whole
+    stream, in its own row (`Passage`). `because` ends the sentence
     "the event is late because ...". `remedy` names the setting, or anything else, that helps.
     """
 

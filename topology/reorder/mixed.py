@@ -14,9 +14,9 @@ Guarantees
 
 Bounds: those of the settings, once for the sources with numbers and once for those without.
 
-The following MERGE is that of sources without numbers (`topology.merge.by_time`). To it, an emitted
-event does not mean that no event of its source is buffered any more. For sources with numbers, this
-operator therefore adds `unblocked` after the event.
+The following MERGE is that of sources without numbers (`topology.merge.unnumbered`). To it, an
+emitted event does not mean that no event of its source is buffered any more. For sources with
+numbers, this operator therefore adds `unblocked` after the event.
 """
 
 from __future__ import annotations

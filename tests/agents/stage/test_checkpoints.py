@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
+from agents.stage.checkpoint_size import FEWEST, CheckpointSize
 from agents.stage.checkpoints import PartitionCheckpoints
-from agents.stage.cutting import FEWEST, CutSize
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
 from agents.state.changelog import LogRead
 from tests.agents.records import close
@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
-        self.cutting = CutSize(10_000_000_000)
+        self.size = CheckpointSize(10_000_000_000)
         self.counted: Counter[str] = Counter()
         restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
         metrics: Any = SimpleNamespace(
@@ -66,7 +66,7 @@ class World:
         copying: Any = SimpleNamespace(note=lambda *_: None)
         nothing: Any = None
         self.checkpoints = PartitionCheckpoints(
-            *(nothing, nothing, delivery, restoring, copying, self.cutting, metrics), every_s=0.0
+            *(nothing, nothing, delivery, restoring, copying, self.size, metrics), every_s=0.0
         )
         self.checkpoints.log_end = log_end
         self._found = LogRead(dict(changes), 17)
@@ -106,7 +106,7 @@ def test_one_that_is_not_there_has_failed(found: Changes) -> None:
     with pytest.raises(CommitFailed, match="connection closed.*it was not"):
         world.commit()
     assert world.counted == {"aborted": 1, "aborts": 1}
-    assert world.cutting.records == FEWEST // 2
+    assert world.size.records == FEWEST // 2
 
 
 def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:

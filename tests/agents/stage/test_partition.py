@@ -18,7 +18,7 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import End, PolledBatch
 from agents.stage.arrangement import arrange, topics_of
-from agents.stage.cutting import FIRST_BYTES
+from agents.stage.checkpoint_size import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import Partition
 from agents.stage.services import Services
@@ -187,7 +187,7 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agents.stage.partition.LONG_S", 0.0)
-    monkeypatch.setattr("agents.stage.cutting.PIECE", 2)
+    monkeypatch.setattr("agents.stage.checkpoint_size.PIECE", 2)
 
     async def scenario() -> None:
         delivery = Delivery()

@@ -58,7 +58,7 @@ class UncertainPassage(Passage):
         super().release(events, step)
 
 
-def goes_on(
+def after_unnumbered(
     bounds: SourceBounds, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool
 ) -> None:
     """Correct the state of a source after one of its events was taken in.

@@ -79,7 +79,7 @@ class Fit:
         self.amount = min(self.most, max(self.least, amount))
 
 
-class CutSize:
+class CheckpointSize:
     """The bounds on the work that waits for a partition's next checkpoint.
 
     It outlives the partition, because a failed commit also shortens the next owner's checkpoints.

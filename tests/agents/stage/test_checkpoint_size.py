@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from agents.stage.cutting import (
+from agents.stage.checkpoint_size import (
     CUT_S,
     FEWEST,
     FEWEST_SENT,
@@ -14,7 +14,7 @@ from agents.stage.cutting import (
     LEAST_BYTES,
     MAX_BATCH,
     MOST_BYTES,
-    CutSize,
+    CheckpointSize,
 )
 from agents.stage.delivery import COMMIT_TIMEOUT_S
 
@@ -25,9 +25,9 @@ LIMIT_S = 2.5
 MIB = 1 << 20
 
 
-def quick() -> CutSize:
+def quick() -> CheckpointSize:
     """That of a partition whose commits are quick."""
-    size = CutSize(TIMEOUT_NS)
+    size = CheckpointSize(TIMEOUT_NS)
     while size.records < MAX_BATCH:
         size.committed(0.01, size.records, 0)
     return size
@@ -62,7 +62,7 @@ def test_quick_cuts_lead_back_step_by_step() -> None:
 
 
 def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
-    size = CutSize(TIMEOUT_NS)
+    size = CheckpointSize(TIMEOUT_NS)
     seen = [(size.records, size.bytes)]
     for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
         size.committed(0.02, records, payload_bytes)
@@ -71,7 +71,7 @@ def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
 
 
 def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time_out() -> None:
-    size = CutSize(TIMEOUT_NS)
+    size = CheckpointSize(TIMEOUT_NS)
     seen = []
     for _ in range(12):
         sent = size.bytes
@@ -105,11 +105,11 @@ def test_what_a_commit_leads_to(
 
 def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
     """Brokers that need two seconds for any transaction would need them for smaller ones, too."""
-    size = CutSize(TIMEOUT_NS)
+    size = CheckpointSize(TIMEOUT_NS)
     for _ in range(5):
         size.committed(2.0, size.records, size.bytes)
     assert (size.records, size.bytes) == (MAX_BATCH, 32 * MIB)
-    slow = CutSize(TIMEOUT_NS)
+    slow = CheckpointSize(TIMEOUT_NS)
     slow.committed(10.0, slow.records, slow.bytes)
     assert (slow.records, slow.bytes) == (333, MIB // 3)
 
@@ -124,7 +124,7 @@ def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
 
 
 def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
-    size = CutSize(15 * 60 * 1_000_000_000)
+    size = CheckpointSize(15 * 60 * 1_000_000_000)
     size.committed(0.1, 10, 10)
     before = size.bytes
     size.committed(COMMIT_TIMEOUT_S / 2, size.records, before)
