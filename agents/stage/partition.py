@@ -10,8 +10,8 @@
 (`agents.registry.feed`).
 
 Bounds: at most `checkpoint_size.MAX_BATCH` records or `MOST_BYTES` of payload wait for a
-checkpoint, give or take `PIECE` records. Then the partition waits for the commit in flight. The bounds are smaller
-if cuts or commits take long (`agents.stage.checkpoint_size`).
+checkpoint, give or take `PIECE` records. Then the partition waits for the commit in flight. The
+bounds are smaller if cuts or commits take long (`agents.stage.checkpoint_size`).
 """
 
 from __future__ import annotations
