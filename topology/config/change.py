@@ -303,7 +303,7 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-# -- what no stage of the new file reads any more ------------------------------------------------
+# -- What no stage of the new file reads any more ------------------------------------------------
 
 BUFFERED: Final = "buffered events"
 UNREAD: Final = "unread records"
@@ -378,7 +378,7 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
     return Difference("application", held, topology.application, REFUSED, effect, remedy)
 
 
-# -- upstream partitions -------------------------------------------------------------------------
+# -- Upstream partitions -------------------------------------------------------------------------
 
 
 def extended(

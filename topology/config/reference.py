@@ -74,7 +74,7 @@ def _all_of(section: type[Section]) -> Document:
     return {key: default for key, default in defaults if default is not None}
 
 
-# -- the schema ------------------------------------------------------------------------------------
+# -- The schema ------------------------------------------------------------------------------------
 
 
 def schema() -> Document:
@@ -119,7 +119,7 @@ def _describe(described: Document, section: type[Section]) -> None:
             entry["default"] = default
 
 
-# -- everything filled in --------------------------------------------------------------------------
+# -- Everything filled in --------------------------------------------------------------------------
 
 
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:

@@ -86,7 +86,7 @@ class Heard:
         heard = [clock.received(source) for clock in self._clocks]
         return min([until, *(each for each in heard if each is not None)])
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         return self._rows(self._folded)

@@ -153,7 +153,7 @@ class Stage(Composite):
         """By stream, of those that have begun."""
         return self._graph.chains
 
-    # -- batches and time --------------------------------------------------------------------------
+    # -- Batches and time --------------------------------------------------------------------------
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
@@ -228,7 +228,7 @@ class Stage(Composite):
         self.begin(batches)
         return batches
 
-    # -- for people and drivers --------------------------------------------------------------------
+    # -- For people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:
         """Those of its operators, which begin if they have not."""
@@ -263,7 +263,7 @@ class Stage(Composite):
         self._moved.clear()
         return moved
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def held_copies(self) -> list[Event]:
         """For whoever keeps them himself. Not behind an alignment."""
