@@ -53,9 +53,7 @@ class Site(NamedTuple):
         return self.topology.streams[self.stream]
 
     def asked(self, kind: str) -> dict[str, QueryConfig]:
-        """Return the queries of this kind that read these streams and this output of MERGE, by
-        name.
-        """
+        """Return the queries of this kind that read the site's streams and input, by name."""
         topology = self.topology
         return {
             name: with_method(query)
