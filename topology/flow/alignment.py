@@ -146,7 +146,7 @@ class Alignment(Operator):
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
-        """Release up to the frontier; while the queue is full, waive the partition at the frontier."""
+        """Release up to the frontier; while too much is buffered, waive the partition at it."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)

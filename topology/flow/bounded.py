@@ -54,7 +54,7 @@ BYTES_PER_CHAR: Final = 6
 
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
-    """Return the findings with each oversized result replaced by a retraction, an overflow or both."""
+    """Return the findings; a retraction, an overflow or both replace each oversized one."""
     most_chars = most_bytes // BYTES_PER_CHAR
     left: list[Finding] = []
     for each in found:

@@ -61,7 +61,7 @@ class Chain(Composite):
         return self.on(END, (), now_ns)
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
-        """Pass a batch, time or the end of the input through the nodes; only a BATCH has `events`."""
+        """Pass a batch, time or the end through the nodes; only a BATCH has `events`."""
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
