@@ -29,9 +29,8 @@ DETECTOR: Final = "detector"
 class Link(NamedTuple):
     """An operator of the chain.
 
-    `is_needed` means that each topology has it. `topic` is set if the operator
-    only looks at events, for the queries of its kind. It is the key of the topic of its results.
-    `is_rare` means
+    `is_needed` means that each topology has it. `topic` is set if the operator only looks at
+    events, for the queries of its kind. It is the key of the topic of its results. `is_rare` means
     that only such a query makes it a stage by default. An operator with none of these runs only in
     stages that name it.
     """
