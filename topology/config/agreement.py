@@ -92,7 +92,7 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield the queries and streams that wait longer than the file's `correct_for`.
+    """Yield the times of queries and streams that exceed the file's `correct_for`.
 
     Missing events are written off after that time, so no query can wait longer.
     """

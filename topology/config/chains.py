@@ -133,7 +133,7 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
             TopologicalSorter(reads).prepare()
             return
         except CycleError as found:
-            circle: list[str] = found.args[1][::-1]  # Each reads the next.
+            circle: list[str] = found.args[1][::-1]  # Each query reads the next.
         first = next(name for name in reads if name in circle)
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]

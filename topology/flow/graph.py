@@ -132,7 +132,7 @@ class Graph:
             if goes_on or batch:
                 step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
-            step.add_found(junction.take(what))  # The events of a junction have left by the chains.
+            step.add_found(junction.take(what))  # The chains have emitted its events already.
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -166,7 +166,7 @@ class Graph:
         return {name: answers for name, answers in found.items() if answers is not None}
 
     def note_moved(self, moved: list[Event]) -> None:
-        """Add the events that pass from one operator to the next to this list from now on."""
+        """Record in this list the events that pass from one operator to the next."""
         self._moved = moved
         for chain in self.chains.values():
             chain.moved = moved

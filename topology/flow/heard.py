@@ -5,11 +5,11 @@ sources that have sent no event yet. A round can be folded when no future event 
 
 A source's clock continues after the rounds that it has taken. Only a source that is new to some
 CLOCK needs all earlier rounds, up to `activation` before the arrival of its first event. No event
-arrives before the newest arrival, or before the events that REORDER still holds. So two conditions
-apply to a round. Every CLOCK that knows the source has taken it. It arrived at least `activation`
-before the oldest event that may still come. Such rounds are folded into the model with which each
-new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as they are. Folding
-changes no answer, and no answer depends on when it happens.
+arrives before the newest arrival, or before the events that REORDER still holds. So a round may be
+folded once every CLOCK that knows the source has taken it. It must also have arrived at least
+`activation` before the oldest event that may still come. Such rounds are folded into the model with
+which each new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as they
+are. Folding changes no answer, and no answer depends on when it happens.
 
 The rounds of a source that no operator here knows are all kept, up to the table's bound. Folding
 them would cost each group of streams the work for the sources of all other groups. At that bound an

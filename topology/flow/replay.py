@@ -1,4 +1,4 @@
-"""Runs a whole topology in this process on given events, without Kafka and by their clock alone.
+"""Runs a whole topology in this process on given events, without Kafka and with no other clock.
 
 `inorder replay`, the Python API and the test kit run only this, so a recording gives the same
 answer in all of them. Time is the arrival clock of the inputs, one for all streams. So a quiet

@@ -105,7 +105,10 @@ class Look:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Check all fields. `place` replaces a number, and `otherwise_ns` a missing `ts`."""
+        """Return the event of the fields, or a dead letter with all their faults.
+
+        `place` replaces the number in streams without numbers, `otherwise_ns` a missing `ts`.
+        """
         stream: str | None = reading.unnamed
         if self.values.get("stream") is not None:
             stream = self.text("stream", MAX_STREAM_BYTES)

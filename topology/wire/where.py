@@ -7,9 +7,9 @@
     topic, partition the record's topic or partition
     ="text"          a constant
 
-A PATH goes down by dots and into a list by `[0]`. Back quotes enclose a name with a dot or a
-bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with `payload.`,
-`payload[` or `=` is one literal column, dots included.
+In a PATH a dot leads to a field, and `[0]` to an item of a list. Back quotes enclose a name with a
+dot or a bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with
+`payload.`, `payload[` or `=` is one literal column, dots included.
 """
 
 from __future__ import annotations
