@@ -1,3 +1,3 @@
-"""The pure core: events, operators and the typed topology file (ARCHITECTURE.md)."""
+"""Implements the pure core: events, operators and the typed topology file (ARCHITECTURE.md)."""
 
 from inorder import pure as pure

@@ -1,16 +1,14 @@
-"""The topology file: what runs, read from one typed description.
+"""Reads the topology file, one typed description of everything that runs.
 
-`parse(text)` gives a frozen `Topology` or raises one `TopologyError` that holds
-every problem found: path, line, what is wrong, what to write instead. Nothing is
-read from disk here. All keys have a default but `streams`; an unknown key is an
-error anywhere, and so is a key that is there twice.
+`parse(text)` returns a frozen `Topology`, or raises one `TopologyError` with every problem found:
+its path, line, fault and remedy. Nothing is read from disk here. All keys except `streams` have a
+default. An unknown key is an error anywhere, and so is a key that is there twice.
 
-In code the sections take their Python names, whose units come last
-(`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
-pydantic's `ValidationError`. The rooms of this package: `stream`, `stages`, `query`,
-`topology`, and `reading`, which puts paths and lines to what these refuse. Operators have
-their sections in their own folders (`settings`), and take them as they are;
-what all sections share is `topology.spelling`: problems, durations, sizes, shares.
+In code the sections take their Python names, whose units come last (`ReorderConfig(rule="fixed",
+max_wait_ns=500_000_000)`). A mistake there is pydantic's `ValidationError`. The modules of this
+package are `stream`, `stages`, `query`, `topology`, and `reading`, which adds paths and lines to
+what these refuse. Operators have their sections in their own folders (`settings`), and take them as
+they are. `topology.spelling` has what all sections share: problems, durations, sizes, shares.
 """
 
 from topology.answer.settings import QualityConfig as QualityConfig

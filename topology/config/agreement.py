@@ -1,4 +1,4 @@
-"""Checks that what is in one section of the topology file fits the others."""
+"""Checks that the sections of the topology file fit together."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ WHERE_FUSED: Final = " where each input has one partition, or its records are ke
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Which stream a record belongs to is known only from its headers, so streams
-    that share a topic, raw or sequenced, must agree on what these mean."""
+    """Yield the streams that share a topic, raw or sequenced, but not its headers.
+
+    Only its headers show to which stream a record belongs, so these streams must agree on their
+    meaning.
+    """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
         shared = stream.input if topology.fused else topology.topics.sequenced
@@ -34,7 +37,10 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """A mapping and a format belong to the input topic."""
+    """Yield the streams that share an input topic, but not its mapping or format.
+
+    They belong to the topic. If streams share it, a place must name the stream.
+    """
     first_of: dict[str, str] = {}
     for name, stream in topology.streams.items():
         first = first_of.setdefault(stream.input, name)
@@ -52,7 +58,7 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """A topic has one purpose; streams may share an input, or an output."""
+    """Yield the topics with two purposes; streams may share an input, or an output."""
     taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics:
         if isinstance(topic, str):
@@ -86,7 +92,10 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """What is missing is written off after the file's `correct_for`: no query can wait longer."""
+    """Yield the times of queries and streams that exceed the file's `correct_for`.
+
+    Missing events are written off after that time, so no query can wait longer.
+    """
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
             message = "is longer than the file's correct_for"
@@ -99,7 +108,7 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Windows that are no longer than clocks are unsure hold no event for certain."""
+    """Yield the windows too short to contain any event for certain, given the clocks' errors."""
     for stream, config in topology.streams.items():
         least_ns = 2 * config.clock.max_error_ns
         unnamed = None if len(topology.streams) == 1 else stream
@@ -116,8 +125,10 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def join_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Streams that are joined meet in one partition, and only a merge that reads the sequenced
-    topic brings those of several raw partitions in one order."""
+    """Yield the joins whose streams do not meet in one partition.
+
+    Only a merge that reads the sequenced topic puts streams of several raw partitions in one order.
+    """
     for name, query in topology.queries.items():
         if query.sides is None:
             continue
@@ -133,7 +144,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def accepted_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Queries that read what the merge accepts are in its stage."""
+    """Yield the stages without the merge whose queries read what the merge accepts."""
     merging = next(each.name for each in topology.stages if MERGE in each.operators)
     for kind in topology.reading_accepted:
         for stage in topology.stages:
@@ -167,6 +178,6 @@ CHECKS: Final = (
 
 
 def faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield what does not fit together in sections that are sound by themselves."""
+    """Yield the faults between sections that are each valid by themselves."""
     for check in CHECKS:
         yield from check(topology)

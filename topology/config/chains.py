@@ -1,14 +1,14 @@
-"""CHAINS: detectors that read the results of other queries.
+"""Finds the queries whose results other queries read, and the faults of such chains.
 
-`reads` of a detector names queries, and the stream itself if its events are read, too. What a query
-finds is an event for those that read it (topology.detector.result_event), of the type `into`, of a
-pattern INTO, or, where there is none, of its name.
+`reads` of a detector names queries, and also the stream if the detector reads its events. A result
+of a query is an event for those that read it (`topology.detector.result_event`). Its type is the
+INTO of a pattern, or else the query's name.
 
-Patterns read patterns of their stream by the type that INTO names (topology.pattern.run.level).
-Detectors name queries by `reads`: detectors, and windows and patterns that stand in the stage of
-the detectors, behind the merge. Results do not go from stage to stage as events: their corrections
-would meet the events of that stage at no instant that is the same for both. No query reads itself,
-be it by others.
+Patterns read patterns of their stream by the type that INTO names (`topology.pattern.run.level`).
+Detectors name queries in `reads`: detectors, and windows and patterns in the stage of the
+detectors, after the merge. Results do not go from stage to stage as events. Their corrections would
+meet the events of that stage at no instant that is the same for both. No query reads itself,
+directly or through others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 
 def queries_read(topology: TopologyFile, query: QueryConfig) -> dict[str, QueryConfig]:
-    """Return the queries that it reads, by name."""
+    """Return the queries that this query reads, by name."""
     return {name: topology.queries[name] for name in query.reads or () if name in topology.queries}
 
 
 def level_of(topology: TopologyFile, name: str) -> int:
-    """How many detectors lie below it, one above the other; for one without a circle."""
+    """Return the number of detectors in the longest chain up to this query, itself included.
+
+    There must be no circle.
+    """
     query = topology.queries[name]
     if query.detector is None:
         return 0
@@ -41,14 +44,14 @@ def level_of(topology: TopologyFile, name: str) -> int:
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
-    """It is no sooner final than what it reads."""
+    """Return the query's allowed lateness, at least that of every query that it reads."""
     own_ns = topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
     read = queries_read(topology, query).values()
     return max([own_ns, *(corrects_for_ns(topology, each) for each in read)])
 
 
 def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
-    """The patterns whose matches the query of this name reads, and those that they read."""
+    """Return the patterns whose matches the query of this name reads, directly or indirectly."""
     query = topology.queries[name]
     if query.pattern is None:
         return []
@@ -65,7 +68,7 @@ def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
 
 
 def _patterns_of(topology: TopologyFile, stream: str) -> list[Query]:
-    """Those of a stream, by the names of their queries."""
+    """Return the patterns of a stream, with the names of their queries."""
     return [
         replace(query.pattern, name=name)
         for name, query in topology.queries.items()
@@ -81,7 +84,8 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from _place_faults(topology)
     if all(query.pattern is None for query in topology.queries.values()):
         return
-    # The tree of patterns takes a tenth of what the engine takes to import; most have no pattern.
+    # Importing the tree of patterns takes a tenth as long as the engine, and most files have no
+    # pattern.
     from topology.pattern.tree.chained_queries import chain_errors
 
     for name, query in topology.queries.items():
@@ -122,14 +126,14 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
-    """Yield each circle at its query that is first in the file."""
+    """Yield a fault for each circle, at the query of it that is first in the file."""
     reads = {name: [*queries_read(topology, query)] for name, query in topology.queries.items()}
     while True:
         try:
             TopologicalSorter(reads).prepare()
             return
         except CycleError as found:
-            circle: list[str] = found.args[1][::-1]  # each reads the next
+            circle: list[str] = found.args[1][::-1]  # Each query reads the next.
         first = next(name for name in reads if name in circle)
         at = circle.index(first)
         circle = [*circle[at:], *circle[1 : at + 1]]
@@ -139,7 +143,10 @@ def _circles(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Windows and patterns that are read stand before the detectors, in one stage with them."""
+    """Yield faults of windows and patterns that do not run before the detectors that read them.
+
+    They must be in the same stage as the detectors.
+    """
     for kind in (each for each in topology.read_operators if each in (WINDOW, PATTERN)):
         name, read = next(
             (name, read)

@@ -1,10 +1,10 @@
 """Compares the topology that a state was written under with the one that is to run now.
 
-Each difference gets one verdict: it takes effect from now on, or it ends something, or it is
-refused with a remedy that is safe. `inorder check FILE --brokers B` and the worker print the same
-lines, and every refusal of a state takes its words from here (docs/operate/change.md).
+Each difference gets one verdict. It takes effect from now on, or it ends something, or it is
+refused with a safe remedy. `inorder check FILE --brokers B` and the worker print the same lines.
+Every refusal of a state takes its words from here (docs/operate/change.md).
 
-What is no difference (waits, bounds, delivery, the store) is not in a contract.
+Settings that make no difference (waits, bounds, delivery, the store) are not in a contract.
 """
 
 from __future__ import annotations
@@ -32,26 +32,29 @@ READING: Final = (
     "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
     "arrival", "signed",
 )  # fmt: skip
-"""Keys of a stream that tell how its records are read."""
+"""The keys of a stream that determine how its records are read."""
 
 OF_FILES: Final = {"fields": {"arrival"}}
-"""Keys within them that tell how a file is read, and no record."""
+"""The keys within them that apply to files, and not to records."""
 
 WITHOUT_SEQ: Final = "reorder.without_seq"
-"""Stands among these for a stream some of whose sources number nothing."""
+"""The key among these of a stream in which some sources do not number their events."""
 
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
-"""Topics in one message."""
+"""The most topics that one message names."""
 
 DERIVED: Final = frozenset({"headers", "format", "value_schema"})
-"""Those of them by which topics between stages are read, too."""
+"""The ones among them that also apply to topics between stages."""
 
 
 class StreamContract(NamedTuple):
-    """What the state rests on of one stream. `input` is "" in stages that read no input topic, and
-    `output` where events go, as TOPIC/PARTITION, "" in stages that write none. `numbered`: its
-    sources number their events."""
+    """The properties of one stream on which the state depends.
+
+    `input` is "" in stages that read no input topic. `output` is the place where events go, as
+    TOPIC/PARTITION, or "" in stages that write none. `numbered` means that the sources number their
+    events.
+    """
 
     input: str
     output: str
@@ -60,11 +63,13 @@ class StreamContract(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """What the state of one partition of a stage rests on, without secrets. `shapes` are the
-    versions of the layouts that operators save, `results` the topic and its partitions by what goes
-    there, `queries` a digest of each. `inputs`: all topics that the stage reads. `lanes`: the
-    upstream partitions in the order of their numbers, as stretches (topic, first partition,
-    count)."""
+    """The properties on which the state of one partition of a stage depends, without secrets.
+
+    `inputs` are all topics that the stage reads. `shapes` are the versions of the layouts that
+    operators save. `results` has the topic and its partitions for each kind of result, and
+    `queries` a digest of each query. `lanes` are the upstream partitions in the order of their
+    numbers, as stretches (topic, first partition, count).
+    """
 
     application: str
     stage: str
@@ -77,8 +82,11 @@ class Contract(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is so on the brokers. `waiting`: streams of which events wait in this partition.
-    `unread`: a topic between stages has records that its reader has not read."""
+    """The facts about the brokers that a verdict may depend on.
+
+    `waiting` are the streams with events that wait in this partition. `unread` means that a topic
+    between stages has records that its reader has not read.
+    """
 
     waiting: Collection[str] = ()
     unread: bool = False
@@ -88,8 +96,11 @@ NO_FACTS: Final = Facts()
 
 
 class Difference(NamedTuple):
-    """A difference and its verdict: `path` in the topology file, what it `was` and is `now`, the
-    `effect`, and, where it is refused, the `remedy`."""
+    """A difference and its verdict.
+
+    `path` is its place in the topology file. `was` and `now` are the old and the new value.
+    `effect` is the consequence, and `remedy` the way out if the difference is refused.
+    """
 
     path: str
     was: str
@@ -105,8 +116,10 @@ class Difference(NamedTuple):
 
 
 def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, Any]:
-    """Return how the stream's records are read, as the topology file spells it; of a topic between
-    stages if `is_derived`."""
+    """Return the keys that determine how the stream's records are read, as the file has them.
+
+    `is_derived` selects the keys that apply to a topic between stages.
+    """
     found: dict[str, Any] = stream.model_dump(
         mode="json", include={*READING}, exclude=OF_FILES, exclude_defaults=True, by_alias=True
     )
@@ -116,8 +129,10 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
-    """Return the topology with the streams alone that there were `before`, read as they were, for
-    records from before a change."""
+    """Return the topology with only the streams that there were `before`, read as they were.
+
+    It reads records from before a change.
+    """
     streams = {}
     for name, was in before.items():
         reading = {key: value for key, value in was.reading.items() if key != WITHOUT_SEQ}
@@ -150,18 +165,20 @@ def begin_anew(topology: TopologyFile) -> str:
 
 
 def ways_out(topology: TopologyFile) -> str:
-    """Return what to do where a state was lost."""
+    """Return the remedy for a lost state."""
     return f"restore the topic, or {begin_anew(topology)}"
 
 
 def back_or_anew(topology: TopologyFile) -> str:
-    """Return what to do where a change cannot be followed."""
+    """Return the remedy for a change that cannot take effect."""
     return f"write it as it was to go on, or drain the application and {begin_anew(topology)}"
 
 
 def reads_alike(one: Contract, other: Contract) -> bool:
-    """Return whether topics between stages hold the streams of both in the same way. If they do,
-    and no stream is gone, `differences` does not depend on what is so on the brokers."""
+    """Return whether topics between stages have the streams of both in the same form.
+
+    If they do, and no stream was removed, `differences` does not depend on the brokers.
+    """
     return all(
         stream.reading.get(key) == other.streams[name].reading.get(key)
         for name, stream in one.streams.items()
@@ -173,7 +190,7 @@ def reads_alike(one: Contract, other: Contract) -> bool:
 def _changes(
     old: Mapping[str, T], new: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None, T | None]]:
-    """Yield each name whose value differs, with what it was and is; None: there is none."""
+    """Yield each name whose value differs, with the old and the new value; None means absent."""
     for name in sorted(old.keys() | new.keys()):
         if (was := old.get(name)) != (now := new.get(name)):
             yield name, was, now
@@ -182,8 +199,10 @@ def _changes(
 def differences(
     old: Contract, new: Contract, topology: TopologyFile, facts: Facts = NO_FACTS
 ) -> list[Difference]:
-    """Return each difference of two contracts of one partition, with its verdict. `topology` is the
-    new one."""
+    """Return all differences between two contracts of one partition, with their verdicts.
+
+    `topology` is the new one.
+    """
     return [
         *_of_shapes(old, new, topology),
         *_of_streams(old, new, topology, facts),
@@ -193,7 +212,7 @@ def differences(
 
 
 def refusals(found: Iterable[Difference]) -> str:
-    """Return the refusals among these as one text, "" where there is none."""
+    """Return the refusals among these as one text, or "" if there are none."""
     refused = [str(each) for each in found if each.verdict == REFUSED]
     return "\n".join(refused)
 
@@ -303,7 +322,7 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-# -- what no stage of the new file reads any more ------------------------------------------------
+# -- Inputs that no stage of the new file reads any more -----------------------------------------
 
 BUFFERED: Final = "buffered events"
 UNREAD: Final = "unread records"
@@ -312,9 +331,11 @@ UNREAD: Final = "unread records"
 def abandoned(
     stage: str, topic: str, left: str, topology: TopologyFile, partitions: Mapping[str, int]
 ) -> Difference:
-    """Return the verdict on a state of `stage` in the input `topic` that no stage of the new file
-    goes on with. `left`: what is lost with it, BUFFERED or UNREAD, "" if nothing is. `partitions`:
-    of the topics."""
+    """Return the verdict on a state that no stage of the new file continues.
+
+    The state is that of `stage` in the input `topic`. `left` is what is lost with it: BUFFERED,
+    UNREAD, or "" for nothing. `partitions` has the number of partitions of each topic.
+    """
     named = stage.split("+")
     path = f"input {topic}"
     if any(each.name == stage for each in topology.stages):
@@ -345,12 +366,12 @@ def abandoned(
         stages = ", ".join(before(stage))
         remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
-        remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused, too.
+        remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused too.
     return Difference(STAGES, stage, ", ".join(moved), REFUSED, effect, remedy)
 
 
 def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
-    """Return the refusal of an input that was left before, for another one."""
+    """Return the refusal of an input that the application left earlier for another one."""
     effect = (
         f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
         " would be waited for as missing"
@@ -360,15 +381,17 @@ def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Differen
 
 
 def before(name: str) -> list[str]:
-    """Return stages of which this was one."""
+    """Return the stages of a cut that contains this stage and the other usual operators."""
     common = [operator for operator in operators() if not link_of(operator).is_rare]
     rest = [operator for operator in common if operator not in name.split("+")]
     return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
 
 
 def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
-    """Return the refusal to write into outputs that hold the records of another application, or of
-    an earlier one of this name."""
+    """Return the refusal to write into outputs that already have records.
+
+    The records are those of another application, or of an earlier one with this name.
+    """
     effect = (
         f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
         " or made anew; this would put everything into it once more"
@@ -378,19 +401,22 @@ def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Differe
     return Difference("application", held, topology.application, REFUSED, effect, remedy)
 
 
-# -- upstream partitions -------------------------------------------------------------------------
+# -- Upstream partitions -------------------------------------------------------------------------
 
 
 def extended(
     known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
 ) -> list[tuple[str, int, int]]:
-    """Return the table of upstream partitions with those appended that are new in `partitions`, by
-    topic. A number once given stays, so a topic that is added comes behind all others."""
+    """Return the table of upstream partitions, extended by those that are new in `partitions`.
+
+    `partitions` has the number of partitions of each topic. A number never changes, so an added
+    topic comes after all others.
+    """
     found = [(str(topic), int(first), int(count)) for topic, first, count in known]
     for topic in sorted(partitions):
         have = max((first + count for name, first, count in found if name == topic), default=0)
         if partitions[topic] > have:
-            is_last = bool(found) and found[-1][0] == topic  # whose stretch grows
+            is_last = bool(found) and found[-1][0] == topic  # Its stretch grows.
             first = found.pop()[1] if is_last else have
             found.append((topic, first, partitions[topic] - first))
     return found

@@ -1,15 +1,15 @@
-"""CUT: the stages that run where the topology file names none, and why these.
+"""Chooses the stages that run if the topology file names none, and gives the reason.
 
-Reorder and merge are one stage wherever that can be: no topic lies between, and no event is read,
-stamped and written twice. It can be where each stream lies in one partition of its input, for a
-merge sees one partition: the records are keyed by stream (`keyed_by: stream`), or there is one
-partition alone (`topics.partitions: 1`). It cannot where streams that are joined would not meet in
-one partition of one topic.
+Reorder and merge are one stage wherever possible. Then there is no topic between them, and no event
+is read, stamped and written twice. This requires that each stream is in one partition of its input,
+because a merge sees one partition. Either the records are keyed by stream (`keyed_by: stream`), or
+there is only one partition (`topics.partitions: 1`). It is impossible if joined streams would not
+meet in one partition of one topic.
 
-The file alone decides, and not what the brokers say today: all workers of a group, and each after a
-restart, have to cut alike, since groups, changelogs and their states belong to stages. Stages that
-the file writes always win. A worker whose topics have more partitions than a cut allows refuses to
-start, as `inorder check` and `inorder doctor` refuse it (`scattered`).
+The file alone decides, and not what the brokers report today. All workers of a group have to cut
+alike, and each of them after a restart, because groups, changelogs and their states belong to
+stages. Stages that the file names always win. A worker whose topics have more partitions than a cut
+allows refuses to start. `inorder check` and `inorder doctor` refuse it too (`scattered`).
 """
 
 from __future__ import annotations
@@ -34,26 +34,28 @@ REMEDY: Final = (
 
 
 class Cut(NamedTuple):
-    """The stages that run, and why these."""
+    """The stages that run, and the reason for them."""
 
     stages: tuple[StageConfig, ...]
     why: str
 
     @property
     def is_one(self) -> bool:
-        """Reorder and merge share a stage: no topic between, each stream in one partition."""
+        """Whether reorder and merge share a stage; each stream is then in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
     def with_merge(self, moved: Sequence[str]) -> Cut:
-        """Return the cut with these operators in the stage of MERGE. They are stages of their own
-        here."""
+        """Return the cut with these operators in the stage of MERGE.
+
+        Before, they must be stages of their own.
+        """
         stages = [stage for stage in self.stages if not {*stage.operators} & {*moved}]
         at = next(n for n, stage in enumerate(stages) if MERGE in stage.operators)
         stages[at] = StageConfig((*stages[at].operators, *moved))
         return self._replace(stages=tuple(stages))
 
     def joining(self, met: Collection[str]) -> Cut:
-        """All from the first to the last stage with one of these as one."""
+        """Return the cut with all stages from the first to the last of these as one."""
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
@@ -67,7 +69,10 @@ def default_cut(
     joined: Collection[Collection[str]],
     rare: Collection[str] = (),
 ) -> Cut:
-    """`joined`: the streams of each join. `rare`: see `each_alone`."""
+    """Return the cut for a topology file that names no stages.
+
+    `joined` has the streams of each join. For `rare` see `each_alone`.
+    """
     alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
     for met in joined:
@@ -90,8 +95,10 @@ def default_cut(
 
 
 class Scattered(NamedTuple):
-    """A stream that a stage of both reorder and merge cannot put in order: its sources may lie in
-    several partitions of the topic. `what` is wrong, and the `remedy`."""
+    """A stream that a stage of both reorder and merge cannot put in order.
+
+    Its sources may be in several partitions of the topic. `what` is the fault.
+    """
 
     stream: str
     topic: str
@@ -104,8 +111,10 @@ def scattered(
     stages: Sequence[StageConfig],
     partitions: Mapping[str, int],
 ) -> Iterator[Scattered]:
-    """Yield the streams that would leave these stages out of order. `partitions`: of the input
-    topics; one that is not known is not judged."""
+    """Yield the streams that would leave these stages out of order.
+
+    `partitions` has the number of partitions of the input topics; an unknown topic is not judged.
+    """
     fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
     alike = len({stream.headers.contract() for stream in streams.values()}) == 1
     for name, stream in streams.items() if fused else ():

@@ -1,6 +1,7 @@
-"""The sections `experimental` of a stream and of a query: which method of a paper takes the place
-of ours (topology.published). They are there to be compared with and to repeat published runs; a
-name of theirs may go in any version.
+"""Defines the sections `experimental` of a stream and of a query.
+
+They choose methods of papers in place of the defaults (`topology.published`), to compare the two
+and to repeat published runs. Any version may drop one of their names.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ MergeMethod = Literal["thesis"]
 QualityMethod = Literal["mp", "aq", "ldop", "prob_slack", "event_driven", "mean_delay"]
 
 BY_TIME: Final = "mp"
-"""The one for sources without numbers."""
+"""The method for sources without numbers."""
 
 
 class StreamMethods(Section):
-    """None: ours."""
+    """The published methods that a stream uses; None means the default."""
 
     reorder: Annotated[ReorderMethod, one_of(ReorderMethod)] | None = None
     """The wait for a gap: `thesis`, or `rfc` for RFC 6298. Under `rule: time` it is `mp` for
@@ -35,14 +36,14 @@ class StreamMethods(Section):
 
 
 class QueryMethods(Section):
-    """None: ours."""
+    """The published methods that a query uses; None means the default."""
 
     quality: Annotated[QualityMethod, one_of(QualityMethod)] | None = None
     """The method that finds the wait for the target of `quality`."""
 
 
 def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[Fault]:
-    """Yield what the method for gaps does not allow in the section `reorder`."""
+    """Yield the settings of `reorder` that the chosen method does not allow."""
     method, rule = methods.reorder, reorder.rule
     place = ("experimental", "reorder")
     if method == BY_TIME:
@@ -58,7 +59,7 @@ def reorder_faults(methods: StreamMethods, reorder: ReorderConfig) -> Iterator[F
 
 
 def quality_faults(methods: QueryMethods, *, has_target: bool) -> Iterator[Fault]:
-    """`has_target`: there is a section `quality`."""
+    """Yield the fault of a method without the section `quality`, its target."""
     if methods.quality is not None and not has_target:
         message, remedy = f"`{methods.quality}` has no target", "write quality: {accuracy: 99%}"
         yield Fault(("experimental", "quality"), message, f"{remedy} beside it")

@@ -1,4 +1,4 @@
-"""The places of a foreign record's fields, as a topology file gives them."""
+"""Defines the places of a foreign record's fields, as a topology file gives them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,11 @@ ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/B
 
 
 class FieldsConfig(Section):
-    """The places of a record that have the fields of the header contract. A place is `header.NAME`,
-    `key`, `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`."""
+    """The places of a record that have the fields of the header contract.
+
+    A place is `header.NAME`, `key`, `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition`
+    or `="text"`.
+    """
 
     preset: Annotated[FieldPreset, one_of(FieldPreset)] | None = None
     """The places that hold unless you name another. By default only `ts: timestamp` is named."""
@@ -76,7 +79,7 @@ class FieldsConfig(Section):
             yield Fault(("source",), "is missing", "write source: payload.NAME")
 
     def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
-        """Return the mapping by which the core reads."""
+        """Return the mapping that readers of records use."""
         texts = {name: getattr(self, name) for name in PLACES}
         named: dict[str, Any] = {name: parse_where(text) for name, text in texts.items() if text}
         base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])

@@ -1,4 +1,4 @@
-"""What a topology file holds, section by section: streams, stages, topics, how the stages run."""
+"""Defines the sections of a topology file: streams, stages, topics, and how the stages run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MAX_QUERIES: Final = 100_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 60_000_000_000
-"""A rebalance alone takes ten seconds."""
+"""The shortest `stuck_after_ns`: a rebalance alone takes ten seconds."""
 
 
 class TopicsConfig(Section):
@@ -79,7 +79,7 @@ class TopicsConfig(Section):
     resend: TopicName | None = None
     """The topic of requests to send events again (`inorder resend`). By default there is none."""
     max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
-    """Key, value and headers of a record together; larger ones are dead."""
+    """The most bytes of a record: key, value and headers; larger ones are dead letters."""
 
 
 def _name(value: Any, _: ValidationInfo) -> str:
@@ -98,7 +98,7 @@ Name = Annotated[str, Given(_name, {"type": "string", "minLength": 1, "maxLength
 
 
 def _redis_url(value: Any, _: ValidationInfo) -> str:
-    # The value is not repeated: it may hold a password.
+    # The value is not repeated, because it may contain a password.
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
         raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
@@ -113,7 +113,7 @@ _STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["r
 
 
 class TopologyFile(Section):
-    """Each section is sound by itself; `Topology` is one whose sections agree."""
+    """A topology file whose sections are each valid; in a `Topology` they also fit together."""
 
     streams: Annotated[
         Mapping[Name, Annotated[StreamConfig, or_nothing(StreamConfig)]],
@@ -160,7 +160,7 @@ class TopologyFile(Section):
     """The URL of the Redis server for `state: redis`. Its password comes from
     INORDER_REDIS_PASSWORD."""
     heartbeat_ns: Annotated[PositiveNs, Unspelled()] = 200_000_000
-    """Watermarks are announced at multiples of it on the arrival clock."""
+    """Watermarks are announced at multiples of this time on the arrival clock."""
     watermark: Flag = True
     """Whether `events.ordered` contains watermarks. Switch them off if its readers expect events
     alone."""
@@ -179,12 +179,12 @@ class TopologyFile(Section):
 
     @property
     def stuck_after_ns(self) -> int:
-        """After so long without progress a worker stops and is started anew."""
+        """The time without progress after which a worker stops and is restarted."""
         return max(SHORTEST_STUCK_NS, 4 * self.transaction_timeout_ns)
 
     @property
     def cut(self) -> Cut:
-        """The stages that run, and why these."""
+        """The stages that run, and the reason for them."""
         if self.stages_written is not None:
             return Cut(self.stages_written, "the topology file names the stages")
         rare = [DETECTOR] if self.has_work(DETECTOR) else []
@@ -194,7 +194,7 @@ class TopologyFile(Section):
 
     @property
     def read_operators(self) -> list[str]:
-        """The kinds of queries that detectors read, but for detectors, in the chain's order."""
+        """The kinds of queries that detectors read, without detectors, in the chain's order."""
         read = {name for query in self.queries.values() for name in query.reads or ()}
         kinds = {query.kind for name, query in self.queries.items() if name in read}
         return sorted(kinds - {DETECTOR}, key=operators().index)
@@ -206,12 +206,12 @@ class TopologyFile(Section):
     def headers_of(self, topic: str) -> HeaderConfig:
         """Return the header contract of an input topic; all streams that read the topic share it.
 
-        StopIteration if no stream reads it.
+        If no stream reads it, StopIteration is raised.
         """
         return next(s.headers for s in self.streams.values() if s.input == topic)
 
     def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:
-        """When records of this topic arrived, and how far ahead of that a stamp may be, in ns."""
+        """Return a topic's arrival setting, and how far ahead of it a timestamp may be, in ns."""
         streams = [stream for stream in self.streams.values() if stream.input == topic]
         if not streams:
             return None, 0
@@ -219,7 +219,7 @@ class TopologyFile(Section):
 
     @property
     def unnamed_stream(self) -> str:
-        """The stream of an event that names none: the only one, or of several `default`."""
+        """The stream of an event that names none: the only one, or `default` among several."""
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
     def reading(self, topic: str = "") -> Reading:
@@ -234,8 +234,10 @@ class TopologyFile(Section):
         )
 
     def streams_of(self, query: QueryConfig) -> list[str]:
-        """Return the stream that the query reads, or the stream of each side of a join; what names
-        none reads the only one."""
+        """Return the stream that the query reads, or the stream of each side of a join.
+
+        A query or a side that names no stream reads the only one.
+        """
         readers = [query] if query.sides is None else query.sides.values()
         return [each.stream or next(iter(self.streams)) for each in readers]
 
@@ -244,30 +246,35 @@ class TopologyFile(Section):
         return {*self.streams_of(query)}
 
     def new_source_allowance_ns(self, stream: str) -> int:
-        """How far behind W a source of the stream that was not seen before may begin."""
+        """Return how far below W a source that is new in the stream may begin."""
         own_ns = self.streams[stream].merge.new_source_allowance_ns
         return self.correct_for_ns if own_ns is None else own_ns
 
     def reads_accepted(self, query: QueryConfig) -> bool:
-        """Whether the query reads what the merge accepts, and not what it lets go."""
+        """Return whether the query reads what the merge accepts, and not what it emits."""
         if query.detector is not None:
             return self.detectors_run_ahead
         return query.answer == SPECULATE
 
     @property
     def reading_accepted(self) -> list[str]:
-        """The operators with such queries, in the order of the chain. They are in the merge's
-        stage."""
+        """The operators with queries that read what the merge accepts, in the order of the chain.
+
+        They are in the merge's stage.
+        """
         kinds = {query.kind for query in self.queries.values() if self.reads_accepted(query)}
         return sorted(kinds, key=operators().index)
 
     @property
     def detectors_run_ahead(self) -> bool:
-        """Where one reads what the merge accepts, all do."""
+        """Whether the detectors read what the merge accepts; if one of them does, all do."""
         return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
 
     def has_work(self, operator: str) -> bool:
-        """Windows, patterns, joins and detectors have none without a query of theirs."""
+        """Return whether the operator has work.
+
+        Windows, patterns, joins and detectors have none without a query of their kind.
+        """
         link = link_of(operator)
         if link.is_asked:
             return any(query.kind == operator for query in self.queries.values())
@@ -275,28 +282,30 @@ class TopologyFile(Section):
 
     @property
     def operators(self) -> list[str]:
-        """All that have work, in the order of the chain."""
+        """The operators that have work, in the order of the chain."""
         return [name for name in operators() if self.has_work(name)]
 
     def reads_of(self, operator: str) -> str:
-        """Which topics a stage reads that begins with it: raw, sequenced or ordered."""
+        """Return the topics that a stage reads if it begins here: raw, sequenced or ordered."""
         return {REORDER: "raw", MERGE: "sequenced"}.get(operator, "ordered")
 
     @property
     def result_topics(self) -> dict[str, str]:
-        """Where the operators that have work emit what they find."""
+        """The topics to which the operators that have work emit their results."""
         keys = {name: link_of(name).topic for name in self.operators}
         return {name: getattr(self.topics, key) for name, key in keys.items() if key}
 
     @property
     def result_tables(self) -> dict[str, str]:
-        """The topics of queries that have one of their own (`upsert`), by query. What is no result
-        (an overflow) is in that of `result_topics`."""
+        """The topics of queries that have one of their own (`upsert`), by query.
+
+        An overflow is not a result. It goes to the operator's topic in `result_topics`.
+        """
         return {name: f"results.{name}" for name, query in self.queries.items() if query.upsert}
 
     @property
     def all_result_topics(self) -> list[str]:
-        """Each once; patterns and detectors share one."""
+        """All topics of results, each once; patterns and detectors share one."""
         return [*dict.fromkeys(self.result_topics.values()), *self.result_tables.values()]
 
     @property
@@ -305,9 +314,11 @@ class TopologyFile(Section):
         return [self.read_by(query) for query in self.queries.values() if query.sides is not None]
 
     def partition_name_of(self, stream: str) -> str:
-        """The name by which the stream's partition is found: streams that a join brings together
-        lie in one, under the name of the first of them in the alphabet; all others each under
-        their own."""
+        """Return the name that determines the stream's partition.
+
+        Streams that a join brings together share a partition, under the name of the first of them
+        in the alphabet. Every other stream has its own name.
+        """
         met = {stream}
         while True:
             wider = met.union(*(streams for streams in self.joined_streams if streams & met))
@@ -317,10 +328,10 @@ class TopologyFile(Section):
 
     @property
     def fused(self) -> bool:
-        """Reorder and merge share a stage: no topic between, raw keyed by stream."""
+        """Whether reorder and merge share a stage: no topic between them, raw keyed by stream."""
         return self.cut.is_one
 
     @property
     def user_functions(self) -> UserFunctions:
-        """What `functions` brings along."""
+        """The user's own functions, aggregates and detectors."""
         return self._user_functions

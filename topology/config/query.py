@@ -1,4 +1,4 @@
-"""Queries, checked as far as their spelling goes.
+"""Defines a query, and checks each query by itself.
 
 The keys of each kind are in the folder of its operator (`settings`). A pattern is a query of
 `topology.pattern`, whose errors are reported with line and column of its own text.
@@ -25,18 +25,20 @@ from topology.window.settings import WindowSettings
 if TYPE_CHECKING:
     from topology.pattern.tree.syntax import Query
 else:
-    Query = Any  # pydantic need not know it, and most files have no pattern
+    Query = Any  # Most files have no pattern, and pydantic does not need it.
 
 KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
-    """The pattern that `text` spells, a MATCH_RECOGNIZE of SQL too, for `QueryConfig(pattern=...)`.
-    `functions`: names of the user's own, which the topology must then have (`with_functions`).
-    Parameters have no values in a topology. Raises `QueryRefused`, with every mistake, its line and
-    column."""
-    # The language with its grammar costs more to import than all the rest of the description, and
-    # most files have no pattern.
+    """Return the pattern in `text`, which may be a MATCH_RECOGNIZE of SQL.
+
+    It is for `QueryConfig(pattern=...)`. `functions` names the user's own functions, which the
+    topology must then have (`with_functions`). Parameters have no values in a topology.
+    `QueryRefused` is raised with every mistake, its line and column.
+    """
+    # Importing the language with its grammar costs more than all other settings, and most files
+    # have no pattern.
     from topology.pattern.language.check import check
     from topology.pattern.language.parse import parse_query
     from topology.pattern.sql.parse import is_sql, parse_sql
@@ -91,7 +93,7 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
     "detector": ("max_keys", "max_events", "reads"),
 }
-"""Fields that mean something to these kinds of query only."""
+"""The fields that only these kinds of query may have."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": ("key", "uncertainty", "correct_for"),
@@ -123,7 +125,7 @@ class QueryConfig(DetectorSettings, JoinSettings, WindowSettings, PatternSetting
 
     @property
     def kinds(self) -> list[str]:
-        """Return what it says that it is, which should be one kind."""
+        """The kinds that the query names, of which there should be one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property

@@ -1,4 +1,4 @@
-"""From text or a mapping to a `Topology`, or to every problem at once."""
+"""Turns text or a mapping into a `Topology`, or into a report of every problem at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ OWN: Final = "functions"
 
 
 def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
-    """The sections in a field's type, and the path to each; `*` is a name that the file chooses."""
+    """Yield the sections in a field's type, with the path to each.
+
+    `*` in a path is a name that the file chooses.
+    """
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
     elif get_origin(annotation) is Mapping:
@@ -40,7 +43,10 @@ def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
 
 
 def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
-    """The section and all below, those without a name of the file's before the others."""
+    """Yield the section and all sections below it.
+
+    Sections without a name that the file chooses come first.
+    """
     yield path, section
     below = [
         ((*path, key, *inner), found)
@@ -57,16 +63,17 @@ SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
-    """The topology that `source` spells: YAML text, or the mapping it means. `bring` loads
-    the file of functions that it names (`topology.model.user_functions`).
+    """Return the topology in `source`: YAML text, or the mapping that it represents.
 
-    Raises `TopologyError` with all problems found, in the order of the file.
+    `bring` loads the file of functions that it names (`topology.model.user_functions`).
+
+    `TopologyError` is raised with all problems found, in the order of the file.
     """
     return _parsed(source, lambda path: (bring or _no_file)(path) if path else NOTHING)
 
 
 def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
-    """As `parse`, with these functions, whether or not it names a file of such."""
+    """Return the topology as `parse` does, with these functions in place of a file's."""
     return _parsed(source, lambda _: own)
 
 
@@ -78,7 +85,7 @@ def _no_file(_: str) -> UserFunctions:
 def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
         return _checked(source, {}, [], bring)
-    from topology.config.yaml_text import load  # a topology in code needs no YAML
+    from topology.config.yaml_text import load  # A topology in code needs no YAML.
 
     try:
         loaded = load(source.decode() if isinstance(source, bytes) else source)
@@ -121,9 +128,9 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
 
 
 def _faults(error: Any) -> Iterator[Fault]:
-    """One error of pydantic as the faults it means."""
+    """Yield the faults that one error of pydantic represents."""
     path: Path = error["loc"]
-    if path[-1:] == ("[key]",):  # so pydantic marks what is wrong with a name itself
+    if path[-1:] == ("[key]",):  # Pydantic marks a faulty name in this way.
         path = path[:-1]
     match error["type"]:
         case "refused":
@@ -193,18 +200,21 @@ _MOVED: Final = {
     "queries.*.max_rows": "leave it out: 1000 holds for all queries",
 }
 MOVED: Final[Mapping[Path, str]] = {(*path.split("."),): how for path, how in _MOVED.items()}
-"""The remedies for keys that are elsewhere under another name, or no longer needed."""
+"""The remedies for keys that have moved, have another name, or are no longer needed."""
 
 
 def _place(path: Path, value: Any) -> str:
-    """The remedy for a key that is not known where it is: the sections where it is, nearest
-    first; else the likely word here, and then one level down or up."""
+    """Return the remedy for a key that its section does not have.
+
+    It names the nearest sections that have the key. If there are none, it names a similar key here,
+    or one level down or up.
+    """
     here, key = path[:-1], path[-1]
     known, others = _keys(here), _others(here, value)
     homes = [home for home, keys in others.items() if key in keys]
     if homes and here and all(home and home[0] != here[0] for home in homes):
         close = get_close_matches(str(key), known, n=2)
-        if close:  # what is asked of another section is no reason to move it there
+        if close:  # A typo is likelier than a key of a distant section.
             likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
             return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
     if homes:
@@ -219,8 +229,11 @@ def _place(path: Path, value: Any) -> str:
 
 
 def _others(here: Path, value: Any) -> dict[Path, list[str]]:
-    """The other sections, with the names of `here` as far as they share them, and their keys that
-    may hold such a value: a mapping belongs where sections stand, and nothing else does."""
+    """Return the other sections by path, with their keys that may have such a value.
+
+    Paths share the names of `here` as far as possible. Only a key of sections may have a mapping,
+    and it may have nothing else.
+    """
     found = {}
     for pattern in SECTIONS:
         size = len(pattern)
@@ -236,7 +249,7 @@ def _others(here: Path, value: Any) -> dict[Path, list[str]]:
 
 
 def _apart(one: Path, other: Path) -> int:
-    """Levels from one section up and down to another; a name and what bears names are one."""
+    """Return the number of levels from one section up and down to another."""
     shared = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     )
@@ -253,6 +266,6 @@ def _pattern(path: Path) -> Path:
 
 
 def _keys(path: Path) -> tuple[str, ...]:
-    """The keys of the section at `path`, as the file spells them."""
+    """Return the keys of the section at `path`, as the file spells them."""
     pattern = _pattern(path)
     return tuple(SECTIONS[pattern].spelled()) if pattern in SECTIONS else ()

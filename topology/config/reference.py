@@ -1,8 +1,8 @@
-"""The topology file described: its JSON schema, and a file with everything filled in.
+"""Describes the topology file: its JSON schema, and a file with everything filled in.
 
-Both are made from the types of the description (`Topology` and its sections) and the
-docstrings below their fields, so none can say what the reader of the file does not do. Defaults are
-spelled as a file spells them, by the unit that the name in Python ends in.
+Both are made from the types of the description (`Topology` and its sections) and the docstrings
+below their fields. So neither can promise what the file's reader does not do. Defaults are written
+as in a file, in the unit at the end of the Python name.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
 """A part of a problem's path; a name with a dot in it is quoted."""
 
 MAX_ROUNDS: Final = 5
-"""Keys may be refused beside others, and these beside others again; each round takes some out."""
+"""The most rounds that remove refused keys.
+
+Keys may be refused beside others, and these beside others again; each round removes some.
+"""
 
 UNITS: Final[Mapping[str, Mapping[str, int]]] = {
     "_ppb": RATES,
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }
-"""By what a name in Python ends in."""
+"""The units of a setting by the last part of its Python name."""
 
 Document = dict[str, Any]
 
 
 def default_of(name: str, field: FieldInfo) -> Any:
-    """As the file would spell it; None where the key is left out by default."""
+    """Return the default as in a file, or None if the key is left out by default."""
     if field.is_required():
         return None
     value = field.get_default(call_default_factory=True)
@@ -63,7 +66,7 @@ def default_of(name: str, field: FieldInfo) -> Any:
 
 
 def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
-    """In the largest unit of which it is a whole number."""
+    """Return the amount in the largest unit of which it is a whole number."""
     fitting = [unit for unit, size in unit_sizes.items() if amount % size == 0]
     unit = fitting[-1 if amount else 0]
     return f"{amount // unit_sizes[unit]}{unit}"
@@ -74,15 +77,18 @@ def _all_of(section: type[Section]) -> Document:
     return {key: default for key, default in defaults if default is not None}
 
 
-# -- the schema ------------------------------------------------------------------------------------
+# -- The schema ------------------------------------------------------------------------------------
 
 
 def schema() -> Document:
-    """The JSON schema of the file. It knows of each key what may stand there; what must fit
-    together is for `inorder check`."""
+    """Return the JSON schema of the file.
+
+    The schema has the values that each key may have. `inorder check` tests whether they fit
+    together.
+    """
     root = SECTIONS[()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # defaults in Python's units, replaced below
+        warnings.simplefilter("ignore", UserWarning)  # The defaults are replaced below.
         made: Document = root.model_json_schema()
     for section in SECTIONS.values():
         described = made if section is root else made["$defs"][section.__name__]
@@ -91,7 +97,7 @@ def schema() -> Document:
 
 
 def words_of(section: type[Section]) -> dict[str, str]:
-    """The docstring below each field, in one line."""
+    """Return the docstring below each field as one line, by the field's name."""
     words: dict[str, str] = {}
     for base in section.__mro__:
         if issubclass(base, Section):
@@ -119,12 +125,14 @@ def _describe(described: Document, section: type[Section]) -> None:
             entry["default"] = default
 
 
-# -- everything filled in --------------------------------------------------------------------------
+# -- Everything filled in --------------------------------------------------------------------------
 
 
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
-    """The file that `document` is, with every key written that may be beside what it has.
-    Raises `TopologyError` where it is refused itself."""
+    """Return the file of `document` with every other key written that it may also have.
+
+    `TopologyError` is raised if the document itself is refused.
+    """
     stages = [stage.name for stage in parse(document, bring).stages]
     whole = _filled(document, ())
     whole = {"streams": whole["streams"], "stages": stages, **whole}
@@ -155,7 +163,7 @@ def _filled(given: Any, path: Path) -> Any:
 
 
 def _take_out(whole: Document, document: Mapping[str, Any], path: list[str]) -> None:
-    """The key at `path`, unless the document itself has it."""
+    """Remove the key at `path`, unless the document itself has it."""
     *above, key = path
     given: Any = document
     for part in above:

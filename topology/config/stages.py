@@ -1,12 +1,11 @@
-"""Where the chain is cut into stages.
+"""Divides the chain of operators into stages.
 
-A stage reads one topic, runs its operators one after the other without a topic
-between, and writes one topic. A valid cut, read from left to right, names the
-operators of `CHAIN` in this order, each at most once, and the needed ones always; a cut may
-lie between any two. Stages behind `merge` that only look at events may be in any order. `+` joins
-operators into one stage, and this spelling is the stage's name. An operator that lets
-events pass, as `reorder` and `merge` do, shares a stage with the nearest of these two:
-no other stage writes events.
+A stage reads one topic, runs its operators one after another without a topic between them, and
+writes one topic. A valid cut names the operators of `CHAIN` in this order, each at most once, and
+the needed ones always. It may divide the chain between any two of them. Stages after `merge` that
+only look at events may be in any order. `+` joins operators into one stage, and this text is the
+stage's name. An operator that passes events on, as `reorder` and `merge` do, shares a stage with
+the nearest of these two: no other stage writes events.
 """
 
 from __future__ import annotations
@@ -28,9 +27,13 @@ DETECTOR: Final = "detector"
 
 
 class Link(NamedTuple):
-    """An operator of the chain. `is_needed`: each topology has it. `topic`: the key of the topic of
-    its results if it only looks at events, for the queries of its kind; `is_rare`: only with such a
-    query it is a stage of itself. One with none of these runs only in stages that name it."""
+    """An operator of the chain.
+
+    `is_needed` means that each topology has it. `topic` is set if the operator only looks at
+    events, for the queries of its kind. It is the key of the topic of its results. `is_rare` means
+    that only such a query makes it a stage by default. An operator with none of these runs only in
+    stages that name it.
+    """
 
     name: str
     is_needed: bool = False
@@ -39,7 +42,7 @@ class Link(NamedTuple):
 
     @property
     def is_asked(self) -> bool:
-        """Whether it only looks at events."""
+        """Whether the operator only looks at events."""
         return bool(self.topic)
 
 
@@ -51,7 +54,7 @@ CHAIN = (
     Link(JOIN, topic="joins"),
     Link(DETECTOR, topic="matches", is_rare=True),
 )
-"""All that a stage can name, in order; `topology.flow.registry` makes each."""
+"""All operators that a stage can name, in order; `topology.flow.registry` makes each."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
 
@@ -63,7 +66,7 @@ class StageConfig(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name that `--stage` takes: the operators joined by `+`."""
+        """The name that `--stage` takes: the operators joined by `+`."""
         return "+".join(self.operators)
 
 
@@ -72,25 +75,30 @@ def operators() -> list[str]:
 
 
 def link_of(operator: str) -> Link:
-    """Return the link of this name in the chain. StopIteration: no operator has the name."""
+    """Return the link of this name in the chain; StopIteration if no operator has the name."""
     return next(link for link in CHAIN if link.name == operator)
 
 
 def only_looks(operator: str) -> bool:
-    """It lets no event pass, and holds only what has passed."""
+    """Return whether the operator passes no event on, and holds only events that have passed."""
     return any(link.name == operator and link.is_asked for link in CHAIN)
 
 
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
-    """Every operator a stage of its own, but those that work only where a stage names them. `rare`:
-    those that have a query, of the rare ones."""
+    """Return a stage for each operator, except those that only run in stages that name them.
+
+    `rare` has the rare operators with a query.
+    """
     usual = {link.name for link in CHAIN if link.is_needed or (link.is_asked and not link.is_rare)}
     return tuple(StageConfig((name,)) for name in operators() if name in usual.union(rare))
 
 
 def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
-    """Return the stages of a list; in code one may stand as the value, and in a dump as a tuple,
-    which is a list in JSON."""
+    """Return the stages of a list.
+
+    In code an entry may also be a stage as a value, a tuple in a tuple. In a JSON dump it is a list
+    in a list.
+    """
     if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
     stages: list[StageConfig] = []
@@ -122,7 +130,7 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
     named: set[str] = set()
     furthest = writing = -1
     for at, stage in enumerate(stages):
-        before = writing  # stages that only look at events may be in any order
+        before = writing  # Stages that only look at events may be in any order.
         for operator in stage.operators:
             place = chain.index(operator)
             is_asked = link_of(operator).is_asked
@@ -145,7 +153,7 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
 
 
 def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
-    """Events that a stage lets pass are written where REORDER or MERGE lets them go."""
+    """Yield the operators that pass events on in a stage that does not write them."""
     chain = operators()
     for operator in stage.operators:
         is_behind = chain.index(operator) > chain.index(MERGE)

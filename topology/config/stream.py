@@ -1,4 +1,4 @@
-"""One stream: where it comes from, how it is put in order, where it goes.
+"""Defines the settings of one stream: its input, its order, and its output.
 
 A field's name in the file is its alias (`max_wait`). Its Python name has the unit (`max_wait_ns`).
 Code may use either.
@@ -48,12 +48,12 @@ class HeaderConfig(Section):
     """The header of the signature (`sig`), in streams that are `signed`."""
 
     def names(self) -> HeaderNames:
-        """The names as they stand on the wire."""
+        """Return the names of the headers in records."""
         names = PRESETS[self.preset]
         return names._replace(sig=self.sig or names.sig)
 
     def contract(self) -> tuple[HeaderNames, str]:
-        """What two configurations must share to read the same records alike."""
+        """Return what two configurations must share to read the same records alike."""
         return self.names(), self.ts_unit
 
     def faults(self) -> Iterator[Fault]:
@@ -122,12 +122,12 @@ class StreamConfig(Section):
 
     @property
     def _is_to_trust(self) -> bool:
-        """Without true arrivals no clock is estimated."""
+        """Whether clocks are trusted because there are no true arrival times to estimate them."""
         return self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate"
 
     @model_validator(mode="after")
     def _filled(self) -> StreamConfig:
-        """Fill in what follows from other keys; for all others it is frozen."""
+        """Fill in what follows from other keys; otherwise the value is frozen."""
         reorder = self.reorder
         of_clock: dict[str, Any] = {
             "max_sources": reorder.max_sources,
@@ -143,7 +143,7 @@ class StreamConfig(Section):
         return self
 
     def with_schema_from(self, folder: str) -> StreamConfig:
-        """The file of its schema, if there is one, by its path from the folder."""
+        """Return the stream with the path of its schema file, if there is one, from the folder."""
         schema = self.value_schema
         if schema is None or schema.file is None or schema.file.startswith("/"):
             return self
@@ -151,13 +151,13 @@ class StreamConfig(Section):
         return self.model_copy(update={"value_schema": located})
 
     def mapping(self) -> Fields | None:
-        """Where its records bear their fields; None: by the header contract."""
+        """Return the places of the fields in its records; None means the header contract."""
         if self.fields is None:
             return None
         return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
 
     def signed_headers(self) -> HeaderNames:
-        """The names of the headers that a signature covers."""
+        """Return the names of the headers that a signature covers."""
         if self.fields is None:
             return self.headers.names()
         preset = self.fields.preset
@@ -168,12 +168,12 @@ class StreamConfig(Section):
         return names._replace(**named, sig=self.headers.sig or names.sig)
 
     def reading(self) -> tuple[object, ...]:
-        """What streams of one input topic must share to read its records alike."""
+        """Return what streams of one input topic must share to read its records alike."""
         return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """What does not fit a mapping, in one stream."""
+    """Yield the settings of a stream that do not fit its mapping."""
     fields = stream.fields
     if fields is None:
         for key in ("ts_unit", "ts_zone", "key_format"):
@@ -198,7 +198,7 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
 
 
 def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
-    """What a signature does not cover: it is of headers, and of the value."""
+    """Yield the places that a signature does not cover: it covers headers and the value."""
     named = {"sig"}
     for name in PLACES:
         where = getattr(places, name)
@@ -213,14 +213,14 @@ def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
             yield Fault(("fields", name), message, "write header.NAME, or signed: false")
     for field, name, taken_by in clashing(stream.signed_headers()):
         if field not in named:
-            # Its name is a default, so the other field has to give way.
+            # Its name is a default, so the other field has to change.
             field, taken_by = taken_by.strip("`"), f"`{field}`"
         message = f"the header `{name}` already means {taken_by}"
         yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")
 
 
 def _schema_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """Yield what does not fit a schema, in one stream."""
+    """Yield the settings of a stream that do not fit its schema."""
     schema, formats = stream.value_schema, {stream.format, stream.key_format}
     is_needed = bool(formats & OF_A_SCHEMA)
     if stream.fields is None:

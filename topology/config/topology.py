@@ -1,4 +1,4 @@
-"""The whole topology: a file whose sections agree."""
+"""Defines the whole topology: a file whose sections fit together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ GIVE: Final = "give it by with_functions"
 
 
 class Topology(TopologyFile):
-    """What runs, as one frozen value."""
+    """A topology: everything that runs, as one frozen value."""
 
     @model_validator(mode="after")
     def _with_all_parts(self, info: ValidationInfo) -> Topology:
-        """Make each query what it is beside the other sections; it is frozen for all others."""
+        """Complete streams and queries from the other sections; otherwise the value is frozen."""
         self._user_functions = user_functions_of(info)
         of_merge = {
             "heartbeat_ns": self.heartbeat_ns if self.watermark else 0,
@@ -76,19 +76,23 @@ class Topology(TopologyFile):
         aggregates: Mapping[str, Function] | None = None,
         detectors: Mapping[str, Any] | None = None,
     ) -> Topology:
-        """The same with functions of values for patterns, aggregates for windows, and detectors, in
-        place of a file that `functions` names. Raises TopologyError for what is none, as the
-        file's reader does, and for a query that asks for others. `init` of each aggregate is
-        called once."""
+        """Return the same topology with these functions in place of a file that `functions` names.
+
+        They are functions of values for patterns, aggregates for windows, and detectors.
+        TopologyError is raised for a value that is none of these, as by the file's reader, and for
+        a query that needs others. `init` of each aggregate is called once.
+        """
         topology = self.model_copy()
         topology._user_functions = given_functions(functions, aggregates, detectors)
         topology.check_functions()
         return topology
 
     def without_arrivals(self) -> Topology:
-        """The same for a recording that does not say when its events arrived. What replaces
-        an arrival shows nothing about clocks: it moves none (`unsynced: trust` in place of
-        `estimate`), and refutes none that is declared or synced."""
+        """Return the same topology for a recording that does not have the arrivals of its events.
+
+        The replacement of an arrival shows nothing about clocks. So it moves no clock (`unsynced:
+        trust` in place of `estimate`), and refutes no declared or synchronized one.
+        """
         streams = {}
         for name, stream in self.streams.items():
             clock = stream.clock
@@ -98,8 +102,10 @@ class Topology(TopologyFile):
         return self.model_copy(update={"streams": streams})
 
     def check_functions(self) -> None:
-        """TopologyError for a function, aggregate or detector that is neither built in nor the
-        user's."""
+        """Raise TopologyError for an unknown function, aggregate or detector.
+
+        The known ones are built in, or are the user's.
+        """
         if problems := list(self._unknown_functions()):
             raise TopologyError(problems)
 
@@ -120,7 +126,7 @@ class Topology(TopologyFile):
                 yield from self._pattern_problems(f"{path}.pattern", query.pattern)
 
     def _pattern_problems(self, path: str, pattern: Query) -> Iterator[Problem]:
-        # With the language it costs as much to import as all the rest; most have no pattern.
+        # Importing the language costs as much as all the rest, and most files have no pattern.
         from topology.pattern.language.check import check
         from topology.pattern.tree.errors import QueryRefused
 

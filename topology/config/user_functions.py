@@ -1,6 +1,7 @@
-"""What a user brings along (`topology.model.user_functions`), looked at before anything runs.
+"""Checks the user's functions (`topology.model.user_functions`) before anything runs.
 
-Whether it came from a file, by `Topology.with_functions` or with `parse`: the same is refused.
+The same functions are refused whether they come from a file, from `Topology.with_functions` or from
+`parse`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("aggregates", "functions", "detectors")
 
 Wrong = tuple[str, str]
-"""What is wrong, and what to write instead."""
+"""The fault, and what to write instead."""
 
 
 def given_functions(
@@ -25,7 +26,7 @@ def given_functions(
     aggregates: Mapping[str, Function] | None,
     detectors: Mapping[str, Any] | None = None,
 ) -> UserFunctions:
-    """As code gives them. TopologyError names all that cannot be used."""
+    """Return the functions that code has given; TopologyError names all that cannot be used."""
     given = UserFunctions(aggregates or {}, functions or {}, detectors or {})
     if wrong := list(faults(given)):
         raise TopologyError([Problem("functions", message, remedy) for message, remedy in wrong])
@@ -33,13 +34,16 @@ def given_functions(
 
 
 def faults(brought: UserFunctions) -> Iterator[Wrong]:
-    """`init` of an aggregate, and the first state of a detector, is called once."""
+    """Yield the faults of a user's functions.
+
+    `init` of each aggregate, and the first state of each detector, is called once.
+    """
     from topology.detector.detector import behaviour_of
     from topology.pattern.compile.values import FUNCTIONS
     from topology.window.aggregates.built_in import BUILT_IN
     from topology.window.aggregates.custom import Function
 
-    given: dict[str, Any] = brought._asdict()  # whatever it is
+    given: dict[str, Any] = brought._asdict()  # Users may give any values.
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
     for kind in unfit:
         yield f"`{kind}` is no mapping", f"write {kind} = {{'name': ...}}"
@@ -65,7 +69,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
 
 
 def nowhere(path: object) -> BadFunctions:
-    """Return the refusal of a file that is not there."""
+    """Return the refusal of a file that does not exist."""
     remedy = "name one, by its path from the topology file"
     return BadFunctions(f"there is no Python file {path}", remedy)
 

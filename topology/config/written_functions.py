@@ -1,12 +1,12 @@
-"""Reads what a user's Python file defines from its syntax tree: nothing of it is run.
+"""Reads the definitions of a user's Python file from its syntax tree, without running any of it.
 
-A mapping like `functions` is *written out* where the file names each entry itself:
+A mapping like `functions` is *written out* if the file names each entry itself:
 
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
 
 The text of an entry is its expression and every definition of the file that it needs, as they are
-written. A state made by one text is not carried on with another.
+written. A state made by one text is not continued with another.
 """
 
 from __future__ import annotations
@@ -45,16 +45,21 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
 
 
 def texts_of(source: str | bytes, names: Mapping[str, Collection[str]]) -> Texts:
-    """Return the text of each function by kind and name; that of the whole file where the mapping
-    of its kind is not written out. `names`: of the functions, by kind."""
+    """Return the text of each function by kind and name.
+
+    It is the text of the whole file if the mapping of its kind is not written out. `names` has the
+    names of the functions by kind.
+    """
     text = source if isinstance(source, str) else source.decode()
     needed = _Needed(text)
     return {kind: needed.texts(kind, named) for kind, named in names.items() if named}
 
 
 class _Needed:
-    """A finder of the definitions that a part of a file needs. `_binding`: the statements that bind
-    or change a name, by their places."""
+    """A finder of the definitions that a part of a file needs.
+
+    `_binding` has the positions of the statements that bind or change each name.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -85,7 +90,7 @@ class _Needed:
         return "\n".join(self._written(part) for part in parts)
 
     def _written(self, part: ast.AST) -> str:
-        """The lines of a part, with its decorators."""
+        """Return the lines of a part, with its decorators."""
         assert isinstance(part, ast.expr | ast.stmt)
         decorators = part.decorator_list if isinstance(part, _DEFINITIONS) else []
         first = min([part.lineno, *(each.lineno for each in decorators)])
@@ -117,7 +122,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 def check_name(path: object, name: Any, taken: Collection[str]) -> None:
-    """Raise BadFunctions for what is no name of a user's function."""
+    """Raise BadFunctions if this cannot be the name of a user's function."""
     for message, remedy in name_faults(name, taken):
         raise BadFunctions(f"{path}: {message}", remedy)
 

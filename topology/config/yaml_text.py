@@ -1,12 +1,12 @@
-"""YAML text as plain values, with the line of every key.
+"""Reads YAML text as plain values, with the line of every key.
 
-A key that is twice in one mapping is a problem: YAML would let the last one
-win in silence. Bounds: `MAX_CHARS` of text; nesting by the parser's own depth; `MAX_MERGED`
-keys that merge keys (`<<`) bring. Aliases are shared values, visited once, so they cannot unfold
-to more than the text is.
+A key that is twice in one mapping is a problem, because YAML would silently use the last one. There
+are three bounds: `MAX_CHARS` of text, the parser's own depth of nesting, and `MAX_MERGED` keys that
+merge keys (`<<`) add. Aliases are shared values, visited once, so they cannot expand to more than
+the text.
 
-Digits with colons, `12:30:45`, are text here: YAML 1.1 takes them for a number to the base of 60,
-which nobody means, and reads it in the square of its length.
+Digits with colons, `12:30:45`, are text here. YAML 1.1 takes them for a number to the base of 60,
+which nobody means, and needs time quadratic in its length to read it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MAX_MERGED: Final = 10_000
 _TEXT: Final = "tag:yaml.org,2002:str"
 _NUMBERS: Final = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
-# What PyYAML lets escape for a scalar that does not fit its tag (`!!int x`, a date
-# in month 13, an integer of 5 000 digits).
+# PyYAML raises these for a scalar that does not fit its tag (`!!int x`, a date in month 13, an
+# integer of 5 000 digits).
 _BAD_SCALAR: Final = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 
 
@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with the module's bounds, that knows the place of a scalar it cannot read."""
+    """A safe loader with the module's bounds, which reports the place of an unreadable scalar."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(text: str) -> Loaded:
-    """The one document in `text`; what is no YAML at all comes back as a problem."""
+    """Return the one document in `text`; text that is not YAML becomes a problem."""
     if len(text) > MAX_CHARS:
         remedy = f"keep it below {MAX_CHARS} characters"
         return _unreadable(f"the text has {len(text)} characters", remedy, None)
@@ -92,7 +92,7 @@ def _load(text: str) -> Loaded:
         loaded = Loaded(None, {}, [])
         if node is None:
             return loaded
-        # Before construction, which unfolds merge keys in place.
+        # Construction expands merge keys in place, so this comes first.
         _survey(node, (), loaded, set())
         return loaded._replace(value=loader.construct_document(node))
     finally:

@@ -1,21 +1,23 @@
-"""ACCEPTED: what MERGE takes in, for queries that do not wait until it lets events go.
+"""Hands the events that MERGE accepts to queries that do not wait until MERGE emits them.
 
 MERGE has two outputs. *Ordered* events go on along the chain, with their watermarks. Queries that
-read *accepted* events get each as it comes, and with them, in the order of instants, marks of how
-far MERGE is:
+read *accepted* events get each event when it arrives. They also get marks of MERGE's progress, in
+the order of instants:
 
     events ─┬──────────────────────────► queries that read accepted events
             └► MERGE ─┬─ marks ────────────┘
                       └─ ordered events ► the other queries
 
-A mark PASSED is the last of the events that left in order together, with the largest time and error
-of these; watermarks are marks themselves. An event that MERGE judges late or a duplicate and does
-not let pass is not accepted. REJECTED is for each event that MERGE reports as late; for one that
-had been accepted, because the queues overflowed later, it is the only word.
+A mark PASSED names the last of the events that MERGE emitted in order at one instant. It has the
+largest time and error of these. Watermarks are marks themselves. An event is not accepted if MERGE
+judges it late or a duplicate and does not pass it on. Each event that MERGE reports as late has a
+mark REJECTED. An accepted event may be rejected later, because the queues overflowed; then the mark
+is the only sign of it.
 
-Both outputs are the same events, and MERGE changes the instant and the lateness of those that it
-lets go. So the operators that read accepted events work while these are as they came (`swap`).
-Cost: O(1) an event.
+Both outputs share the event objects, and MERGE changes the instant and the lateness of those that
+it emits. So while operators read accepted events, the events have their original values (`swap`).
+
+Cost: O(1) per event.
 """
 
 from __future__ import annotations
@@ -28,16 +30,20 @@ from topology.model.late import MERGE_FULL
 from topology.model.outcome import Duplicate, Late, Step
 
 ACCEPTED: Final = "accepted "
-"""Begins the name of a node that reads accepted events, where another reads ordered ones."""
+"""The prefix of a node's name if it reads accepted events in place of ordered ones."""
 
 
 def kind_of(name: str) -> str:
-    """Return the operator of the node of this name."""
+    """Return the kind of operator of the node with this name."""
     return name.removeprefix(ACCEPTED)
 
 
 class Accepted:
-    """`events`: what MERGE is about to take. `passes_late`: it lets late events go, marked."""
+    """The events of a batch that MERGE accepts, and the marks of its progress.
+
+    `events` are MERGE's input. `passes_late` means that MERGE emits late events too, marked as
+    late.
+    """
 
     __slots__ = ("_events", "_marks", "_others", "_passes_late", "_refused")
 
@@ -49,7 +55,7 @@ class Accepted:
         self._refused: set[int] = set()
 
     def note(self, step: Step) -> None:
-        """Take what MERGE let go and reported."""
+        """Record what MERGE emitted and reported."""
         self._refuse(step)
         passed: Event | None = None
         for event in step.released:
@@ -66,8 +72,10 @@ class Accepted:
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
     def _refuse(self, step: Step) -> None:
-        """Tell those that do not pass. Late ones are reported when their instant is over, which may
-        be in a later batch."""
+        """Record the events that MERGE does not pass on.
+
+        Late events are reported when their instant is over, which may be in a later batch.
+        """
         for report in step.reports:
             if isinstance(report, Late):
                 rejected = twin(report.event)
@@ -83,7 +91,7 @@ class Accepted:
             }
 
     def events(self) -> list[Event]:
-        """Return what was accepted and the marks, in the order of instants."""
+        """Return the accepted events and the marks, in the order of instants."""
         events = [*self._events, *self._marks]
         if self._refused:
             events = [event for event in events if id(event) not in self._refused]
@@ -92,7 +100,10 @@ class Accepted:
         return events
 
     def swap(self) -> None:
-        """Make the events as they came; after the next time, as MERGE has left them."""
+        """Exchange the events' current instant and lateness with the values saved by the last call.
+
+        The first call restores the values from before MERGE, the next one those that MERGE has set.
+        """
         others = self._others
         self._others = [(event.at_ns, event.late) for event in self._events]
         for event, (instant_ns, late) in zip(self._events, others, strict=True):

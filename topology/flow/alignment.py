@@ -1,21 +1,24 @@
-"""ALIGNMENT: the upstream partitions that meet in one partition of a derived topic, in one order.
+"""Puts the records of several upstream partitions of a derived topic into one order.
 
-The append time of a topic that a stage writes is the time when a worker ran, not the time when
-things happened. So every record there bears `at`, the instant of the decision, and the header
-`lane`, the upstream partition. Records are taken in the order (at, upstream partition, offset). A
-record may be taken when no upstream partition can still bring an earlier one: at or below the
-smallest (newest at, upstream partition) over all that are awaited. An upstream partition without
-records sends `progress`, so a worker that crashed or lags is waited for and not taken for silence.
-It sends that only where its own streams go, so others are not awaited here
-(topology.flow.lanes): an event that comes by one all the same counts as arriving now.
+The arrival time of a record in a derived topic is the time when a worker ran, not the time when
+things happened. So every record there has `at`, the instant of the decision, and the header `lane`,
+the upstream partition. Records are released in the order (at, upstream partition, offset).
 
-Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` moves
-nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload, the upstream
-partition that holds the others up is waived, which is counted (`waivers`). What it brings later
-counts as arriving now, and it is waited for again once it has caught up.
+A record may be released when no upstream partition can still send an earlier one. This holds up to
+the smallest (newest at, upstream partition) of all awaited partitions. An upstream partition
+without records sends `progress`, so a worker that crashed or lags is awaited and not taken for
+idle. Progress goes only to partitions that the sender's own streams can reach, so others do not
+await it (`topology.flow.lanes`). An older event from a partition that is not awaited counts as
+arriving now.
+
+Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` does not
+advance it. At most `max_queued` records are buffered, with at most `max_queued_bytes` of payload.
+Beyond that, the upstream partition that holds up the others is waived, which is counted
+(`waivers`). Its older records then count as arriving now. It is awaited again once it has caught
+up.
 
 Cost: O(1) per record, O(log partitions) per stretch of one partition, O(partitions) per batch.
-Memory: the waiting records.
+Memory: the buffered records.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ from topology.reorder.shared import size_of
 NOTHING_YET: Final = -1
 STATE: Final = "lanes"
 SAVED_LANES: Final = tuple_of(INT, list_of(INT), list_of(FLAG), INT, INT)
-"""The time, of each lane the newest time and whether it is waived, and the counts."""
+"""The time, each upstream partition's newest time and whether it is waived, and the counts."""
 
 
 class Alignment(Operator):
-    """An operator that takes the events of several lanes in one order."""
+    """An operator that releases the events of several upstream partitions in one order."""
 
     def __init__(
         self, lanes: Lanes, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
@@ -61,7 +64,10 @@ class Alignment(Operator):
         self.overtaken = 0
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """The frontier is moved where an event may change more than it, and at the end."""
+        """Buffer the events, and release those that no awaited partition can precede.
+
+        The frontier is recomputed at the end, and wherever an event affects more than the frontier.
+        """
         newest_ns, waits = self._newest_ns, self._waits
         released: list[Event] = []
         for event in events:
@@ -79,7 +85,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def on_time(self, now_ns: int) -> Step:
-        """Time comes from the partitions: all before the frontier's instant is over."""
+        """Report all instants before the frontier's as over; only the partitions advance time."""
         return Step(self._now_ns - 1)
 
     def on_end(self, now_ns: int) -> Step:
@@ -91,7 +97,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def begin_at(self, now_ns: int) -> None:
-        """Begin there, nothing being taken yet: no partition sends anything before this instant."""
+        """Begin at this instant, before any event: no partition sends anything older."""
         self._now_ns = now_ns
         self._newest_ns = [now_ns] * len(self._newest_ns)
         self._frontier = self._smallest_newest()
@@ -101,7 +107,7 @@ class Alignment(Operator):
         return {"waiting_for": waiting_for, "waivers": self.waivers}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """As of every operator, but in O(events that wait)."""
+        """Return the place of one event if it is buffered here; O(buffered events)."""
         for event in self.held():
             if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
                 where = {"stream": event.stream, "epoch": event.epoch, "since": event.at_ns}
@@ -109,7 +115,7 @@ class Alignment(Operator):
         return None
 
     def waiting_for(self) -> list[str]:
-        """Return the upstream partitions that hold the others up, as TOPIC/NUMBER, for people."""
+        """Return the upstream partitions that hold up the others, as TOPIC/NUMBER, for people."""
         first = self._frontier[0]
         return [
             f"{topic}/{partition}"
@@ -118,7 +124,7 @@ class Alignment(Operator):
         ]
 
     def _settle(self, event: Event) -> None:
-        """It is older than one before it, or of a partition that is not waited for."""
+        """Admit an event that is out of order, or whose partition is not awaited."""
         lane = event.lane
         if event.at_ns < self._now_ns:
             event.at_ns = self._now_ns
@@ -140,7 +146,7 @@ class Alignment(Operator):
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
-        """Release up to the frontier; at the bound, drop the wait for the partition at it."""
+        """Release up to the frontier; while too much is buffered, waive the partition at it."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)
@@ -156,12 +162,15 @@ class Alignment(Operator):
         return min([each for each in newest if self._waits[each[1]]], default=last)
 
     def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
-        """A partition's events leave together, up to the next of another or the frontier."""
+        """Release the events up to the frontier, in stretches of one partition.
+
+        A stretch ends before the next event of another partition, or at the frontier.
+        """
         heads = self._heads
         while heads and heads[0] <= frontier:
             lane = heappop(heads)[1]
             end_ns, end_lane = min(heads[0], frontier) if heads else frontier
-            if lane > end_lane:  # at the very instant the other is first
+            if lane > end_lane:  # At the same instant, the other partition is first.
                 end_ns -= 1
             queue = self._queues[lane]
             while queue and queue[0].at_ns <= end_ns:

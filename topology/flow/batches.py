@@ -1,17 +1,17 @@
-"""BATCHES: how an input is cut, and what time each batch is given. This is the one place for it.
+"""Cuts an input into batches and sets the time of each; no other module does so.
 
-A batch ends between two instants, and its time is the arrival of what comes next: nothing else
-will arrive before. So every instant is over within its own batch, and what is decided when it is
-over is said beside what was said within it. What a batch says thus does not depend on where the
-others end: the deadlines before the next arrival fire in it, each at its own time, over all streams
-and operators. The last batch ends with its own last arrival; then the input ends.
+A batch ends between two instants. Its time is the arrival of the next content, because nothing can
+arrive before that. So every instant ends within its own batch, together with the decisions at its
+end. All deadlines before the next arrival fire in the batch, each at its own time, over all streams
+and operators. So the outcomes of a batch do not depend on where the others are cut. The last batch
+has the time of its own last arrival; then the input ends.
 
-An instant of more than `MOST_AT_ONCE` is cut all the same; the arrival that comes next is then the
-same, and the instant goes on.
+An instant with more than `MOST_AT_ONCE` contents is cut anyway. The next arrival is then at the
+same time, and the instant continues in the next batch.
 
-What cannot look ahead (a worker, whose next record has not come yet) gives the arrival of the last
-one. The instant goes on then, and its outcomes are said in two steps: the same outcomes, with the
-same `at`.
+A caller that cannot look ahead, such as a worker, gives the arrival of its last record instead. The
+instant then stays open, and its outcomes are emitted in two steps: the same outcomes, with the same
+`at`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,26 @@ from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content
 
 BATCH: Final = 256
-"""Taken at a time, or a few more; the answer does not depend on it."""
+"""The size at which a batch ends with its instant; the outcomes do not depend on it."""
 
 MOST_AT_ONCE: Final = 65_536
 
 
 class InputBatch(NamedTuple):
-    """`until_ns`: when the next one arrives; None: the input is over."""
+    """A batch of an input.
+
+    `until_ns` is the arrival of the next content; None means that the input is over.
+    """
 
     contents: list[Content]
     until_ns: int | None
 
 
 def batches(contents: Iterable[Content]) -> Iterator[InputBatch]:
-    """All of it, in the order of arrival. A clock line stays with the line before it."""
+    """Yield all contents in batches, in the order of arrival.
+
+    A clock line stays with the line before it.
+    """
     batch: list[Content] = []
     last_ns = None
     for content in contents:

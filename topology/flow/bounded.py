@@ -1,14 +1,14 @@
-"""BOUNDED: a result that no topic takes is none, and its query overflows.
+"""Replaces a result that is too large for its topic by an `Overflow` of its query.
 
-Values are as large as payloads, and there may be many in a result: what two events of a source
-make may be beyond the bound that each of them keeps. A result whose line has more than
-`topics.max_record_bytes` is left out, and an `Overflow` of its query says so. What was emitted of
-it before is retracted, with nothing in it but who it is; a later revision that is small again is as
-any other. Sources' names, keys and events count as values do.
+A result may contain several values, each as large as a payload. So a result of two events may
+exceed the bound, although each of the events respects it. A result whose line has more than
+`topics.max_record_bytes` is left out, and an `Overflow` of its query reports this. An earlier
+revision that was emitted is retracted; the retraction only identifies the result. A later revision
+that fits is emitted as usual. Sources' names, keys and events count as values do.
 
-What leaves follows from the result alone, so a replay leaves out the same.
+The decision depends on the result alone, so a replay leaves out the same results.
 
-Cost: a look at each value of a result, and its line once more where it may be too large.
+Cost: O(values) per result. A result that may be too large is written as a line once more.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ LARGE: Final = (
 CONTENT: Final = {
     kind: [name for name in names if name in LARGE] for kind, (_, names) in FIELDS.items()
 }
-"""The fields of a result that may be large, and are left out of a retraction."""
+"""The fields of each kind of result that may be large; a retraction leaves them out."""
 
 NESTED: Final = (dict, list, tuple)
 HEAD_CHARS: Final = 400
-"""The most that every line has besides the content."""
+"""The most characters of a line apart from its content."""
 PLAIN_CHARS: Final = 30
-"""A number, and what is around it."""
+"""The most characters of a number and its separators."""
 BYTES_PER_CHAR: Final = 6
-"""At most: JSON has an escape for what is not to be written."""
+"""The most bytes of a character: JSON escapes some characters."""
 
 
 def bounded(found: list[Finding], most_bytes: int) -> list[Finding]:
-    """Return the findings that are not too large, and what is said instead of the others."""
+    """Return the findings; a retraction, an overflow or both replace each oversized one."""
     most_chars = most_bytes // BYTES_PER_CHAR
     left: list[Finding] = []
     for each in found:
@@ -94,7 +94,7 @@ def _last_of(result: Result) -> Member | None:
 
 
 def _chars(result: Result) -> int:
-    """Return as many as its line has, or more."""
+    """Return an upper bound of the number of characters in the result's line."""
     size = HEAD_CHARS + len(result.stream) + len(result.query)
     left: list[Any] = [[getattr(result, name) for name in CONTENT[type(result)]]]
     while left:

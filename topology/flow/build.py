@@ -1,7 +1,7 @@
-"""How each operator is made from the topology file: one function for each.
+"""Builds each operator from the topology file, with one function per operator.
 
-An operator that a file need not have is imported where it is made: all of them together took a
-quarter of a start.
+Operators that not every topology file has are imported where they are built. Importing all of them
+took a quarter of the start-up time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 
 class Site(NamedTuple):
-    """The place of an operator. `streams`: the one whose chain it is in, or those that meet
-    there. `place`: the bit with which it marks the events it holds. `table`: what is heard about
-    the clocks of sources. `is_accepted`: it reads what MERGE accepts."""
+    """The place of an operator in a stage.
+
+    `streams` is the one stream whose chain contains the operator, or the streams that meet there.
+    `place` is the bit with which the operator marks the events that it holds. `table` has the
+    reports about the clocks of sources. `is_accepted` means that the operator reads the events that
+    MERGE accepts.
+    """
 
     topology: Topology
     streams: Sequence[str]
@@ -49,7 +53,7 @@ class Site(NamedTuple):
         return self.topology.streams[self.stream]
 
     def asked(self, kind: str) -> dict[str, QueryConfig]:
-        """Return the queries of a kind that read this input of these streams, by name."""
+        """Return the queries of this kind that read the site's streams and input, by name."""
         topology = self.topology
         return {
             name: with_method(query)
@@ -61,7 +65,7 @@ class Site(NamedTuple):
 
 
 def reorder(site: Site) -> Operator:
-    """Each source in order: by its numbers, or by its own time."""
+    """Return the operator that orders each source, by sequence number or by time."""
     config = site.config.reorder
     if config.is_mixed:
         return MixedReorder(_by_number(site), _by_time(site))
@@ -69,8 +73,11 @@ def reorder(site: Site) -> Operator:
 
 
 def _by_time(site: Site) -> ReorderByTime:
-    """Return the operator that orders sources by time. Where CLOCK takes sources at their word, an
-    event far ahead of its arrival becomes a dead letter here, as it would there."""
+    """Return the operator that orders each source by time.
+
+    If CLOCK trusts sources without time sync, an event far ahead of its arrival becomes a dead
+    letter here, as it would in CLOCK.
+    """
     config = site.config
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None
@@ -146,7 +153,7 @@ def pattern(site: Site) -> Operator | None:
 
 
 def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfig]) -> Engine:
-    """`queries` are patterns."""
+    """Return the engine of these queries, all of which have a pattern."""
     from topology.pattern.compile.scope import Environment
     from topology.pattern.match.compiled import Compiled
     from topology.pattern.run.engine import Engine
@@ -162,7 +169,7 @@ def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfi
 
 
 def joins(site: Site) -> Operator | None:
-    """All whose streams meet here."""
+    """Return the operator of the joins whose streams all meet here, or None."""
     from topology.join.operator import Join
     from topology.join.queries import JoinQueries
 
@@ -174,7 +181,10 @@ def joins(site: Site) -> Operator | None:
 
 
 def detectors(site: Site) -> Operator | None:
-    """They read ordered events, or, if one of them runs ahead, all read accepted ones."""
+    """Return the operator of the stream's detectors, or None.
+
+    Detectors read ordered events. If one of them is speculative, all of them read accepted events.
+    """
     from topology.detector.detector import behaviour_of
     from topology.detector.operator import Detecting
     from topology.detector.queries import DetectorQueries
@@ -195,8 +205,11 @@ def detectors(site: Site) -> Operator | None:
 
 
 def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
-    """Return what a detector reads. What must not happen behind the last event of a match is waited
-    for, so a match lags by its span."""
+    """Return the inputs of a detector.
+
+    A pattern waits for events that must not occur after the last event of a match. So a match lags
+    by the span of its pattern.
+    """
     from topology.detector.result_event import UpstreamQuery
 
     read, lag_ns = queries_read(topology, query), 0
@@ -221,13 +234,16 @@ def inputs_of(topology: Topology, query: QueryConfig) -> Inputs:
 
 
 def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -> str:
-    """Return a digest of the texts of all functions by which the query, and what it reads, is
-    computed; empty where they have none. `patterns`: those that it reads by INTO."""
+    """Return a digest of the texts of all functions that compute the query and its inputs.
+
+    The digest is empty if there are no such functions. `patterns` are those that the query reads by
+    INTO.
+    """
     own, waiting, read = topology.user_functions, [query], [*patterns]
     if not own.texts:
         return ""
     names: dict[str, set[str]] = {"aggregates": set(), "functions": set(), "detectors": set()}
-    while waiting:  # It ends, as no query reads itself.
+    while waiting:  # The loop ends, because no query reads itself.
         each = waiting.pop()
         for name, upstream in queries_read(topology, each).items():
             waiting.append(upstream)
@@ -242,7 +258,7 @@ def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -
 
 
 def _meaning(topology: Topology, query: QueryConfig) -> bytes:
-    """Return what is equal for queries whose results are the same."""
+    """Return bytes that are equal for queries with the same results."""
     if query.detector is not None:
         return fingerprint(query, inputs_of(topology, query))
     if query.pattern is not None:
@@ -253,7 +269,7 @@ def _meaning(topology: Topology, query: QueryConfig) -> bytes:
 
 
 def with_method(query: QueryConfig) -> QueryConfig:
-    """Return the query with the strategy of the paper that it names."""
+    """Return the query with the published strategy that it names, if it names one."""
     quality, method = query.quality, query.experimental.quality
     if quality is None or method is None:
         return query

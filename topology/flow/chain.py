@@ -1,10 +1,10 @@
-"""CHAIN: operators one behind the other, the short path of a flow graph, and an operator itself.
+"""Runs operators one after another: the short path of a flow graph, and itself an operator.
 
-What one operator lets go is the batch of the next, at the time up to which the first
-has spoken; what it finds, detectors behind it may read. Outcomes are in the order of their
-instant, then of the chain. What leaves a node also goes into its edges, to nodes that have several
-inputs (`topology.flow.graph`). Nodes behind MERGE that read what it accepts, and not what it lets
-go, are passed by (`topology.flow.accepted`).
+Each operator's output is the batch of the next operator. Its time is the time up to which the first
+operator has reported. Detectors may read the results of the operators before them. Outcomes are in
+the order of their instant, then of the chain. A node's output also goes into its edges, which lead
+to nodes with several inputs (`topology.flow.graph`). Some nodes after MERGE read what MERGE accepts
+and not what it emits (`topology.flow.accepted`). Ordered events bypass these nodes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from topology.model.outcome import Step
 
 
 class Chain(Composite):
-    """`operators`: (name, operator) in order; the names prefix the keys of the state. Their places
-    are `places`, or 1, 2, 4 and so on."""
+    """Operators one after another, with the edges that leave their nodes.
+
+    `operators` are pairs (name, operator) in order; the names are the prefixes of the state's keys.
+    `places` are the bits of the nodes, by default 1, 2, 4 and so on.
+    """
 
     def __init__(
         self,
@@ -38,12 +41,14 @@ class Chain(Composite):
         ]
         super().__init__(self.nodes)
         self.edges: list[JoinInput] = []
-        """Where events go that have not met a node."""
+        """The edges that get the events before any node does."""
         self.accepted_edges: list[JoinInput] = []
-        """Where goes what MERGE accepts."""
+        """The edges that get what MERGE accepts."""
         self.moved: list[Event] | None = None
-        """Where it is a list: what passes from one operator to the next is added to it, for a
-        driver that keeps book of who holds what."""
+        """The events that passed from one operator to the next, or None if nobody asked for them.
+
+        A driver sets the list to track which operator holds which event.
+        """
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
@@ -56,7 +61,7 @@ class Chain(Composite):
         return self.on(END, (), now_ns)
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
-        """There are `events` only of a BATCH."""
+        """Pass a batch, time or the end through the nodes; only a BATCH has `events`."""
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
@@ -94,9 +99,9 @@ class Chain(Composite):
         return key[: key.find("/") + 1]
 
     def figures(self) -> Figures:
-        """As `<operator>_<figure>`, of all nodes of an operator together."""
+        """Return the nodes' figures as `<operator>_<figure>`, one operator's nodes together."""
         return figures_of(self.nodes)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """The nodes that hold the event."""
+        """Return the nodes that hold the event."""
         return [node for node in self.nodes if event.held_by & node.place]

@@ -1,11 +1,11 @@
-"""GRAPH: the nodes of a stage, and how batches and marks of time pass along its edges.
+"""Passes batches and marks of time along the edges between the nodes of a stage.
 
-Each stream has a chain of nodes with one input (`topology.flow.chain`). Where streams are joined,
-an edge leads from each of their chains into one node with several inputs, a *junction*. Its
-operator gets what has come by all edges as one batch, in the order of `at_ns`, up to the time up to
-which all have spoken. Behind the ordered topic that is the order of the log: streams that meet lie
-in one partition, and one merge has written them in the order of `at_ns`. What a junction lets pass
-goes nowhere: it finds results.
+Each stream has a chain of nodes with one input (`topology.flow.chain`). Streams that are joined
+have edges from their chains into one node with several inputs, a *junction*. Its operator gets the
+events of all edges as one batch, in the order of `at_ns`. The batch extends up to the time that all
+inputs have reported. After the ordered topic, that order is the order of the log. Joined streams
+share a partition there, and one MERGE has written them in the order of `at_ns`. A junction emits
+results only; its events go no further.
 
     stream a   reorder - clock - merge -+->
                                         +- join
@@ -26,12 +26,15 @@ from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
 
 ACCEPTED_JOINS: Final = "accepted/"
-"""Follows the prefix of a junction whose queries read what MERGE accepts."""
+"""The last part of a junction's prefix if its queries read what MERGE accepts."""
 
 
 class Junction(Node):
-    """A node with several inputs: `inputs` by stream. `keeps_log_order`: what comes is in one order
-    by its offsets already."""
+    """A node with several inputs.
+
+    `inputs` has the edges by stream. `keeps_log_order` means that the events' offsets already give
+    one order.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Junction(Node):
         self._keeps_log_order = keeps_log_order
 
     def take(self, what: int) -> Step:
-        """Take what has come since this was last called, and what passes then."""
+        """Take the events since the last call, then time or the end of the input (`what`)."""
         accepted = [each for edge in self._inputs for each in edge.accepted]
         for each in accepted:
             each.swap()
@@ -78,8 +81,10 @@ class Junction(Node):
 
 
 class Graph:
-    """`chains` by stream, with their edges into the junctions. `own_clocks`: each stream bears its
-    own clock, as those of an ordered topic do."""
+    """The chains of a stage by stream, and the junctions to which their edges lead.
+
+    `own_clocks` means that each stream has its own clock, as the streams of an ordered topic do.
+    """
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class Graph:
         self.junctions = list(junctions)
         self._own_clocks = own_clocks
         self._passed: tuple[int, int] | None = None
-        """What last passed through all chains, and the time up to which it did."""
+        """The last `what` that passed through all chains, and its time."""
         self._moved: list[Event] | None = None
 
     @property
@@ -101,8 +106,10 @@ class Graph:
         return [*(node for chain in chains for node in chain.nodes), *junctions]
 
     def add(self, part: Graph, order: Mapping[str, int]) -> None:
-        """Take over the chains and junctions of a part where nothing has come yet. `order`: of all
-        streams, in which they are asked. O(streams) that are there."""
+        """Add the chains and junctions of a part that has had no input yet.
+
+        `order` gives the order of all streams in which chains run. O(streams already in the graph).
+        """
         for chain in part.chains.values():
             chain.moved = self._moved
         if self._passed is not None:
@@ -113,7 +120,7 @@ class Graph:
         self.junctions += part.junctions
         self.junctions.sort(key=lambda junction: order[junction.streams[0]])
 
-    # -- batches and time --------------------------------------------------------------------------
+    # -- Batches and time --------------------------------------------------------------------------
 
     def on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
@@ -125,7 +132,7 @@ class Graph:
             if goes_on or batch:
                 step.add(chain.on(what, batch, now_ns if goes_on else batch[-1].at_ns))
         for junction in self.junctions:
-            step.add_found(junction.take(what))  # what it has let pass has left by the chains
+            step.add_found(junction.take(what))  # The chains have emitted its events already.
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -136,10 +143,10 @@ class Graph:
         step.reports.sort(key=at_ns)
         return step
 
-    # -- for people and drivers --------------------------------------------------------------------
+    # -- For people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:
-        """How the stream's operators stand; those of a junction stand with its first stream."""
+        """Return the figures of a stream's operators; a junction counts with its first stream."""
         met = [each for each in self.junctions if each.streams[0] == stream]
         return self.chains[stream].figures() | figures_of(met)
 
@@ -150,13 +157,16 @@ class Graph:
         }
 
     def locate(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
-        """What the operators know of one event, by stream; None: of all streams."""
+        """Return the answers of the operators about one event, by stream.
+
+        `stream` None asks the operators of all streams.
+        """
         asked = self.chains if stream is None else {stream} & self.chains.keys()
         found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
         return {name: answers for name, answers in found.items() if answers is not None}
 
     def note_moved(self, moved: list[Event]) -> None:
-        """Add from now on to this list what passes from one operator to the next."""
+        """Record in this list the events that pass from one operator to the next."""
         self._moved = moved
         for chain in self.chains.values():
             chain.moved = moved

@@ -1,20 +1,24 @@
-"""HEARD: what a replay keeps of the words about clocks, so that it stays small and says the same.
+"""Limits the clock reports that a replay keeps, without changing any answer.
 
-Every replay hears of all sources, those of other streams and those that have sent nothing yet. What
-can no event still ask for? A source's clock goes on behind what it has taken. Only a newcomer to
-some CLOCK asks for all since ever, up to `activation` before its first event arrived; and no event
-arrives before the last that has come, or before those that REORDER still holds. So rounds that all
-who know the source have taken, and that arrived that long before the oldest event to come, are
-folded into the model that each newcomer would begin with (`topology.clock.models`); the newest
-`KEPT` stay as they are. No answer changes by it, nor depends on when it is done.
+Every replay receives the time-sync rounds of all sources. These include other streams' sources and
+sources that have sent no event yet. A round can be folded when no future event needs it by itself.
 
-All is kept of a source that nobody here knows, as the table bounds it: to fold it would cost each
-group of streams the work for the sources of all others. At that bound an answer can differ: where
-more than `MAX_SAMPLES` rounds were folded, a newcomer takes all of them, not the newest.
+A source's clock continues after the rounds that it has taken. Only a source that is new to some
+CLOCK needs all earlier rounds, up to `activation` before the arrival of its first event. No event
+arrives before the newest arrival, or before the events that REORDER still holds. So a round may be
+folded once every CLOCK that knows the source has taken it. It must also have arrived at least
+`activation` before the oldest event that may still come. Such rounds are folded into the model with
+which each new source would begin (`topology.clock.models`). The newest `KEPT` rounds stay as they
+are. Folding changes no answer, and no answer depends on when it happens.
 
-It is looked after each `LOOK_EVERY` words, or as many as there are sources, if that is more.
+The rounds of a source that no operator here knows are all kept, up to the table's bound. Folding
+them would cost each group of streams the work for the sources of all other groups. At that bound an
+answer can differ. If more than `MAX_SAMPLES` rounds were folded, a new source takes all of them and
+not only the newest.
 
-In the state a fold is kept with the CLOCK of the first stream that has its settings.
+The check runs after `LOOK_EVERY` reports, or after as many as there are sources if that is more.
+
+In the state, folded rounds are stored with the CLOCK of the first stream that has their settings.
 """
 
 from __future__ import annotations
@@ -36,13 +40,13 @@ LAST_OFFSET: Final = 1 << 63
 
 
 class Heard:
-    """Whoever owns the stage adds words here, to its table."""
+    """The clock reports of a replay; the owner of the stage adds reports here, to its table."""
 
     def __init__(self, table: DriftTable, stage: Stage) -> None:
         self._table = table
         self._clocks: list[Clock] = []
         self._before: list[Operator] = []
-        """Those that hold events which CLOCK has not seen."""
+        """The operators that hold events which CLOCK has not seen."""
         self._prefixes: dict[Rounds, str] = {}
         self._activation_ns = 0
         for stream, chain in stage.chains.items():
@@ -57,19 +61,19 @@ class Heard:
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
-        """Sources of which something is folded, and of which more than in the last changes."""
+        """The sources with folded rounds, and those that got more since the last changes."""
 
     def add(self, word: Sample | Declared) -> None:
         self._table.add(word)
         self._news += 1
 
     def look(self, now_ns: int) -> None:
-        """Fold, if there is news enough. All that came with `now_ns` or before is taken."""
+        """Fold if there are enough new reports; all arrivals up to `now_ns` have been taken."""
         if self._news >= LOOK_EVERY and self._news >= len(self._table):
             self.fold(now_ns)
 
     def fold(self, now_ns: int) -> None:
-        """What no event that arrives at `now_ns` or later can ask for."""
+        """Fold the rounds that no event arriving at `now_ns` or later can need."""
         self._news = 0
         found = list(self._table.long(KEPT))
         if not found:
@@ -82,11 +86,11 @@ class Heard:
                 self._folded.add(source)
 
     def _taken(self, source: str, until: Place) -> Place:
-        """By all who know it."""
+        """Return the place up to which every CLOCK that knows the source has taken its rounds."""
         heard = [clock.received(source) for clock in self._clocks]
         return min([until, *(each for each in heard if each is not None)])
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         return self._rows(self._folded)
@@ -108,7 +112,7 @@ class Heard:
         }
 
     def restore(self, state: Mapping[str, Plain]) -> None:
-        """Before the stage, and when the words have been added."""
+        """Restore the folded rounds before the stage, and after all reports were added."""
         for rounds, prefix in self._prefixes.items():
             for key, value in state.items():
                 if key.startswith(prefix):

@@ -1,9 +1,9 @@
-"""What a replay says, cut between two instants, and at one instant in an order of its own.
+"""Regroups the outcomes of a replay by instant, in an order that does not depend on its batches.
 
-Streams are apart in a stage, and some of what happens at an instant is decided when it is over: so
-which of it is said first depends on how the input was cut. Here it is put together again: at one
-instant by stream, in the order of the topology file, results by query; of one stream, and of one
-query, in the order in which it was said.
+Streams are separate in a stage, and some outcomes of an instant are decided when it is over. So
+their order depends on how the input was cut. This module restores one order. At one instant, events
+and reports are in the order of streams in the topology file, results in the order of queries.
+Within a stream or a query, they stay in the order in which they were emitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Outcome = TypeVar("Outcome", bound=Event | Report | Finding)
 
 
 def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
-    """The same, but for what is said of the last instant of each: it comes with the next."""
+    """Yield the same outcomes; those of the last instant of each step come with the next."""
     streams = {name: rank for rank, name in enumerate(topology.streams)}
     queries = {name: rank for rank, name in enumerate(topology.queries)}
 
@@ -46,7 +46,7 @@ def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
 def _cut(
     kept: list[Outcome], new: Sequence[Outcome], rank: Callable[[Outcome], Any], now_ns: int
 ) -> list[Outcome]:
-    """Return the outcomes of the instants before, and keep those of this one."""
+    """Return the outcomes before `now_ns`, and keep the others."""
     found = sorted([*kept, *new], key=rank)
     at = next((at for at, each in enumerate(found) if each.at_ns >= now_ns), len(found))
     kept[:] = found[at:]

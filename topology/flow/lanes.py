@@ -1,4 +1,4 @@
-"""The upstream partitions of a derived topic, by the numbers that its header `lane` bears."""
+"""Describes the upstream partitions of a derived topic, by the numbers in its header `lane`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Place = tuple[str, int]
 class Lanes(NamedTuple):
     """The upstream partitions as one partition of a derived topic sees them.
 
-    `places`: by the number of the lane, the input topic and its partition. `awaited`: the lanes
-    whose streams can come by this partition. Only those send it progress, so only those are waited
-    for.
+    `places` has the input topic and its partition for each number in `lane`. `awaited` has the
+    numbers of the upstream partitions whose streams can reach this partition. Only those send it
+    progress, so only those are awaited.
     """
 
     places: tuple[Place, ...]
@@ -21,5 +21,5 @@ class Lanes(NamedTuple):
 
 
 def lanes_of(topic: str, partitions: int) -> Lanes:
-    """Return the lanes of a single input topic, whose streams all come by this partition."""
+    """Return the partitions of a single input topic, all of which can reach this partition."""
     return Lanes(tuple((topic, each) for each in range(partitions)), frozenset(range(partitions)))

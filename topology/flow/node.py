@@ -1,15 +1,15 @@
-"""NODE: an operator at its place in a flow graph.
+r"""Defines a node of a flow graph: an operator with its place and the prefix of its state's keys.
 
-Its operator marks the events that it holds with the place, a bit of `Event.held_by`. The keys of
-the state begin so:
+The operator marks the events that it holds with the place, a bit of `Event.held_by`. The keys of
+the state have these prefixes:
 
-    <stream>\\n<operator>/    a node in the chain of a stream
-    <stream>\\naccepted <operator>/    the same, of queries that read what MERGE accepts
-    \\n<stream>\\n            a node where several streams meet, by the first of them
-    \\n<stream>\\naccepted/   the same, of queries that read what MERGE accepts
-    \\n\\n                   what is in front of all nodes, or behind all
+    <stream>\n<operator>/    a node in the chain of a stream
+    <stream>\naccepted <operator>/    the same, for queries that read what MERGE accepts
+    \n<stream>\n            a junction of several streams, by the first of them
+    \n<stream>\naccepted/   the same, for queries that read what MERGE accepts
+    \n\n                   a part before or after all nodes
 
-No name of a stream is empty, and none holds a line feed.
+A stream's name is never empty and has no line feed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 BATCH: Final = 0
 TIME: Final = 1
 END: Final = 2
-"""What passes through a graph: events, an instant, or the end of the input."""
+"""The kinds of input that pass through a graph: events, an instant, or the end of the input."""
 
 
 class JoinInput:
-    """An edge that leads into a node with several inputs: what passes the node before it, or what
-    MERGE accepts, until all inputs can be put in one order. `now_ns`: all before it has passed."""
+    """An edge that leads into a node with several inputs.
+
+    It collects the output of the node before it, or what MERGE accepts, until all inputs can be put
+    in one order. Everything before `now_ns` has passed.
+    """
 
     __slots__ = ("accepted", "events", "now_ns")
 
@@ -54,13 +57,16 @@ class JoinInput:
         self.now_ns = max(self.now_ns, now_ns)
 
     def clear(self) -> None:
-        """The node behind has taken all."""
+        """Remove what the next node has taken."""
         self.events = []
         self.accepted = []
 
 
 class Node(CompositePart):
-    """`edges`: where what leaves it goes besides the next node of its chain."""
+    """An operator at its place in the graph.
+
+    `edges` get its output, in addition to the next node of its chain.
+    """
 
     def __init__(self, name: str, operator: Operator, place: int, prefix: str) -> None:
         super().__init__(name, operator, prefix)
@@ -68,15 +74,14 @@ class Node(CompositePart):
         self.edges: list[JoinInput] = []
         self.kind = kind_of(name)
         self.detectors = _detectors(operator) if name == DETECTOR else None
-        """They read what the nodes before this one find."""
+        """The detectors of this node, which read the results of the nodes before it."""
         self.reads_accepted = name.startswith(ACCEPTED) or (
             self.detectors is not None and self.detectors.is_ahead
         )
-        """It gets what MERGE accepts (topology.flow.accepted), not what comes by the chain."""
+        """Whether it reads accepted events (`topology.flow.accepted`), not the chain's events."""
 
     def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
-        """The operator takes these events; then time passes, or the input ends, if that is what
-        passes through the graph."""
+        """Run the operator on these events, then on time or the end of the input (`what`)."""
         step = self.operator.on_batch(events, now_ns)
         if what != BATCH:
             last = self.passes(what, now_ns)
@@ -85,19 +90,19 @@ class Node(CompositePart):
         return step
 
     def read(self, accepted: Accepted, what: int, now_ns: int) -> Step:
-        """What the operator finds in what MERGE has accepted, and in what passes then."""
+        """Return the results of the operator on what MERGE has accepted, and then on `what`."""
         accepted.swap()
         step = self.on(what, accepted.events(), now_ns)
         accepted.swap()
         return Step(now_ns, results=step.results, freed=step.freed)
 
     def passes(self, what: int, now_ns: int) -> Step:
-        """Time passes, or the input ends."""
+        """Run the operator on time, or on the end of the input."""
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
 
 
 def figures_of(nodes: Iterable[Node]) -> Figures:
-    """Return the figures of nodes, those of one operator together."""
+    """Return the figures of the nodes, combined for the nodes of one operator."""
     found: dict[str, list[Figures]] = {}
     for node in nodes:
         found.setdefault(node.kind, []).append(node.operator.figures())
@@ -109,7 +114,7 @@ def figures_of(nodes: Iterable[Node]) -> Figures:
 
 
 def _detectors(operator: Operator) -> DetectorQueries:
-    # Where there are none, nothing of theirs is imported.
+    # A topology without detectors does not import their modules.
     from topology.detector.queries import DetectorQueries
 
     assert isinstance(operator, DetectorQueries)

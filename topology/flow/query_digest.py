@@ -1,4 +1,4 @@
-"""Tells whether the state of a query can be carried on by the query of another topology file."""
+"""Tells whether the query of another topology file can continue the state of a query."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ DIGEST_BYTES: Final = 8
 
 
 def query_digest(topology: Topology, name: str) -> str:
-    """Return a digest, in hex, of all that the state of the query of this name rests on; equal for
-    queries whose results are the same. KeyError for a query that the topology does not have."""
+    """Return a digest, in hex, of everything that the state of the query of this name depends on.
+
+    The digest is equal for queries with the same results. A query that the topology does not have
+    raises KeyError.
+    """
     query = topology.queries[name]
     stream = query.stream or ""
     read = patterns_read(topology, name)

@@ -1,8 +1,8 @@
-"""REGISTRY: a row for each operator that a stage can have, and the graph that is made of them.
+"""Lists the operators that a stage can have, one in a row, and builds a stage's graph of them.
 
-The order of the chain is that of `topology.config.stages.CHAIN`; a row here says how an
-operator is made and what its figures mean. CLOCK has a row, but no name in the topology file: it
-comes with REORDER.
+The order of the chain is that of `topology.config.stages.CHAIN`. A row here tells how an operator
+is built and what its figures mean. CLOCK has a row, but no name in the topology file: it comes with
+REORDER.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ from topology.model.operator import Figure, Operator
 
 CLOCK: Final = "clock"
 ALIGN_PLACE: Final = 1
-"""The bit of the alignment, which is in front of all, in `Event.held_by`."""
+"""The bit of the alignment, which precedes all operators, in `Event.held_by`."""
 
 FIRST_PLACE: Final = 2
-"""The bit of the first operator; each one behind it has the next higher bit."""
+"""The bit of the first operator; each operator after it has the next higher bit."""
 
 
 class OperatorRow(NamedTuple):
-    """An operator. The module `operator` in the folder of its name has `FIGURES`, which explain its
-    figures. `build` makes the operator of a stream, or, if it `takes_several`, of all streams
-    that are joined with it; None: there it has no work. `shape`: the version of the keys of its
-    state and of what no `Shape` declares; a state of another is refused. `topology.model.kept` has
-    a table of which version to raise."""
+    """An operator that a stage can have.
+
+    The module `operator` in the folder of its name has `FIGURES`, which explain its figures.
+    `build` makes the operator of a stream, or of all streams that are joined with it if it
+    `takes_several`. It returns None if the operator has no work there. `shape` is the version of
+    the keys of its state and of what no `Shape` declares. A state with another version is refused.
+    `topology.model.kept` has a table of which version to raise.
+    """
 
     name: str
     build: Callable[[Site], Operator | None]
@@ -54,11 +57,11 @@ ROWS: tuple[OperatorRow, ...] = (
 )
 
 STATE_NUMBER: Final = sum(row.shape for row in ROWS)
-"""The version of the states of all operators together, for states that hold those of a topology."""
+"""The version of all operators' states together, for states that contain those of a topology."""
 
 
 def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
-    """Those of a stage with these operators (None: of all), by `<operator>_<figure>`."""
+    """Return the figures of these operators (None: of all), by `<operator>_<figure>`."""
     return {
         f"{row.name}_{name}": figure
         for row in _rows_of(operators)
@@ -67,25 +70,24 @@ def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
 
 
 def shapes_of(operators: Sequence[str]) -> dict[str, int]:
-    """Return the versions of the layouts that the operators of a stage save."""
+    """Return the version of the state that each operator of a stage saves."""
     return {row.name: row.shape for row in _rows_of(operators)}
 
 
 def _rows_of(operators: Sequence[str] | None) -> list[OperatorRow]:
-    """Return the rows of a stage with these operators (None: of all)."""
+    """Return the rows of these operators (None: of all), with CLOCK if REORDER is among them."""
     named = None if operators is None else {*_node_names(operators)}
     return [row for row in ROWS if named is None or row.name in named]
 
 
 def _node_names(operators: Sequence[str]) -> list[str]:
-    """Return the names of the nodes with one input, in order. CLOCK comes with REORDER."""
+    """Return the names of the operators' nodes, in order, with CLOCK after REORDER."""
     return [
         each for name in operators for each in ([REORDER, CLOCK] if name == REORDER else [name])
     ]
 
 
 def _row_of(node: str) -> OperatorRow:
-    """Return the row of a node."""
     return next(row for row in ROWS if row.name == kind_of(node))
 
 
@@ -98,7 +100,7 @@ def places_of(operators: Sequence[str]) -> dict[str, int]:
 
 
 def waiting_places(operators: Sequence[str]) -> int:
-    """Return the bits of the operators whose held events have not been let pass."""
+    """Return the bits of the operators that hold events before they pass them on."""
     named = places_of(operators).items()
     return ALIGN_PLACE | sum(place for name, place in named if not only_looks(kind_of(name)))
 
@@ -127,7 +129,10 @@ def graph_of(
     *,
     begins_ordered: bool = False,
 ) -> Graph:
-    """`begins_ordered`: the input is the ordered topic."""
+    """Return the graph of these streams and operators.
+
+    `begins_ordered` means that the input is the ordered topic.
+    """
     chains = {stream: chain_of(topology, stream, operators, table) for stream in streams}
     junctions: list[Junction] = []
     for name, place in places_of(operators).items():
@@ -143,7 +148,7 @@ def graph_of(
 
 
 def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
-    """Return these streams by what joins tie together, the groups in the order of the first."""
+    """Return these streams in groups that joins tie together, in the order of the first of each."""
     found: dict[str, list[str]] = {}
     for stream in streams:
         found.setdefault(topology.partition_name_of(stream), []).append(stream)
@@ -151,14 +156,17 @@ def tied(topology: Topology, streams: Iterable[str]) -> list[list[str]]:
 
 
 def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
-    """Return the groups in which all streams of a join are."""
+    """Return the groups that contain all streams of some join."""
     joins = topology.joined_streams
     return [met for met in tied(topology, streams) if any(each <= {*met} for each in joins)]
 
 
 def _edge(chain: Chain, name: str, place: int) -> JoinInput:
-    """Make an edge to the node of this name: out of the node before its place, or, if it reads what
-    MERGE accepts, from there."""
+    """Add an edge into the node of this name, and return it.
+
+    The edge begins at the node before this place. If the node reads what MERGE accepts, it begins
+    at MERGE.
+    """
     edge = JoinInput()
     before = [node for node in chain.nodes if node.place < place]
     if name.startswith(ACCEPTED):

@@ -1,17 +1,16 @@
-"""A whole topology in this process, on events that are at hand: no Kafka, no clock but theirs.
+"""Runs a whole topology in this process on given events, without Kafka and with no other clock.
 
-`inorder replay`, the Python API and the test kit run this and nothing else, so a recording gives
-the same answer in all of them. Time is the arrival clock of what comes in, one for all streams: a
-stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
-on where nothing comes. When that happens is defined in `topology.flow.batches`.
+`inorder replay`, the Python API and the test kit run only this, so a recording gives the same
+answer in all of them. Time is the arrival clock of the inputs, one for all streams. So a quiet
+stream ages with every input of the other streams, up to the last. `on_time` advances time where
+nothing arrives. `topology.flow.batches` defines when that happens.
 
-Streams that nothing ties together (`groups`) may run apart, each group in a replay of its
-own, and say what they say side by side. Such a replay gets what concerns its streams, and all clock
-samples; at the end it gets the last arrival of the whole input (`on_others`). A record that names
-no stream of the topology is dead and concerns none of them: a replay of no streams reports it.
+Streams that no join ties together (`groups`) may run in separate replays, one for each group, with
+the same outcomes. Such a replay gets the inputs of its streams and all clock reports. At the end it
+gets the last arrival of the whole input (`on_others`). A record that names no stream of the
+topology is a dead letter and belongs to no group. A replay of no streams reports it.
 
-What has been heard about clocks is kept as far as events may still ask for it
-(`topology.flow.heard`).
+Clock reports are kept while events may still need them (`topology.flow.heard`).
 
 Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
 """
@@ -34,9 +33,12 @@ from topology.wire.line_reader import Content
 
 
 class SavedReplay(NamedTuple):
-    """Where a replay stood. `now_ns`: None before the first input, when words alone have come.
-    `held`: copies of the events that operators keep, in the order of their lines; `words`:
-    what has been heard about clocks and is still of use."""
+    """The saved state of a replay.
+
+    `now_ns` is None before the first input, when only clock reports have arrived. `held` has copies
+    of the events that operators keep, in the order of their lines. `words` are the clock reports
+    that are still of use.
+    """
 
     now_ns: int | None
     state: State
@@ -45,10 +47,12 @@ class SavedReplay(NamedTuple):
 
 
 class Replay:
-    """All operators of a topology that have work, as one stage. `streams`: of these alone (default:
-    all). `hears`: whether words about clocks concern anybody here; a replay that gets only what
-    names no stream keeps none. `now_ns`: the arrival of the last input, or the time that `on_time`
-    was given; None before the first."""
+    """All operators of a topology that have work, as one stage.
+
+    `streams` restricts the replay to these streams (default: all). `hears` is false for a replay
+    that gets only records that name no stream: it keeps no clock reports. `now_ns` is the arrival
+    of the last input, or the time that `on_time` was given. It is None before the first.
+    """
 
     def __init__(
         self, topology: Topology, streams: Iterable[str] | None = None, *, hears: bool = True
@@ -57,17 +61,20 @@ class Replay:
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
-        self._stage.begin(self._streams)  # whose clocks say which words are of use
+        self._stage.begin(self._streams)  # Their CLOCKs determine which reports are kept.
         self._hears = hears
         self._heard = Heard(self._table, self._stage)
         self.now_ns: int | None = None
 
     def on_inputs(self, inputs: Sequence[Content], until_ns: int | None = None) -> Step | None:
-        """What follows from these, in the order of arrival; None of clock samples alone.
-        `until_ns`: when the next one arrives (`topology.flow.batches`); None: nobody knows yet.
+        """Return the outcomes of these inputs, or None if all of them are clock reports.
 
-        A sample concerns the events that arrive with it or later. ValueError for an arrival
-        before the last one."""
+        The inputs are in the order of arrival. `until_ns` is the arrival of the next one
+        (`topology.flow.batches`), or None if that is not known yet.
+
+        A sample applies to the events that arrive with it or later. An arrival before the last one
+        raises ValueError.
+        """
         taken: list[Event | Malformed] = []
         for each in inputs:
             if isinstance(each, Sample | Declared):
@@ -84,29 +91,29 @@ class Replay:
         return step
 
     def on_others(self, now_ns: int) -> Step:
-        """Something arrived at `now_ns` that is not for these streams."""
+        """Advance time to the arrival of an input that is not for these streams."""
         self._advance(now_ns)
         return self._stage.on_batch((), now_ns)
 
     def on_time(self, now_ns: int) -> Step:
-        """Time goes on to `now_ns`, and nothing comes."""
+        """Advance time to `now_ns` without an input."""
         self._advance(now_ns)
         return self._stage.on_time(now_ns)
 
     def on_end(self) -> Step | None:
-        """The input is over: what is held leaves in order. None before the first input."""
+        """End the input, and emit the buffered events in order; None before the first input."""
         return None if self.now_ns is None else self._stage.on_end(self.now_ns)
 
     def held(self) -> Iterable[Event]:
-        """The events that wait, control events too."""
+        """Return the buffered events, including control events."""
         return self._stage.waiting()
 
     def held_copies(self) -> list[Event]:
-        """Copies of the events that operators keep."""
+        """Return copies of the events that operators keep."""
         return self._stage.held_copies()
 
     def saved(self) -> SavedReplay | None:
-        """All that a fresh one needs to go on from here. None before anything has come."""
+        """Return all that a new replay needs to continue from here, or None before any input."""
         if self.now_ns is None:
             words = self._table.words()
             return SavedReplay(None, {}, [], words) if words else None
@@ -116,15 +123,15 @@ class Replay:
         return SavedReplay(self.now_ns, state, held, self._table.words())
 
     def changes(self) -> Changes:
-        """The changes of the saved state since the last call; None: the key was removed."""
+        """Return the changes of the saved state since the last call; None means a removed key."""
         return self._stage.changes() | self._heard.changes()
 
     def next_deadline_ns(self) -> int | None:
-        """Up to when nothing is said unless something comes."""
+        """Return the time up to which nothing is emitted without a new input."""
         return self._stage.next_deadline_ns()
 
     def restore(self, saved: SavedReplay) -> None:
-        """Go on from there; for one that has taken nothing yet."""
+        """Continue from a saved state; this replay must have had no input yet."""
         for word in saved.words if self._hears else ():
             self._heard.add(word)
         self._heard.restore(saved.state)
@@ -134,7 +141,7 @@ class Replay:
 
     @property
     def queries(self) -> list[str]:
-        """Those whose events come here, but for detectors: what these look for nobody knows."""
+        """The queries that read these streams, except detectors, whose needs are unknown."""
         if not self._hears:
             return []
         return [
@@ -144,7 +151,7 @@ class Replay:
         ]
 
     def figures(self) -> list[Figures]:
-        """The counts of each of the streams, in the order of the topology."""
+        """Return the figures of each stream, in the order of the topology."""
         return [self._stage.figures_of(stream) for stream in self._streams]
 
     def _advance(self, now_ns: int) -> None:
@@ -154,5 +161,5 @@ class Replay:
 
 
 def groups(topology: Topology) -> list[list[str]]:
-    """Return the streams that joins tie together, the groups in the order of the file."""
+    """Return the streams in groups that joins tie together, in the order of the file."""
     return tied(topology, topology.streams)

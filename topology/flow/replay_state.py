@@ -1,4 +1,4 @@
-"""The saved state of a replay as plain tuples, which `topology.wire.marked` writes as bytes."""
+"""Packs a replay's saved state into plain tuples, which `topology.wire.marked` writes as bytes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def packed_replay(saved: SavedReplay) -> Packed:
 
 
 def unpacked_replay(packed: Packed) -> SavedReplay:
-    """The state that `packed_replay` has packed."""
+    """Return the state that `packed_replay` has packed."""
     now_ns, state, held, packed_words = packed
     words: list[Any] = [content_as_read(word) for word in packed_words]
     return SavedReplay(now_ns, state, [held_event(each) for each in held], words)
 
 
 def packed_held(event: Event) -> Packed:
-    """A held event, packed, with the fields that operators have set."""
+    """Return a held event, packed, with the fields that operators have set."""
     return packed_as_read(event), *_set_by_operators(event)
 
 
 def held_event(packed_event: Packed) -> Event:
-    """The event that `packed_held` has packed."""
+    """Return the event that `packed_held` has packed."""
     event = content_as_read(packed_event[0])
     assert isinstance(event, Event)
     for name, value in zip(SET_BY_OPERATORS, packed_event[1:], strict=True):

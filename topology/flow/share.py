@@ -1,14 +1,14 @@
-"""SHARE: what of a whole replay's state belongs to one partition of one stage.
+"""Extracts the part of a replay's state that belongs to one partition of one stage.
 
-A replay runs all operators as one stage (`topology.flow.replay`), a worker each stage for itself,
-and of that one partition after another. Each operator of the one is an operator of exactly one
-stage of the other, and takes the same events at the same instants. So its state belongs there
-whole, as do the events that it holds, under the place that it has in that stage. Only REORDER, and
-CLOCK behind it, may stand in several partitions, each with sources of its own: there what is known
-of a source goes to the one that the source lies in, and what is known of all goes to each.
+A replay runs all operators as one stage (`topology.flow.replay`). Workers run each stage
+separately, and in it each partition. Each operator of the replay is an operator of exactly one
+stage, and takes the same events at the same instants. So its whole state belongs to that stage. The
+events that it holds belong there too, under the place that it has in that stage. Only REORDER, and
+CLOCK after it, may run in several partitions, each with its own sources. The state of a source then
+goes to the source's partition. State that concerns all sources goes to each partition.
 
-Operators name held events by offset in their states and make these anew from the events. Marks of
-joins outlive that, so they are `renumbered` apart.
+Operators identify held events by offset in their states, and rebuild these parts from the events.
+Marks of joins are not rebuilt, so `renumbered` replaces their offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topology.model.operator import Plain, State
 from topology.reorder.lost import LOST
 
 Lies = Callable[[str, str], bool]
-"""Whether a source (stream, source) lies in the partition."""
+"""Tells whether a source (stream, source) belongs to the partition."""
 
 BY_SOURCE: Final = (REORDER, CLOCK)
 
@@ -39,8 +39,10 @@ def share_of(
     streams: Collection[str],
     lies: Lies,
 ) -> SavedReplay:
-    """What a replay has saved of these operators, which are those of a stage, and of these streams;
-    in REORDER and CLOCK of the sources that lie here."""
+    """Return the saved state of these operators, which are those of a stage, and of these streams.
+
+    For REORDER and CLOCK it has only the sources for which `lies` is true.
+    """
     places = places_of(operators)
     names = {place: name for name, place in places_of(topology.operators).items()}
     state = {
@@ -78,20 +80,20 @@ def _belongs(
 
 
 def _prefix_of(key: str) -> str:
-    """That of the node (topology.flow.node)."""
+    """Return the prefix of the node to which a key belongs (`topology.flow.node`)."""
     begin = key.find(SEPARATOR, 1) + 1
     return key[:begin] if key.startswith(SEPARATOR) else key[: key.find("/", begin) + 1]
 
 
 def _source_of(key: str) -> str:
-    """Whose key of REORDER or CLOCK it is; "" where it is about all sources."""
+    """Return the source of a key of REORDER or CLOCK, or "" if the key concerns all sources."""
     if key.startswith(LOST):
         return key.split("/", 3)[3]
     return key.partition("/")[2]
 
 
 def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
-    """The state of a stage whose held events were given other offsets, new ones by old ones."""
+    """Return a stage's state with other offsets of its held events; `numbers` has new by old."""
     found: State = {}
     for key, value in state.items():
         begin = len(_prefix_of(key))

@@ -1,24 +1,23 @@
-"""A stage in one input partition: the graph of its operators, and what comes before it.
+"""Runs a stage in one input partition: the graph of its operators, and the alignment before it.
 
-This is the whole of what a worker runs for a partition, and, with all operators in one
-stage, the whole topology in the process: `inorder replay`, the kit for users' tests,
-and the simulation are this class and nothing else.
+A worker runs only this for a partition. A stage with all operators is the whole topology in one
+process; `inorder replay`, the kit for users' tests and the simulation run only this class.
 
-Where there are several streams, each begins when its first event comes or its state is restored,
-together with those that joins bring it together with: most input partitions never meet most
-streams, and one that has not come costs nothing there. Nothing follows from that; a law shows it.
-A driver that knows that events may have passed before there was a state to restore sets
-`begins_amid`: QUERIES that begin then emit nothing of what began earlier
-(`topology.query.beginning`), and SOURCES too are not taken to begin with their first number.
+Each of several streams begins when its first event arrives or its state is restored. The streams
+that it is joined with begin at the same time. Most input partitions never get most streams, and a
+stream that has not come costs nothing there. No outcome depends on it, as a test shows.
 
-Inputs are what a reader of records made of them: events, or `Malformed` values. A
-dead letter whose source and number could be read still takes its place in the
-sequence, so it leaves no hole. A stream that the topology does not name is dead,
-reason `unknown_stream`.
+A driver sets `begins_amid` if events may have passed before there was a state to restore. QUERIES
+that begin then emit nothing about what began earlier (`topology.query.beginning`). With SOURCES, no
+source is assumed to begin with its first number either.
 
-Outcomes stand in the order of their instant. What different streams say at one instant
-has no order among them, nor have reports of different operators: which comes first may
-depend on how the input was cut. Within a stream the events' order is always the same.
+Inputs are what a reader made of the records: events, or `Malformed` values. A dead letter with a
+readable source and number still takes its place in the sequence, so it leaves no gap. An event
+whose stream the topology does not name is a dead letter with the reason `unknown_stream`.
+
+Outcomes are in the order of their instant. Outcomes of different streams at one instant have no
+order, nor have reports of different operators. Their order may depend on how the input was cut.
+Within a stream, the order of the events is always the same.
 """
 
 from __future__ import annotations
@@ -49,17 +48,20 @@ if TYPE_CHECKING:
 
 QUERIES: Final = 1
 SOURCES: Final = 2
-"""What begins amid (`Stage.begins_amid`)."""
+"""The values of `Stage.begins_amid`: what begins in the middle of the stream."""
 
 ALIGN: Final = "\n\nalign/"
-"""Begins the keys of the alignment; others name a node (topology.flow.node)."""
+"""The prefix of the alignment's keys; other prefixes name a node (`topology.flow.node`)."""
 
 
 class Stage(Composite):
-    """`operators` are the stage's, in order; `streams` those that can occur in its input (default:
-    all). Behind the sequenced topic, `lanes` are the upstream partitions, which are aligned first
-    (default: there is one). `table` is what is received about the clocks of the sources;
-    whoever owns it adds to it."""
+    """The operators of a stage in one input partition.
+
+    `operators` are the stage's, in order. `streams` are those that can occur in its input (default:
+    all). After the sequenced topic, `lanes` are the upstream partitions, which are aligned first
+    (default: there is one). `table` has the reports about the clocks of sources; its owner adds to
+    it.
+    """
 
     def __init__(
         self,
@@ -72,23 +74,26 @@ class Stage(Composite):
         self._topology = topology
         self._operators = operators
         self.waiting_places = waiting_places(operators)
-        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
+        """The bits of the operators that hold events before they pass them on (`Event.held_by`)."""
         self._table = table
         self.streams = list(topology.streams if streams is None else streams)
-        """Those that can occur here."""
+        """The streams that can occur here."""
         self._order = {stream: at for at, stream in enumerate(self.streams)}
         groups = tied(topology, self.streams)
         self._groups = {stream: group for group in groups for stream in group}
-        """With which streams each is joined, itself among them."""
+        """The streams that each stream is joined with, including itself."""
         is_aligned = operators[0] == MERGE
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self.reading_ahead: list[DetectorQueries] = []
-        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
-        The list grows as streams begin."""
+        """The detectors that read accepted events; the list grows as streams begin.
+
+        A driver may set the price of their work (`items_cost`), on which their early results
+        depend.
+        """
         self._begins_amid = 0
         self._moved: list[Event] | None = None
-        """Where it is a list: what passed since `take_moved` was last asked."""
+        """The events that moved since the last `take_moved`, or None if nobody asked for them."""
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         self._in_front: list[CompositePart] = []
@@ -102,14 +107,14 @@ class Stage(Composite):
             )
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
-        """By stream the parts that may hold its events, each with its places, and all of these."""
+        """The places that may hold events of each stream, and the parts with their own places."""
         self._chain_parts: dict[str, CompositePart] = {}
         super().__init__(self._in_front)
         if len(groups) == 1:
             self.begin(self.streams)
 
     def begin(self, streams: Iterable[str]) -> None:
-        """From now on there are operators of these streams, and of those they are joined with."""
+        """Begin the operators of these streams, and of those that they are joined with."""
         new = {each for s in streams if s not in self.chains for each in self._groups[s]}
         if not new:
             return
@@ -138,8 +143,10 @@ class Stage(Composite):
 
     @property
     def begins_amid(self) -> int:
-        """What begins amid, of streams that begin here without a state: QUERIES, or SOURCES too. To
-        be set before anything comes or is restored."""
+        """The kind of beginning of streams without a state: 0, QUERIES, or SOURCES too.
+
+        It is set before any input or restored state.
+        """
         return self._begins_amid
 
     @begins_amid.setter
@@ -150,10 +157,10 @@ class Stage(Composite):
 
     @property
     def chains(self) -> Mapping[str, Chain]:
-        """By stream, of those that have begun."""
+        """The chains of the streams that have begun, by stream."""
         return self._graph.chains
 
-    # -- batches and time --------------------------------------------------------------------------
+    # -- Batches and time --------------------------------------------------------------------------
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
@@ -179,9 +186,9 @@ class Stage(Composite):
         return self._bounded(self._graph.on(TIME, {}, now_ns))
 
     def on_end(self, now_ns: int) -> Step:
-        """What the end alone has decided is not final, and leaves all the same."""
+        """End the input; results that only the end has decided are emitted, but are not final."""
         if self.alignment is None:
-            step = self._graph.on(TIME, {}, now_ns)  # the last instant is over
+            step = self._graph.on(TIME, {}, now_ns)  # The last instant is over.
         else:
             aligned = self.alignment.on_end(now_ns)
             now_ns = aligned.now_ns
@@ -212,7 +219,7 @@ class Stage(Composite):
             ]
             if len(alike) == len(inputs):
                 self.begin([first.stream])
-                return {first.stream: alike}  # the plain case: all are events of one stream
+                return {first.stream: alike}  # This is the usual case.
         batches: dict[str, list[Event]] = {}
         for item in inputs:
             if isinstance(item, Event):
@@ -228,10 +235,10 @@ class Stage(Composite):
         self.begin(batches)
         return batches
 
-    # -- for people and drivers --------------------------------------------------------------------
+    # -- For people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:
-        """Those of its operators, which begin if they have not."""
+        """Return the figures of a stream's operators, which begin if they have not yet."""
         self.begin([stream])
         return self._graph.figures_of(stream)
 
@@ -240,38 +247,46 @@ class Stage(Composite):
         return {"alignment": alignment, **self._graph.explain()}
 
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
-        """Where one event is (topology.model.location): what the operators know, by
-        stream, and which upstream partitions it waits for, since when. O(events that wait)."""
+        """Return the place of one event (`topology.model.location`).
+
+        The answer has what the operators know, by stream. It also has the upstream partitions that
+        the event waits for, and since when. O(buffered events).
+        """
         aligned = None if self.alignment is None else self.alignment.locate(source, epoch, seq)
         return {"alignment": aligned, "streams": self._graph.locate(stream, source, epoch, seq)}
 
     def counts_in(self, stream: str, source: str) -> Figures:
-        """What has come of one source; none: it has not been heard here."""
+        """Return the counts of one source, or nothing if it has not been seen here."""
         chain = self.chains.get(stream)
         return {} if chain is None else chain.counts_of(source)
 
     def keep_moved(self) -> None:
-        """Begin to note what passes from one operator to the next, and what is no longer held by
-        one that had let it pass."""
+        """Begin to record the events that pass from one operator to the next.
+
+        Events that an operator had passed on and no longer holds are recorded too.
+        """
         self._moved = []
         self._graph.note_moved(self._moved)
 
     def take_moved(self) -> list[Event]:
-        """Return what was noted since the last call."""
+        """Return the events that were recorded since the last call."""
         assert self._moved is not None
         moved = [*self._moved]
         self._moved.clear()
         return moved
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def held_copies(self) -> list[Event]:
-        """For whoever keeps them himself. Not behind an alignment."""
+        """Return copies of the held events, for a driver that saves them itself.
+
+        A stage with an alignment is not asked, because it reads held events from its topic again.
+        """
         assert self.alignment is None, "who reads a topic reads held events there again"
         return [twin(event) for event in self.held()]
 
     def waiting(self) -> Iterable[Event]:
-        """Those held that have not been let pass: the `held` of the balance."""
+        """Yield the held events that have not been passed on: the `held` of the balance."""
         if self.alignment is not None:
             yield from self.alignment.held()
         for node in self._graph.nodes:
@@ -280,7 +295,7 @@ class Stage(Composite):
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
-        # A stream of which events are aligned and no more has had none pass: it has not begun.
+        # A stream that has events in the alignment only has not begun.
         self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
 
@@ -291,7 +306,7 @@ class Stage(Composite):
         return prefix + ACCEPTED_JOINS if key.startswith(prefix + ACCEPTED_JOINS) else prefix
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """All that hold the event. What is there no more, holds it no longer."""
+        """Return all parts that hold the event, and clear the bits of removed parts."""
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
         known, found = self._takers.get(event.stream, (ALIGN_PLACE, in_front))
         event.held_by &= known
@@ -299,7 +314,7 @@ class Stage(Composite):
 
 
 def _begin_amid(graph: Graph, what: int) -> None:
-    """Tell the operators of a graph where nothing has come that events came before them."""
+    """Tell the operators of a graph without input that events came before them."""
     for node in graph.nodes:
         if node.kind in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
@@ -308,7 +323,7 @@ def _begin_amid(graph: Graph, what: int) -> None:
 
 
 def placeholder(dead: Malformed) -> Event | None:
-    """What takes the place of a dead letter in its sequence; None if that is unknown."""
+    """Return an event in the place of a dead letter in its sequence, or None if that is unknown."""
     if dead.stream is None or dead.source is None or dead.seq is None:
         return None
     epoch = NO_EPOCH if dead.epoch is None else dead.epoch
@@ -326,7 +341,7 @@ def placeholder(dead: Malformed) -> Event | None:
 
 
 def strange(event: Event, known: Iterable[str]) -> Malformed:
-    """The dead letter of an event whose stream is none of those `known`."""
+    """Return the dead letter of an event whose stream is none of those `known`."""
     detail = (
         f"stream {event.stream!r} is not in the topology file (it has: {', '.join(sorted(known))});"
         " add it under `streams:` or correct the streamId header"

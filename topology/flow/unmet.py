@@ -1,8 +1,8 @@
-"""What queries ask for and no event has had: a type, a field. So a slip of the pen is seen.
+"""Finds the types and fields that queries require and no event has had, so that typos show.
 
-A pattern that waits for a type that nobody sends, or compares a field that nobody has, is a sound
-query without results. `look` is shown the events of the streams, `words` says of a query what of
-it was never met, and what was there instead:
+A pattern that waits for a type that nobody sends, or compares a field that nobody has, is valid but
+has no results. `look` gets the events of the streams. `words` reports what a query requires and no
+event had, and what was there instead:
 
     no event of type `Dor`; types seen: Door, Reading
 
@@ -10,12 +10,14 @@ it was never met, and what was there instead:
 |----------|--------------------------------------|-----------------------------------------------|
 | window   |                                      | of `key` and `aggregate`                      |
 | join     | of its sides                         | of `key` and `values`, on the side's events   |
-| pattern  | of what is to happen                 | of WHERE, UNTIL, RETURN, on events of a type  |
-| detector | what it asks for nobody knows                                                        |
+| pattern  | of the events that must occur        | of WHERE, UNTIL, RETURN, on events of a type  |
+| detector | unknown                              | unknown                                       |
 
-Memory: what the queries name, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
-Cost: of the types, a set of each batch; of fields, until each has been met, the payloads of the
-first `each_batch` events of a batch (None: of all), and, after `MANY`, of the first.
+Memory: the names in queries, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
+
+Cost: for types, a set per batch. For fields, until each has been met, the payloads of the first
+`each_batch` events of a batch (None: of all). After `MANY` payloads, it is the first event of a
+batch.
 """
 
 from __future__ import annotations
@@ -34,17 +36,17 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 20
 MANY: Final = 5_000
-"""Payloads of a stream; of later batches one is looked at."""
+"""After so many payloads of a stream, one payload is read of each later batch."""
 
 NAME_CHARS: Final = 80
-"""So much of a type or a field is kept; who sends events chooses them."""
+"""The most characters that are kept of a type or a field, because senders choose them."""
 
 KINDS: Final = ("window", "join", "pattern")
 PAYLOAD: Final = "payload"
 
 
 class RequiredField(NamedTuple):
-    """What an event of one of these types (none named: of any) in the stream is to have."""
+    """A field that events of one of these types (none named: of any) in the stream should have."""
 
     stream: str
     types: tuple[str, ...]
@@ -52,7 +54,10 @@ class RequiredField(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """`types`: of each stream, alternatives; `fields` without the leading `payload`."""
+    """The requirements of a query.
+
+    `types` are alternatives, each with its stream. `fields` are without the leading `payload`.
+    """
 
     streams: frozenset[str]
     types: frozenset[tuple[str, tuple[str, ...]]]
@@ -61,7 +66,7 @@ class Asked(NamedTuple):
 
 
 class _Stream:
-    """`more`: types or fields beyond SHOWN were there."""
+    """The types and fields of one stream so far, and the required fields that are still `open`."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -72,7 +77,10 @@ class _Stream:
 
 
 class Unmet:
-    """`asked`: by query. `streams`: those whose events it may be shown."""
+    """The types and fields that queries require and no event has had.
+
+    `asked` has the requirements by query. `streams` are those whose events may be looked at.
+    """
 
     def __init__(
         self,
@@ -95,7 +103,7 @@ class Unmet:
                 self._streams[field.stream].open.append(field)
 
     def look(self, events: Sequence[Event]) -> None:
-        """Events of streams and kinds of all sorts, in any order."""
+        """Look at events of any streams and kinds, in any order."""
         by_stream: dict[str, list[Event]] = {}
         for event in events:
             if event.kind == DATA:
@@ -105,7 +113,7 @@ class Unmet:
                 self.look_in(name, taken)
 
     def look_in(self, name: str, events: Sequence[Event]) -> None:
-        """None of them a control event; they count as of that stream."""
+        """Look at data events, all of which count as events of this stream."""
         stream = self._streams[name]
         stream.events += len(events)
         for each in sorted({event.type for event in events}):
@@ -129,11 +137,11 @@ class Unmet:
         return self._asked
 
     def is_lasting(self, query: str) -> bool:
-        """What the query lacks spoils its results too: a window's value is null, a join's field."""
+        """Return whether a missing field also spoils results, as a null in a window or join."""
         return query in self._asked and self._asked[query].is_lasting
 
     def words(self, query: str) -> list[str]:
-        """What the query asks for and nobody had; nothing where all was met, or nothing came."""
+        """Return what the query requires and no event had; empty before any event came."""
         asked = self._asked.get(query)
         if asked is None:
             return []
@@ -155,7 +163,7 @@ class Unmet:
             if stream is None or not stream.looked_at or field not in stream.open:
                 continue
             if field.types and all((field.stream, t) in self._unmet_types for t in field.types):
-                continue  # it was said of the type already
+                continue  # The missing type was reported already.
             of = f" of type {' or '.join(field.types)}" if field.types else ""
             seen = ", ".join(sorted(stream.fields)[:SHOWN]) or "none"
             none = "no event" if self._each_batch is None else f"none of {stream.looked_at:,}"
@@ -178,7 +186,10 @@ def has(field: RequiredField, kind: str, payload: object) -> bool:
 def unmet_by(
     topology: Topology, kinds: Collection[str] = KINDS, *, each_batch: int | None = None
 ) -> Unmet:
-    """For the queries of these kinds. What a detector looks for nobody knows."""
+    """Return the checks for the queries of these kinds, without detectors.
+
+    Nobody knows what a detector looks for.
+    """
     asked = {
         name: asked_by(query, topology)
         for name, query in topology.queries.items()
@@ -234,7 +245,7 @@ def asked_by_pattern(query: Query, stream: str) -> Asked:
             paths += [(types, path) for path in part.paths for types in must]
     fields: list[RequiredField] = []
     for types, path in paths:
-        if path and (path[0] == PAYLOAD or path[0] not in RESERVED):  # not the event's own
+        if path and (path[0] == PAYLOAD or path[0] not in RESERVED):  # It is in the payload.
             fields += _fields(stream, types, [path])
     wanted = frozenset((stream, types) for types in must)
     return Asked(frozenset({stream}), wanted, frozenset(fields), is_lasting=False)

@@ -1,20 +1,20 @@
-"""The one check of records: raw fields in, an `Event` or a `Malformed` out.
+"""Checks every record: raw fields in, an `Event` or a `Malformed` out.
 
-A record comes to an `Event` in three steps. A reader (`header_reader`, `line_reader`,
+A record becomes an `Event` in three steps. A reader (`header_reader`, `line_reader`,
 `field_reader`) extracts the raw fields and puts them into a `Look`. `Look.event` checks each of
-them. A fault takes its words from `topology.wire.reasons`. A reader may build the event of a plain
-record at once, as `Look.event` would; laws compare the two.
+them. `topology.wire.reasons` has the words for each fault. A reader may build the event of a plain
+record at once, as `Look.event` would; tests compare the two.
 
-A record that breaks the contract becomes a `Malformed`, never an exception. It holds whatever could
-be read. If stream, source and seq are known, the record still takes its place in the sequence. An
-epoch that could not be read is None, and REORDER then takes the source's current one. The router
-refuses streams that the topology does not name.
+A record that breaks the contract becomes a `Malformed`, never an exception. It has all fields that
+could be read. If stream, source and seq are known, the record still takes its place in the
+sequence. An epoch that could not be read is None, and REORDER then takes the source's current one.
+The router refuses streams that the topology does not name.
 
 In a stream with `reorder.rule: time` the number of an event is the place of its record, whatever
-its `seq` says. A wrong number does no harm there, and a copy cannot be recognized. A record whose
-place is below 0 comes from before the log (agents.stage.history) and bears its number. Under
-`without_seq: by_time` a record may lack its number. The `seq` of its event is then the complement
-of its place, which is below 0, until REORDER (topology.reorder.mixed) has seen it.
+its `seq` says. A wrong number does no harm there, and a duplicate cannot be recognized. A record
+whose place is below 0 comes from before the log (`agents.stage.history`) and has its own number.
+Under `without_seq: by_time` a record may lack its number. The `seq` of its event is then the
+complement of its place, which is below 0, until REORDER (`topology.reorder.mixed`) has seen it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MAX_DIGITS: Final = 19
 
 BEYOND: Final = 10**MAX_DIGITS
 SHORT: Final = MAX_STREAM_BYTES // 4
-"""So many characters of a source or a stream cannot be more bytes than allowed."""
+"""The most characters of a source or a stream that cannot exceed its limit in bytes."""
 
 SHOWN: Final = 40
 MAX_NAMED: Final = 3
-"""Streams named in a detail."""
+"""The most streams that a detail names."""
 
 UNREAD: Final = object()
-"""A raw field that could not be made out; a fault says why."""
+"""A raw field that could not be read; a fault explains why."""
 
 
 class Reading(NamedTuple):
@@ -75,7 +75,7 @@ AS_WRITTEN: Final = Reading()
 
 @dataclass(slots=True)
 class Look:
-    """A close look at one record: its raw fields and all their faults.
+    """The general check of one record: its raw fields and all their faults.
 
     Attributes:
         values: The raw fields by name. An absent field is None or not there.
@@ -105,7 +105,10 @@ class Look:
         record: Any,
         value: Any,
     ) -> Event | Malformed:
-        """Check all fields. `place` replaces a number, and `otherwise_ns` a missing `ts`."""
+        """Return the event of the fields, or a dead letter with all their faults.
+
+        `place` replaces the number in streams without numbers, `otherwise_ns` a missing `ts`.
+        """
         stream: str | None = reading.unnamed
         if self.values.get("stream") is not None:
             stream = self.text("stream", MAX_STREAM_BYTES)
@@ -139,7 +142,7 @@ class Look:
         return event
 
     def malformed(self, at_ns: int, offset: int, record: Any) -> Malformed:
-        """Return a dead letter that holds nothing but the faults."""
+        """Return a dead letter with the faults and nothing else."""
         self.faults.sort(key=rank)
         detail = "; ".join(fault.detail for fault in self.faults)
         return Malformed(at_ns, offset, self.faults[0].reason, detail, record=record)
@@ -181,7 +184,7 @@ class Look:
         if value is None or (type(value) is int and low <= value <= high):
             return value
         takes = self.times if field == "ts" else integers_in(low, high)
-        fault = HUGE  # Also of a float from 2^63 on, by which JSON readers give large integers.
+        fault = HUGE  # This includes floats from 2^63 on, as JSON readers give large integers.
         if value == "":
             fault = "empty"
         elif type(value) is int:
@@ -192,7 +195,7 @@ class Look:
         return None
 
     def kind(self) -> str:
-        """Return the kind; that of data if there is none."""
+        """Return the kind, or that of data events if there is none."""
         value = self._found("kind", needed=False)
         if value is not None and (not isinstance(value, str) or value not in PRODUCER_KINDS):
             self.refuse("kind", "unknown")
@@ -210,7 +213,7 @@ def one_header(
     place: str,
     faults: list[WireFault],
 ) -> object:
-    """Return the content of the headers of one name; UNREAD if they disagree."""
+    """Return the value of the headers of one name; UNREAD if they disagree."""
     same = [content or b"" for each, content in headers if each == name]
     if len(same) > 1:
         faults.append(fault_of(field, "repeated", place))
@@ -220,7 +223,7 @@ def one_header(
 
 
 def made_out(field: str, value: object) -> object:
-    """Return the text or the number that bytes or a text spell, in a field of that name."""
+    """Return the text or number that bytes or a text represent, in a field of that name."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -235,7 +238,10 @@ def made_out(field: str, value: object) -> object:
 
 
 def number_of(text: str) -> int | str:
-    """Return the integer that ASCII digits spell, `BEYOND` for any of more digits than fit."""
+    """Return the integer in ASCII digits, or `BEYOND` if it has more digits than fit.
+
+    Any other text is returned as it is.
+    """
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return text
@@ -245,7 +251,7 @@ def number_of(text: str) -> int | str:
 
 
 def in_ns(ts: object, unit_ns: int) -> object:
-    """Return the nanoseconds of an integer or of RFC 3339, and any other value as it is."""
+    """Return an integer or an RFC 3339 time in nanoseconds, and any other value as it is."""
     if type(ts) is int:
         return ts * unit_ns
     ts_ns = rfc3339.parse_ns(ts.encode()) if isinstance(ts, str) and ts.isascii() else None
@@ -253,7 +259,7 @@ def in_ns(ts: object, unit_ns: int) -> object:
 
 
 def told(value: object, fault: str) -> str:
-    """Return what a detail shows of a field's value."""
+    """Return the text of a field's value for a fault's detail."""
     if value is None or fault == "empty":
         return ""
     if isinstance(value, bytes):

@@ -1,7 +1,7 @@
-"""Clock lines, and records of `clock.offsets`, to rounds of time sync and declared offsets.
+"""Reads clock lines and records of `clock.offsets`: time-sync rounds and declared offsets.
 
 A round has `t1`, `t2`, `t3` and `t4`, and where they are known `server`, `segment` and `mono`. A
-declared offset has `at`, `offset` and `error`. A null `offset` withdraws the last one. Times are
+declared offset has `at`, `offset` and `error`. A null `offset` revokes the last one. Times are
 nanoseconds.
 """
 
@@ -16,9 +16,9 @@ from topology.wire.checker import Look
 from topology.wire.reasons import fault_of
 
 MAX_OFFSET_NS: Final = 1 << 62
-"""146 years: no declared offset is larger."""
+"""The largest declared offset: 146 years."""
 MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
-"""An hour: a user who knows no better does not know the offset."""
+"""The largest declared error: an hour. A user with a larger error does not know the offset."""
 MAX_SERVER: Final = 64
 
 ROUND: Final = ("t1", "t2", "t3", "t4")
@@ -26,7 +26,7 @@ BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 
 
 def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
-    """Return what the looked-at values say, to arrive at 0; None if they have faults."""
+    """Return the report in the looked-at values, with arrival 0; None if they have faults."""
     values = look.values
     sampled = any(values.get(key) is not None for key in ROUND)
     withdrawn = not sampled and "offset" in values and values["offset"] is None
@@ -51,7 +51,7 @@ def word_of(look: Look, source: str, offset: int) -> Sample | Declared | None:
 def read_word(
     source: str, values: Mapping[str, Any], arrival_ns: int, offset: int
 ) -> Sample | Declared | str:
-    """Return what a record of `clock.offsets` says, or what is wrong with it."""
+    """Return the report in a record of `clock.offsets`, or a text about its faults."""
     look = Look(values, [], values, {})
     word = word_of(look, source, offset)
     if word is None:

@@ -1,14 +1,14 @@
-"""Foreign records to events: a mapping (`Fields`) says where each field is.
+"""Reads foreign records as events, by a mapping (`Fields`) of the place of each field.
 
 A plain record becomes an event at once; all others take the general path of
 `topology.wire.checker`. A detail names the place of a fault, never the content. A field that is not
 mapped, and a missing stream, epoch, type or kind, count as an absent header. An integer or a
 boolean may name a source, a stream or a type, and digits are a number. A mapping without `ts` takes
-the record's own timestamp. Beside the reasons of fields there are `value_undecodable` and the other
-reasons of decoders, and `key_undecodable`.
+the record's own timestamp. In addition to the reasons of fields there are `value_undecodable` and
+the other reasons of decoders, and `key_undecodable`.
 
-Later topics bear the headers of the contract (`FieldReader.headers`: preset `plain`, `ts` in ns),
-whatever the mapping. They replace a record's own headers of these names. Its other headers, key and
+Later topics have the headers of the contract, whatever the mapping (`FieldReader.headers`, preset
+`plain`, `ts` in ns). They replace a record's own headers of these names. Its other headers, key and
 value stay as they are.
 """
 
@@ -45,10 +45,10 @@ KEY_UNDECODABLE: Final = "key_undecodable"
 
 
 class FieldReader:
-    """Reads the records of one topic, or the rows of one file.
+    """A reader of the records of one topic, or the rows of one file.
 
     `decode` reads values, and `pickings` makes a cheaper reader of some paths. `decode_key` reads
-    keys; without it a key is text. The place `topic` gives `topic`.
+    keys; without it a key is text. `topic` is the content of the place `topic`.
 
     Attributes:
         fields: The mapping.
@@ -190,12 +190,12 @@ class FieldReader:
             return lacking(None, where)
 
     def own_seq(self, item: Event | Malformed) -> int | None:
-        """Return the number that a record bears, or None."""
+        """Return the sequence number that a record has of its own, or None."""
         seq = item.seq
         return None if seq is None or seq < 0 or item.stream in self.reading.by_time else seq
 
     def values_of(self, item: Event | Malformed) -> dict[str, Any]:
-        """Return a record's line in a recording of our own form, without its payload."""
+        """Return a record's line in a recording of inorder's own form, without its payload."""
         values: dict[str, Any] = {"stream": item.stream, "source": item.source}
         values["seq"] = self.own_seq(item)
         values["epoch"] = None if item.epoch == NO_EPOCH else item.epoch

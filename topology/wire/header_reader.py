@@ -1,11 +1,10 @@
-"""Record headers to events, by the header contract.
+"""Reads record headers as events, by the header contract.
 
 `inorder.contract` has the headers, their names and their ranges. Values are ASCII. Numbers are
 plain digits, without space or underscore; only `ts` may have a sign. A record without `epoch` has
 `NO_EPOCH`, which REORDER settles. The record's own timestamp replaces a missing `ts`. In
 nanoseconds `ts` and its negative must fit int64, so -2^63 is `huge`. Other headers are ignored and
-carried along. A repeated header counts if all its values agree. The place of a record is its
-offset.
+passed on. A repeated header counts if all its values agree. The place of a record is its offset.
 
 `HeaderReader.read` builds the event of a plain record at once, in one pass. All other records take
 the general path of `topology.wire.checker`.
@@ -47,7 +46,7 @@ from topology.wire.reasons import WireFault, fault_of, times_in
 Headers = Sequence[tuple[str, bytes | None]]
 
 NOT_PLAIN: Final = 2**63
-"""A number above every bound, which sends the record on the general path."""
+"""A number above every bound, which sends the record to the general path."""
 
 STAGE_KINDS: Final = frozenset(kind.encode() for kind in (BLOCKED, DEAD, PROGRESS, UNBLOCKED))
 MERGE_KINDS: Final = frozenset({WATERMARK.encode()})
@@ -60,8 +59,10 @@ MARKED: Final = ("at", "refTs", "complete", "err")
 
 
 class HeaderReader:
-    """Reads the records of streams that share one header contract. On derived topics each record
-    has a number, so `reading` matters for input topics alone."""
+    """A reader of the records of streams that share one header contract.
+
+    On derived topics each record has a number, so `reading` matters for input topics only.
+    """
 
     def __init__(self, contract: Contract, reading: Reading = AS_WRITTEN) -> None:
         self.names = contract.names()
@@ -143,7 +144,7 @@ class HeaderReader:
         return NOT_PLAIN if ts_ns is None else ts_ns
 
     def _look(self, headers: Headers) -> Look:
-        """Return the close look of the general path."""
+        """Return the raw fields and their faults for the general path."""
         faults: list[WireFault] = []
         given = {
             field: one_header(field, name, headers, place, faults)
@@ -157,15 +158,20 @@ class HeaderReader:
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.sequenced`, whose Kafka timestamp is that of the
-        input record."""
+        """Return the event of a record of `events.sequenced`.
+
+        The record's Kafka timestamp is that of the input record.
+        """
         return self._stamped(SEQUENCED, STAGE_KINDS, headers, timestamp_ns, offset, record, value)
 
     def read_ordered(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
     ) -> Event | Malformed:
-        """Return the event of a record of `events.ordered`. It arrives when it was put in order,
-        because no later operator asks for an earlier instant."""
+        """Return the event of a record of `events.ordered`.
+
+        Its arrival is the time at which it was put in order, because no later operator asks for an
+        earlier instant.
+        """
         return self._stamped(ORDERED, MERGE_KINDS, headers, timestamp_ns, offset, record, value)
 
     def _stamped(
@@ -205,7 +211,7 @@ class HeaderReader:
                 item.segment = stamps["segment"]
                 item.lane = stamps.get("lane", 0)
             if item.epoch < 0 and kind not in STAGE_KINDS:
-                item.epoch = 0  # REORDER writes every epoch but this one.
+                item.epoch = 0  # REORDER writes every epoch except 0.
         return item
 
     def _control(
@@ -214,7 +220,7 @@ class HeaderReader:
         """Return a control event that a stage has written."""
         names = self.names
         kind = (found[names.kind] or b"").decode()
-        if kind == WATERMARK:  # It has no source: only its stream is read.
+        if kind == WATERMARK:  # A watermark has no source: only its stream is read.
             found = {names.stream: found.get(names.stream)}
         try:
             stream = (found.get(names.stream) or b"").decode()

@@ -1,4 +1,4 @@
-"""Headers of the records that stages write.
+"""Writes the headers of the records that stages write.
 
 An event keeps the headers it came with. A stage adds
 
@@ -13,13 +13,13 @@ An event keeps the headers it came with. A stage adds
 | `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`  |
 
 They replace a producer's headers of these names. A stage rewrites the sequence number and the epoch
-only if REORDER settled another value than the record bears (a counter that wraps, a restart without
-an epoch header, an order by time). It adds a number where there is none; an absent epoch means 0.
-So on a derived topic the number in the headers always counts.
+only if REORDER settled another value than the record has. This happens with a counter that wraps, a
+restart without an epoch header, and an order by time. A stage adds a number where there is none; an
+absent epoch means 0. So on a derived topic the number in the headers always counts.
 
-A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` bear the same
-stamps as events, and `sourceId`, `epoch` and `seqNum` if they concern a source. `watermark` bears
-W as `refTs`, C as `complete`, E as `err` and, if it is larger, the E of all sources as `errAll`. A
+A control record has a `kind` and no value. `blocked`, `unblocked` and `progress` have the same
+stamps as events, and `sourceId`, `epoch` and `seqNum` if they concern a source. `watermark` has W
+as `refTs`, C as `complete` and E as `err`. If the E of all sources is larger, it is `errAll`. A
 producer's `heartbeat` and `bye` are stamped as events are.
 
 The record's Kafka timestamp is that of the input record on `events.sequenced`, where it replaces
@@ -40,7 +40,7 @@ _STAMPED: Final = frozenset(STAMPED_NAMES)
 
 
 class HeaderWriter:
-    """Writes the headers of streams that share one header contract."""
+    """A writer of the headers of streams that share one header contract."""
 
     def __init__(self, contract: Contract) -> None:
         self.names = contract.names()
@@ -61,8 +61,11 @@ class HeaderWriter:
         return headers
 
     def ordered(self, event: Event, original: Headers) -> Written:
-        """Return the headers on `events.ordered`. `original` are those of the record on the input
-        topic or on `events.sequenced`, whose stamps are replaced."""
+        """Return the headers on `events.ordered`.
+
+        `original` are those of the record on the input topic or on `events.sequenced`. Their stamps
+        are replaced.
+        """
         headers = self._settled(event, original)
         headers.append(("at", b"%d" % event.at_ns))
         if event.late:
@@ -73,13 +76,13 @@ class HeaderWriter:
         """Return the headers that stay, with number and epoch settled, and the common stamps."""
         headers: Written = []
         seq, epoch = self._seq, self._epoch
-        settled_epoch = event.epoch if event.epoch > 0 else 0  # `max` takes longer.
+        settled_epoch = event.epoch if event.epoch > 0 else 0  # `max` is slower.
         names_epoch = names_seq = False
         for header in original:
             name = header[0]
             if name == seq:
                 if names_seq:
-                    continue  # A stream by time ignores them, so there may be several.
+                    continue  # A stream ordered by time ignores numbers, so there may be several.
                 names_seq = True
                 if header[1] != digits(event.seq) and not _bears(header[1], event.seq):
                     header = (seq, digits(event.seq))
@@ -102,8 +105,10 @@ class HeaderWriter:
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
-        """Return the headers of a control record of a stage; `lane` as in `stamp`. A record that
-        concerns no source has an empty `event.source`."""
+        """Return the headers of a control record of a stage; `lane` as in `stamp`.
+
+        A record that concerns no source has an empty `event.source`.
+        """
         names = self.names
         headers: Written = [
             (names.kind, event.kind.encode()),

@@ -1,4 +1,4 @@
-"""Events, reports and results to the JSON objects of the black-box interface.
+"""Writes events, reports and results as the JSON objects of the black-box interface.
 
 The kinds are `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
 and `overflow`. Documented keys come first, in the documented order; all others follow. Null means
@@ -48,10 +48,10 @@ FIELDS: Final[Mapping[type[Gap | Finding], tuple[str, Sequence[str]]]] = {
     JoinResult: ("join", (*HEAD, "key", *SPAN, "partners", "values", "probability", *TAIL)),
     Overflow: ("overflow", ("query", "member", "shown", *TAIL)),
 }
-"""The kind of a line, and the fields that it shows in their order."""
+"""The kind of a line and the fields that it shows, in order, by type."""
 
 CALLED: Final = {"member": "event", "members": "events", "partners": "events"}
-"""The keys of fields that do not have their name, less its `_ns`."""
+"""The keys that differ from the name of their field without `_ns`."""
 
 
 def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]:
@@ -60,8 +60,10 @@ def _form(kind: str, fields: Sequence[str]) -> tuple[JsonObject, list[str], Any]
 
 
 FORMS: Final = {shown: _form(*said) for shown, said in FIELDS.items()}
-"""An empty line, the keys, and what reads their values. To fill a copy is twice as fast as to build
-a line from pairs."""
+"""An empty line, the keys, and a reader of their values, by type.
+
+Filling a copy is twice as fast as building a line from pairs.
+"""
 
 MEMBER: Final = ("alias", "source", "epoch", "seq", "ref_time")
 PARTNER: Final = ("alias", "stream", "source", "epoch", "seq", "ref_time")
@@ -101,10 +103,10 @@ def event_line(event: Event) -> JsonObject:
 
 
 def report_line(report: Report, *, replayed: bool) -> JsonObject:
-    """Return the line of a report. `replayed`: offsets are line numbers.
+    """Return the line of a report. `replayed` means that offsets are line numbers.
 
-    `by` of a late event is 0 where unknown. A duplicate is a `conflict` if time, type or payload
-    differ. `detail` of a dead letter says what is wrong and what to write instead.
+    `by` of a late event is 0 if unknown. A duplicate is a `conflict` if time, type or payload
+    differ. The `detail` of a dead letter describes the fault and the remedy.
     """
     if isinstance(report, Gap):
         return _line(report) | {"epoch": _settled(report.epoch)}
@@ -131,7 +133,7 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 def result_line(result: Finding) -> JsonObject:
     """Return the line of a window, a match, a row of a join, or an overflow.
 
-    Only an update says what has `joined` a set of matches.
+    Only the update of a set of matches has `joined`.
     """
     line = _line(result)
     match result:
@@ -170,8 +172,10 @@ def in_time(
     event_as: Callable[[Event], Said],
     result_as: Callable[[Finding], Said],
 ) -> list[Said]:
-    """Return all outcomes in the order of their instant. At one instant reports come first, since
-    they arise earlier in the chain, and results last."""
+    """Return all outcomes in the order of their instant.
+
+    At one instant reports come first, because they arise earlier in the chain, and results last.
+    """
     outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
     outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
     outcomes += [(finding.at_ns, result_as(finding)) for finding in step.results]
@@ -180,7 +184,7 @@ def in_time(
 
 
 def line_json(line: JsonObject, option: int = 0) -> bytes:
-    """Return any line as JSON. A value that no JSON reader of 64 bits takes becomes null."""
+    """Return any line as JSON; a value that a 64-bit JSON reader cannot read becomes null."""
     try:
         return orjson.dumps(line, option=option)
     except TypeError:  # An integer is too large, or the line is nested too deep.

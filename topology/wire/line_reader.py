@@ -1,4 +1,4 @@
-"""Recorded lines to events, clock samples and declared offsets.
+"""Reads recorded lines as events, clock samples and declared offsets.
 
     {"source": "s1", "seq": 17, "ts": …, "arrival": …, "type": "A", "stream": "default",
      "epoch": 0, "payload": {"x": 1}}
@@ -7,29 +7,29 @@
     {"clock": "s1", "at": …, "offset": …, "error": …}    (offset null: no longer declared)
 
 `source` and `seq` are required. Null counts as absent, and other keys are ignored. `stream`
-defaults to the only stream, or to `default` where there are several; `type` defaults to empty and
+defaults to the only stream, or to `default` if there are several; `type` defaults to empty and
 `payload` to null. REORDER settles an absent epoch. Times are integer nanoseconds. Only `ts` is an
-integer in the stream's `headers.ts_unit`; where that is not ns, `ts` may also be RFC 3339 text.
+integer in the stream's `headers.ts_unit`; if that is not ns, `ts` may also be RFC 3339 text.
 
 The place of a line is its `offset`, as in a dump, or else its number. `topology.wire.checker` says
 what replaces the number of an event in a stream without numbers.
 
 * An arrival below the one before counts as that one, because the arrival clock never goes back. A
-  reader that `judges` takes an arrival far ahead as an append time (topology.model.append_clock),
-  so it does not believe a wrong one.
-* The first good line shows whether the lines say when they arrived (`bears_arrivals`). If they do
-  not, nothing is learned of clocks (`topology.config.Topology.without_arrivals`).
+  reader that `judges` does not believe an arrival that is wrongly far ahead
+  (`topology.model.append_clock`).
+* The first good line shows whether the lines have arrivals (`bears_arrivals`). If they do not,
+  nothing is learned about clocks (`topology.config.Topology.without_arrivals`).
 * Without `arrival` an event arrives at the largest `ts` of the good lines so far, in 2100 at the
-  latest. There the clock of arrivals ends: a line with a later `arrival` is dead. So is a line with
-  an `arrival` below 0, where operators begin.
+  latest. The arrival clock ends there: a line with a later `arrival` is dead. So is a line with an
+  `arrival` below 0, where operators begin.
 * Without `ts` the arrival replaces it. Without both, the arrival of the line before does.
-* A clock line arrives with the line before it, and at the start before everything. It may bear a
+* A clock line arrives with the line before it, and at the start before everything. It may have a
   later `arrival` of its own, which moves no clock.
 * A bad line whose arrival cannot be read arrives with the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header contract. A
-bad line is a `Malformed` whose offset is the line's number. Reasons beside those of fields are
-`line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`,
+bad line is a `Malformed` whose offset is the line's number. Reasons in addition to those of fields
+are `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`,
 `payload_not_json` and `clock_missing`.
 """
 
@@ -52,10 +52,10 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """The arrival of a clock line that no event precedes."""
 
 MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
-"""The year 2100: an instant soon after it still comes before `NEVER`."""
+"""The latest arrival: in 2100, so that an instant soon after it is still before `NEVER`."""
 _UNITS: Final = {unit_ns: unit for unit, unit_ns in UNIT_NS.items()}
 UNREAD_FIELDS: Final = {"source": UNREAD, "seq": UNREAD, "stream": UNREAD}
-"""The fields of a row whose fault names all that is missing."""
+"""The fields of a row that could not be read; its one fault covers all of them."""
 
 
 class Row(NamedTuple):
@@ -75,15 +75,17 @@ class Row(NamedTuple):
 
 
 Content = Event | Malformed | Sample | Declared
-"""The meaning of a line. Its `offset` is the line's number."""
+"""The content of a line. Its `offset` is the line's number."""
 
 LOOKED_AHEAD: Final = 10_000
 """The most dead lines and clock lines that are kept until the first good line."""
 
 
 def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
-    """Return whether the first event's line says when it arrived, and all contents. Without an
-    event among the first `LOOKED_AHEAD` contents the lines count as saying so."""
+    """Return whether the first event's line has an arrival, and all contents.
+
+    Without an event among the first `LOOKED_AHEAD` contents, the answer is yes.
+    """
     contents = iter(contents)
     seen: list[Content] = []
     for content in contents:
@@ -96,8 +98,10 @@ def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]
 
 
 class LineReader:
-    """Reads rows in their order, and carries the arrival clock from one to the next. The clock
-    begins at `arrival_ns`, or with the first line. `judges`: an arrival may be wrong.
+    """A reader of rows in their order, which carries the arrival clock from one row to the next.
+
+    The clock begins at `arrival_ns`, or with the first line. `judges` means that an arrival may be
+    wrong.
 
     Attributes:
         arrival_ns: The arrival clock.
@@ -169,7 +173,7 @@ class LineReader:
         return self._examined(row)
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
-        """Move the clock by a good line, and return the line's arrival."""
+        """Advance the clock by a good line, and return the line's arrival."""
         if ts_ns is not None and (self.largest_ts_ns is None or ts_ns > self.largest_ts_ns):
             self.largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
@@ -186,7 +190,7 @@ class LineReader:
         return arrival_ns
 
     def _examined(self, row: Row) -> Event | Malformed:
-        """Take the general path."""
+        """Return the event or dead letter of a row by the general path."""
         given = row.values
         values: dict[str, object] = dict(given)
         if row.fault is not None and not given:
@@ -229,12 +233,14 @@ class LineReader:
 
 
 def _place(row: Row) -> int:
-    """Return the number of a line that bears none."""
+    """Return the place of a line, which replaces a missing number."""
     offset = row.values.get("offset")
     return offset if type(offset) is int and 0 <= offset <= MAX_INT64 else row.number
 
 
 def _is_stamped(row: Row, ts_ns: int | None, arrival_ns: int | None) -> bool:
-    """Return whether the timestamp is the source's own. For a record without one `inorder dump`
-    writes the arrival as `ts`."""
+    """Return whether the timestamp is the source's own.
+
+    For a record without a timestamp, `inorder dump` writes the arrival as `ts`.
+    """
     return ts_ns is not None and (row.ts_is_instant or ts_ns != arrival_ns)

@@ -1,4 +1,4 @@
-"""The places of a record that bear the fields of an event: `Fields`, and its presets.
+"""Maps the fields of an event to places in a record: `Fields`, and its presets.
 
 | preset                   | places                                                     |
 |--------------------------|------------------------------------------------------------|
@@ -6,7 +6,7 @@
 | `cloudevents`            | the headers of CloudEvents in binary mode                  |
 | `cloudevents-structured` | the attributes of CloudEvents in a JSON value              |
 
-Without a preset a mapping inherits `ts: timestamp` alone.
+Without a preset a mapping inherits only `ts: timestamp`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""States as bytes that name their writer: of a backfill, of a live job, and of `Ordering`.
+"""Writes states as bytes that name their writer: of a backfill, of a live job, and of `Ordering`.
 
 The values are packed by `marshal`, which is exact for plain values, in a format that every Python
 reads. A first line names the format of the state, the format of marshal and the Python. It is
 checked before anything else, because marshal can misread foreign bytes, or crash the process. The
-line ends with a digest of its own text and of the packed values, so that damage is detected and not
-read as other values.
+line ends with a digest of its own text and of the packed values. So damage is detected and not read
+as other values.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ MOST_SHOWN: Final = 80
 
 
 class StateUnreadable(ValueError):
-    """A state is damaged, or was written by another version; the message says what to do."""
+    """A state that is damaged, or was written by another version; the message has the remedy."""
 
 
 class Form(NamedTuple):
-    """A format of states. `mark` begins each first line; `number` is the version that is written
-    and read; `anew`: what to do if a state has another version, `mended`: if it is damaged."""
+    """A format of states.
+
+    `mark` begins each first line. `number` is the version that is written and read. Messages name
+    the remedy: `anew` if a state has another version, `mended` if it is damaged.
+    """
 
     mark: str
     number: int
@@ -50,8 +53,11 @@ class Form(NamedTuple):
         return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
 
     def read(self, content: bytes, read: Callable[[Any], T]) -> T:
-        """The result of `read` for the values. StateUnreadable if the first line names another
-        format, or `read` fails, or the digest does not match."""
+        """Return the result of `read` for the values.
+
+        StateUnreadable is raised if the first line names another format, the digest does not match,
+        or `read` fails.
+        """
         start, _, rest = content.partition(b"\n")
         line = start.decode(errors="replace")
         first, _, digest = line.partition(_DIGEST)

@@ -1,7 +1,7 @@
-"""Contents of lines as plain tuples, exact for any value of a reader; `marshal` writes them.
+"""Packs the contents of lines as plain tuples, exact for any value; `marshal` writes them.
 
-Each begins with its form, its number and its arrival. An event and a dead line are packed without
-their record.
+Each tuple begins with its form, its number and its arrival. An event and a dead line are packed
+without their record.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ DEAD: Final = 1
 SAMPLE: Final = 2
 DECLARED: Final = 3
 OF_LINE: Final = 1 << 64
-"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces; its
-complement stands for that of an event without a number (`without_seq: by_time`)."""
+"""A placeholder for a sequence number that is the line's number.
+
+That number depends on earlier pieces. The complement stands for an event without a number
+(`without_seq: by_time`).
+"""
 
 Packed = tuple[Any, ...]
 

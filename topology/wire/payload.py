@@ -1,7 +1,7 @@
-"""A decoded value as JSON: what lines, results and tables show of a payload that was none.
+"""Converts a decoded value to JSON for lines, results and tables, if its payload was not JSON.
 
-Decimals are their text, times RFC 3339 (without a zone where none is known; ns as text where no
-year has four digits), bytes `{"base64": …}`.
+Decimals become their text and times RFC 3339, without a zone if none is known. A time whose year
+has not four digits becomes its ns as text. Bytes become `{"base64": …}`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from topology.wire.values import Timestamp
 
 
 def as_json(value: object) -> object:
-    """The same of dict, list, text, numbers and null alone."""
+    """Return the same value, made of dict, list, text, numbers and null only."""
     if isinstance(value, Timestamp):
         if not MIN_INT64 <= value.ns <= MAX_INT64:
             return str(value.ns)

@@ -1,8 +1,8 @@
-"""Why a record is a dead letter: one table of reasons, in words, with what to write instead.
+"""Lists the reasons why a record is a dead letter, in words, with what to write instead.
 
 Readers of headers, of lines and of mapped records take their words from here, and so do the codec
-and Spark. The reason of a field is `<field>_<fault>`, the first that applies, fields in the order
-of `FIELDS`; a detail names all that is wrong.
+and Spark. The reason of a field is `<field>_<fault>`, the first that applies, with the fields in
+the order of `FIELDS`. A detail names all faults.
 
 | fault         | fields                         | meaning                                         |
 |---------------|--------------------------------|-------------------------------------------------|
@@ -28,26 +28,26 @@ FIELDS: Final = ("source", "seq", "stream", "epoch", "ts", "arrival", "type", "k
 
 
 class WireFault(NamedTuple):
-    """What is wrong with a record: a fixed word for counting, and what it says to people."""
+    """A fault of a record: a fixed word for counting, and a text for people."""
 
     reason: str
     detail: str
 
 
 class Words(NamedTuple):
-    """What a reason says of a place, and what to write instead."""
+    """The texts of a reason: the fault at a place, and what to write instead."""
 
     what: str
     remedy: str
 
 
 TAKES: Final = "{takes}"
-"""In a remedy, what the reader takes there."""
+"""A placeholder in a remedy for the values that the reader accepts."""
 
 HUGE: Final = "huge"
 UNREADABLE: Final = "unreadable"
 ZONELESS: Final = "zoneless"
-"""A fault with words of its own, of a time that is `unreadable` as others are."""
+"""The fault of a time without a zone, which has its own words but counts as `unreadable`."""
 
 WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
 _DIGITS: Final = f"write {TAKES}, in plain digits"
@@ -102,28 +102,28 @@ REASONS: Final[dict[str, Words]] = {
     "row_undecodable": Words("is not UTF-8", "save the file as UTF-8"),
     "payload_not_json": Words("is not JSON", "quote text as JSON does, or use a struct"),
 }
-"""By reason, or by fault for all fields alike."""
+"""The words by reason, or by fault for all fields alike."""
 
 
 def times_in(unit: str, *, also_text: bool = True) -> str:
-    """Return the times that a reader takes, in words."""
+    """Return the times that a reader accepts, in words."""
     return f"an integer in {unit}" + (", or RFC 3339 without leap seconds" if also_text else "")
 
 
 def integers_in(low: int, high: int) -> str:
-    """Return the integers that a reader takes, in words."""
-    # With `:d`, since mypyc loses what it spells of a large number otherwise.
+    """Return the integers that a reader accepts, in words."""
+    # Without `:d`, code compiled by mypyc loses the text of a large number.
     return f"an integer from {low:d} to {high:d}"
 
 
 def words_of(field: str, fault: str, takes: str = "") -> Words:
-    """Return the words of a field's fault; `takes`: what the reader takes there."""
+    """Return the words of a field's fault; `takes` has the values that the reader accepts there."""
     words = REASONS.get(f"{field}_{fault}") or REASONS[fault]
     return Words(words.what, words.remedy.replace(TAKES, takes))
 
 
 def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = "") -> WireFault:
-    """Return a field's fault; `told`: what may be told of what is there."""
+    """Return a field's fault; `told` is the text about the value that may be shown."""
     words = words_of(field, fault, takes)
     fault = UNREADABLE if fault == ZONELESS else fault
     return WireFault(
@@ -132,6 +132,6 @@ def fault_of(field: str, fault: str, place: str, takes: str = "", told: str = ""
 
 
 def rank(fault: WireFault) -> int:
-    """Return the place of a fault among those of a record: a field's behind all others."""
+    """Return the rank of a fault among those of a record; faults of fields come last."""
     field = fault.reason.partition("_")[0]
     return FIELDS.index(field) if field in FIELDS else -1

@@ -1,8 +1,8 @@
-"""The check of signatures: the header `sig` shows whether a record is of the source that it names.
+"""Checks signatures: the header `sig` shows whether a record is from the source that it names.
 
-In a stream with `signed: true` a record must pass this check before anything else is believed of
-it. A record that does not pass is a dead letter without a place in any sequence, because a stranger
-could use up a source's numbers otherwise:
+In a stream with `signed: true` a record must pass this check before anything else in it is
+believed. A record that fails is a dead letter without a place in any sequence. Otherwise a stranger
+could use up a source's numbers.
 
 | reason     | meaning                                                                          |
 |------------|----------------------------------------------------------------------------------|
@@ -10,14 +10,14 @@ could use up a source's numbers otherwise:
 | `forged`   | `sig` has another form, or is by another key, or of another content; or a header |
 |            | of the contract is there twice                                                   |
 
-The dead letter has the source that the record claims, and its number in the detail alone. A record
+The dead letter has the source that the record claims; only its detail has the number. A record
 whose stream cannot be read has no place either.
 
-A copy of a signed record is as good as the first, and is a duplicate by its number.
+A copy of a signed record is as valid as the first, and is a duplicate by its number.
 `inorder.signature` defines the signed content and the keys.
 
-A check costs an HMAC, one more for each master key that does not fit, and one for a key that is not
-in the table of `MAX_KEYS`. A full table is emptied. So the cost of a forged record is bounded.
+A check costs an HMAC. Each master key that does not fit costs one more, and so does a key that is
+not in the table of `MAX_KEYS`. A full table is emptied. So the cost of a forged record is bounded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAX_KEYS: Final = 20_000
 FORM: Final = re.compile(
     b"%s(?:([0-9]{1,3}):)?(.{%d})" % (re.escape(ALGORITHM), 2 * TAG_BYTES), re.DOTALL
 )
-"""A signature: the size of the signed prefix of the source, if it is of one, and the digits."""
+"""A signature: the length of the signed prefix of the source, if there is one, and the digits."""
 UNSIGNED: Final = "unsigned"
 FORGED: Final = "forged"
 

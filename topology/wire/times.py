@@ -1,8 +1,9 @@
-"""Instants out of what a mapped `ts` holds: numbers, texts and times that a format marks.
+"""Converts the content of a mapped `ts` to an instant: numbers, texts, and marked times.
 
-A number counts `unit_ns`, exactly; a double by its shortest text; what lies beyond ns is rounded
-half to even. A text is a number or RFC 3339 with `T` or a blank. A time without a zone needs one;
-an hour that comes twice is the first. The table of time zones is the machine's, read once.
+A number counts `unit_ns`, exactly. A double is read by its shortest text. Fractions of a ns are
+rounded half to even. A text is a number, or RFC 3339 with `T` or a blank. A time without a zone
+needs one; an hour that occurs twice is the first. The table of time zones is the machine's, read
+once.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ NS_PER_S: Final = 1_000_000_000
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """The time zone of that name; None of ""."""
+    """Return the time zone of that name; None if the name is empty."""
     return ZoneInfo(name) if name else None
 
 
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int | str:
-    """Nanoseconds since the epoch; the fault where it is no time, or where int64 does not hold it
-    and its negative (`topology.wire.reasons`)."""
+    """Return nanoseconds since the epoch, or the fault (`topology.wire.reasons`).
+
+    It is a fault if the value is no time, or if int64 cannot contain it and its negative.
+    """
     ns = _read_ns(value, unit_ns, zone)
     return HUGE if isinstance(ns, int) and not -MAX_INT64 <= ns <= MAX_INT64 else ns
 
@@ -77,7 +80,7 @@ def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int | str:
 
 
 def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int | str:
-    """The instant at which the clocks of the zone showed this, the first where they did twice."""
+    """Return the instant at which clocks of the zone showed this time, the first of two."""
     if zone is None:
         return ZONELESS
     seconds, below_ns = divmod(local_ns, NS_PER_S)

@@ -1,10 +1,11 @@
-"""What a decoder of values gives, and what a path finds in it.
+"""Defines the contract of decoders of values, and follows paths into decoded values.
 
-A `Decode` makes of bytes dict, list, str, int, Decimal, float, bool, bytes, `Timestamp` or None
-(and of None, a tombstone, None), and raises `ValueFault` for what it cannot read; no other
-exception comes out of data. Who reads files may hand in what it has made of a row. A `Pick` gives
-the values at some paths at once, None where nothing is; a format that can skip the rest of a value
-makes a cheaper one (`Picking`).
+A `Decode` turns bytes into dict, list, str, int, Decimal, float, bool, bytes, `Timestamp` or None.
+It turns None, a tombstone, into None. It raises `ValueFault` for a value that it cannot read; data
+can cause no other exception. A reader of files may pass in values that it has made from a row.
+
+A `Pick` returns the values at several paths at once, with None where nothing is. A format that can
+skip the rest of a value makes a cheaper one (`Picking`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ Picking = Callable[[Sequence[Path]], Pick]
 
 
 class ValueFault(Exception):
-    """A value cannot be read. `reason`: a fixed word, as `value_undecodable` or `schema_unknown`;
-    `detail`: what is wrong and what to do, without anything of the value itself."""
+    """A value that cannot be read.
+
+    `reason` is a fixed word, such as `value_undecodable` or `schema_unknown`. `detail` has the
+    fault and the remedy, without anything of the value itself.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -33,15 +37,17 @@ UNDECODABLE = "value_undecodable"
 
 
 class Timestamp(NamedTuple):
-    """A time that a format marks as one: ns since the epoch, whatever `ts_unit` is. `is_local`:
-    of a clock whose time zone is not known, counted as if it were UTC."""
+    """A time that a format marks as one, in ns since the epoch, whatever `ts_unit` is.
+
+    `is_local` means that its time zone is unknown; it counts as if it were UTC.
+    """
 
     ns: int
     is_local: bool = False
 
 
 def walked(value: object, path: Path) -> object:
-    """What the path leads to; None if it ends before, or at null."""
+    """Return the value at the path, or None if the path ends before it or at null."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
@@ -55,15 +61,15 @@ def walked(value: object, path: Path) -> object:
 
 
 def lacking(value: object, where: Where) -> str:
-    """Say where the way to a missing field ends: "`payload` has no `n`"."""
+    """Return a text about where the path to a missing field ends: "`payload` has no `n`"."""
     path = where.path
     steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
-    step = path[steps] if isinstance(path[steps], str) else [path[steps]]  # as it is spelled
+    step = path[steps] if isinstance(path[steps], str) else [path[steps]]  # An index has brackets.
     return f"`{Where(where.place, path[:steps])}` has no `{step}`"
 
 
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
-    """A `Pick` by decoding the whole value."""
+    """Return a `Pick` that decodes the whole value."""
 
     def pick(value: Any) -> Sequence[object]:
         decoded = decode(value)

@@ -1,15 +1,15 @@
-"""The place of a field in a record: `Where`, and its spelling in a topology file or an option.
+"""Reads and writes the place of a field in a record, as a topology file or an option names it.
 
     header.NAME      a record header
     key, key.PATH    the record's key, or a field of it
     payload.PATH     a field of the decoded value; `payload` is all of it
     timestamp        the record's own timestamp
-    topic, partition where the record lies
+    topic, partition the record's topic or partition
     ="text"          a constant
 
-A PATH goes down by dots and into a list by `[0]`. Back quotes enclose a name with a dot or a
-bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with `payload.`,
-`payload[` or `=` is one literal column, dots included.
+In a PATH a dot leads to a field, and `[0]` to an item of a list. Back quotes enclose a name with a
+dot or a bracket: payload.`a.b`[0].c. On a file (`on_file`) a text that does not begin with
+`payload.`, `payload[` or `=` is one literal column, dots included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Path = tuple[str | int, ...]
 
 MAX_CHARACTERS: Final = 1_000
 MAX_STEPS: Final = 32
-"""A path goes no deeper."""
+"""The most steps of a path."""
 
 _STEP: Final = re.compile(r"\[([0-9]{1,9})\]|\.?`([^`]+)`|\.?([^.\[\]`\s]+)")
 _HEADER: Final = re.compile(r"[!-~]{1,256}")
@@ -33,14 +33,17 @@ SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place of a record. `path` leads down from `key` and `payload`. It is the name of a header,
-    and the text of a constant."""
+    """A place in a record.
+
+    `path` leads down from `key` and `payload`. It is the name of a header, and the text of a
+    constant.
+    """
 
     place: Place
     path: Path = ()
 
     def __str__(self) -> str:
-        """Spell it as a topology file does."""
+        """Return the place as a topology file names it."""
         if self.place == "text":
             return f"={json.dumps(self.path[0], ensure_ascii=False)}"
         if self.place == "header":
@@ -53,8 +56,10 @@ WHOLE_VALUE: Final = Where("payload")
 
 
 def parse_where(text: str, field: str = "", *, on_file: bool = False) -> Where:
-    """Return the place that the text spells. ValueError, with the remedy, if it spells none, or one
-    that cannot have the field."""
+    """Return the place that the text names.
+
+    ValueError, with the remedy, is raised if it names none, or one that cannot have the field.
+    """
     where = _parsed(text, on_file=on_file)
     if field in {"payload", "arrival"} and where.place != "payload":
         raise ValueError(f"`{where}` is not of the value; write payload.PATH, or leave it out")
