@@ -110,7 +110,8 @@ class Described:
     def counts_of(self, source: str) -> Figures:
         """Return what came from one source and what became of it, in less than O(sources).
 
-        The counts start at its first event. They are empty if the source is unknown.
+        The counts start at its first event. They are empty if the source is unknown. A chain
+        answers with its first operator that counts, so a later operator uses `explain` instead.
         """
         return {}
 

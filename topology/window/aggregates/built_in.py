@@ -1,7 +1,7 @@
 """Lists the aggregates that a query may name, one row each.
 
 To add an aggregate, write a cell and a function (`cell`) and add a row here. There is no other
-list. The reader of topology files, the windows, the SQL views and the property tests read this one.
+list but those of the tests (CONTRIBUTING). The reader of topology files, the windows, the SQL views and the property tests read this one.
 """
 
 from __future__ import annotations

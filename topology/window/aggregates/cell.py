@@ -7,7 +7,8 @@ cell if they can.
 Some events may or may not belong to the window, because their times are uncertain. `possibles` has
 a cell for each of these events, or for each group of events that belongs as a whole or not at all.
 `bounds` returns the smallest and the largest value over all choices of them that leave at least one
-event in the window. A bound that cannot be known is None.
+event in the window. A bound that cannot be known is None. A value may overflow to None, and may be
+rounded; the bounds must then still be ordered.
 
 If each choice has a probability, `weighted` is the value of the weighted sums. A function without
 `weighs` uses corrected timestamps alone.
