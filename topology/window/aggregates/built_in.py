@@ -1,7 +1,8 @@
 """Lists the aggregates that a query may name, one row each.
 
-To add an aggregate, write a cell and a function (`cell`) and add a row here. There is no other
-list but those of the tests (CONTRIBUTING). The reader of topology files, the windows, the SQL views and the property tests read this one.
+To add an aggregate, write a cell and a function (`cell`) and add a row here. The reader of topology
+files, the windows, the SQL views and the property tests read this list. Only some tests have lists
+of their own (CONTRIBUTING).
 """
 
 from __future__ import annotations
