@@ -87,7 +87,7 @@ class ValueTypes:
             case syntax.Same(paths):
                 for alias in self._aliases:
                     for path in paths:
-                        self._attribute(syntax.Ref(alias, path, None, expr.span))
+                        self._attribute(syntax.Ref(alias, path, span=expr.span))
                 return "flag"
             case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
@@ -167,7 +167,7 @@ class ValueTypes:
 
     def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
         value_type = (
-            self._attribute(syntax.Ref(expr.alias, expr.path, None, expr.span))
+            self._attribute(syntax.Ref(expr.alias, expr.path, span=expr.span))
             if expr.path
             else None
         )

@@ -135,7 +135,9 @@ class RowConditions:
                 if is_own:
                     yield rewritten(meant_by, partial(_plain, alias))
                 else:
-                    yield Running(alias, rewritten(meant_by, self._in_components), conjunct.span)
+                    yield Running(
+                        alias, rewritten(meant_by, self._in_components), span=conjunct.span
+                    )
 
     def measure(self, expr: Expr) -> Expr:
         found = rewritten(self._resolved(expr, ""), self._in_components)
@@ -182,7 +184,7 @@ class RowConditions:
         def of_row(part: Expr) -> Expr:
             if not isinstance(part, RowRef):
                 return part
-            return Ref("", self._names.split(part.path)[1], None, part.span)
+            return Ref("", self._names.split(part.path)[1], span=part.span)
 
         return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
 
@@ -277,8 +279,8 @@ def _plain(alias: str, part: Expr) -> Expr:
     if not isinstance(part, RowRef):
         return part
     if part.shift:
-        return Previous(alias, part.path, -part.shift, part.span)
-    return Ref(alias, part.path, None, part.span)
+        return Previous(alias, part.path, -part.shift, span=part.span)
+    return Ref(alias, part.path, span=part.span)
 
 
 def named_once(named: Sequence[NamedValue], findings: Findings) -> None:

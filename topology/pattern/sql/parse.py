@@ -154,7 +154,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
     where: list[Expr] = []
     if clause.partition:
         keys = tuple(column_path(each.parts) for each in clause.partition)
-        where.append(Same(keys, clause.partition[0].span))
+        where.append(Same(keys, span=clause.partition[0].span))
     named_once(clause.define, findings)
     for each in clause.define:
         variable = names.variables.get(key_of(each.name.text))

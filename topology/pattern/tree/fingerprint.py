@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.pattern.tree.syntax import Constant, Expr, Param, Query, Span
+from topology.pattern.tree.syntax import Constant, Expr, Param, Query
 from topology.pattern.tree.walk import rewritten, with_expressions
 
 DIGEST_BYTES: Final = 16
@@ -39,7 +39,7 @@ def _plain(tree: Any) -> Any:
     named: dict[str, Any] = {}
     for spot in fields(tree):
         part = getattr(tree, spot.name)
-        if isinstance(part, Span) or not spot.compare:
+        if not spot.compare:
             continue
         if spot.default is MISSING or type(part) is not type(spot.default) or part != spot.default:
             named[spot.name] = _plain(part)
@@ -51,7 +51,7 @@ def bound(query: Query, params: Mapping[str, Any]) -> Query:
 
     def value_of(expr: Expr) -> Expr:
         if isinstance(expr, Param) and expr.name in params:
-            return Constant(params[expr.name], expr.span)
+            return Constant(params[expr.name], span=expr.span)
         return expr
 
     return with_expressions(query, lambda expr: rewritten(expr, value_of))

@@ -136,11 +136,11 @@ class Turns:
             items = [Item(self._written(counted.node, (*above, turn)))]
             if rest is not None:
                 items.append(Item(rest, counted.loop))
-            row = Seq(tuple(items), counted.span)
+            row = Seq(tuple(items), span=counted.span)
             rest = row
             if turn > counted.minimum:
                 choice = (NOTHING, row) if counted.reluctant else (row, NOTHING)
-                rest = AnyOf(choice, counted.span)
+                rest = AnyOf(choice, span=counted.span)
         assert rest is not None, counted
         return rest
 
@@ -196,7 +196,7 @@ class Turns:
                     at = position - 1 if position > 0 else len(copies) + position
                     if 0 <= at < len(copies):
                         return replace(part, alias=copies[at], index=None)
-                    return Constant(None, part.span)
+                    return Constant(None, span=part.span)
                 case RowRef(aliases) | RowAggregate(aliases=aliases):
                     every = [copy for alias in aliases for copy in self._every(alias)]
                     return replace(part, aliases=tuple(every))

@@ -59,7 +59,7 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
     below: list[Expr] = []
     for part in parts:
         below.extend(part.children if isinstance(part, kind) else (part,))
-    return kind(tuple(below), span) if len(below) > 1 else below[0]
+    return kind(tuple(below), span=span) if len(below) > 1 else below[0]
 
 
 def expressions(query: Query) -> Iterator[Expr]:
