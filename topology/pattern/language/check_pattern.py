@@ -122,7 +122,7 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
 
 
 def _stepped(parts: Sequence[Part], findings: Findings) -> None:
-    spots = [spot for part in parts for spot in part.spots]
+    spots = [spot for part in parts for spot in part.spots.values()]
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:
         if spot.within_ns is not None and spot.node.alias not in behind:
