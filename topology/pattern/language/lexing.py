@@ -14,7 +14,6 @@ from typing import Final
 from lark import Lark, Token
 from lark.lark import PostLex
 
-from topology.pattern.tree.syntax import Span
 from topology.pattern.tree.words import KEYWORDS, RESERVED_WORDS, STRATEGIES
 
 END: Final = "SEMICOLON"
@@ -96,26 +95,3 @@ CLAUSES: Final = frozenset({
     "_WHERE", "_WITHIN", "_USING", "_MATCHES", "_SKIP", "_EMIT", "_TIES", "_LATE", "_UNCERTAIN",
     "_RETURN", "_SELECT", END,
 })  # fmt: skip
-
-
-def clause_span(text: str, query: Span, *keywords: str) -> Span:
-    """The place of the first of these clauses that the query has; the query's own
-    place if it has none of them."""
-    inside = [token for token in tokens(text) if _is_within(token, query)] if text else []
-    if inside and query.line:
-        stop = (inside[0].start_pos or 0) + query.length
-        inside = [token for token in inside if (token.start_pos or 0) < stop]
-    for keyword in keywords:
-        kind = terminal(keyword)
-        for place, token in enumerate(inside):
-            if token.type == kind:
-                rest = inside[place + 1 :]
-                end = next((i for i, each in enumerate(rest) if each.type in CLAUSES), len(rest))
-                last = rest[end - 1] if end else token
-                length = (last.end_pos or 0) - (token.start_pos or 0)
-                return Span(token.line or 0, token.column or 0, length)
-    return query
-
-
-def _is_within(token: Token, query: Span) -> bool:
-    return (token.line or 0, token.column or 0) >= (query.line, query.column)

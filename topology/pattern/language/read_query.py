@@ -36,7 +36,7 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.walk import components, flat, too_deep_in
+from topology.pattern.tree.walk import flat, too_deep_in
 from topology.pattern.tree.words import STRATEGIES
 
 _GREEDY: Final = "greedy"
@@ -51,16 +51,12 @@ class Loop(NamedTuple):
     loop_within_ns: int | None = None
 
 
-class Option(NamedTuple):
+class Clause(NamedTuple):
+    """`values`: the fields of the Query that it says."""
+
     keyword: str
     values: dict[str, Any]
     span: Span
-
-
-class WhereClause(NamedTuple):
-    strategy: Option | None
-    members: Sequence[Name]
-    expr: Expr | None
 
 
 @v_args(wrapper=placed)
@@ -70,24 +66,21 @@ class QueryReader(ConditionReader):
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
         self._components = 0
+        self._aliases: set[str] = set()
 
     def query(self, span: Span, children: list[Any]) -> Query:
         fields: dict[str, Any] = {"node": EventNode((), "_1")}
-        options: list[Option] = []
+        clauses: list[Clause] = []
         for child in children:
             match child:
                 case Name():
                     fields["name"] = child.text
-                case WhereClause(strategy, members, expr):
-                    options += [strategy] if strategy else []
-                    self._members(members, fields["node"])
-                    fields["where"] = expr
                 case Duration():
                     fields["within_ns"] = self._window(child)
-                case Option():
-                    options.append(child)
-                case dict():
-                    fields |= child
+                case Clause():
+                    clauses.append(child)
+                case list():
+                    clauses += child
                 case Negation():
                     self.findings.add(
                         "E_NOT_ALONE",
@@ -97,8 +90,9 @@ class QueryReader(ConditionReader):
                     )
                 case _:
                     fields["node"] = child
-        fields |= with_defaults(self._merged(options), fields["node"])
-        return Query(span=span, **fields)
+        fields |= with_defaults(self._merged(clauses), fields["node"])
+        places = {clause.keyword: clause.span for clause in clauses}
+        return Query(span=span, clauses=places, **fields)
 
     def _window(self, length: Duration) -> int:
         if length.ns <= 0:
@@ -107,27 +101,16 @@ class QueryReader(ConditionReader):
             )
         return length.ns
 
-    def _merged(self, options: Sequence[Option]) -> dict[str, Any]:
+    def _merged(self, clauses: Sequence[Clause]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         seen: set[str] = set()
-        for option in options:
-            if option.keyword in seen:
-                self.findings.add(
-                    "E_SYNTAX",
-                    option.span,
-                    f"{option.keyword} is said twice",
-                    "leave one of the two out",
-                )
-            seen.add(option.keyword)
-            merged.update(option.values)
+        for keyword, values, span in clauses:
+            if keyword in seen:
+                message = f"{keyword} is said twice"
+                self.findings.add("E_SYNTAX", span, message, "leave one of the two out")
+            seen.add(keyword)
+            merged |= values
         return merged
-
-    def _members(self, members: Sequence[Name], node: Node) -> None:
-        known = {component.alias for component in components(node)}
-        for name in members:
-            if name.text not in known:
-                message = f"no component is called `{cut(name.text)}`"
-                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, meant(name.text, known))
 
     def seq(self, span: Span, children: list[Item]) -> Seq:
         return Seq(tuple(children), span=span)
@@ -194,6 +177,7 @@ class QueryReader(ConditionReader):
                     fields |= child._asdict()
                 case _:
                     fields["until"] = child
+        self._aliases.add(fields["alias"])
         return EventNode(children[0], **fields, span=span)
 
     def types(self, _: Span, children: list[Name]) -> tuple[str, ...]:
@@ -216,39 +200,36 @@ class QueryReader(ConditionReader):
     def greedy(self, _: Span, __: list[Any]) -> str:
         return _GREEDY
 
-    def where(self, _: Span, children: list[Any]) -> WhereClause:
-        where = children[0]
-        return where if isinstance(where, WhereClause) else WhereClause(None, (), where)
+    def where(self, span: Span, children: list[Any]) -> list[Clause]:
+        found = children[0]
+        return found if isinstance(found, list) else [Clause("WHERE", {"where": found}, span)]
 
-    def selection(self, span: Span, children: list[Any]) -> WhereClause:
-        strategy, *rest = children
-        members: Sequence[Name] = ()
-        conditions: list[Expr] = []
-        for child in rest:
-            if isinstance(child, WhereClause):
-                members = child.members
-                conditions.extend([child.expr] if child.expr is not None else [])
-            else:
-                conditions.append(child)
-        where = flat(And, conditions, span) if conditions else None
-        option = Option("USING", {"strategy": strategy}, span)
-        return WhereClause(option, members, where)
+    def selection(self, span: Span, children: list[Any]) -> list[Clause]:
+        strategy, *conditions = children
+        using = Clause("USING", {"strategy": strategy}, span)
+        where = flat(And, conditions, span=span) if conditions else None
+        return [using, Clause("WHERE", {"where": where}, span)]
 
-    def members(self, _: Span, children: list[Any]) -> WhereClause:
-        *names, expr = children
-        return WhereClause(None, names, expr)
+    def members(self, _: Span, children: list[Any]) -> Expr:
+        where: Expr = children.pop()
+        for name in children:
+            if name.text not in self._aliases:
+                message = f"no component is called `{cut(name.text)}`"
+                hint = meant(name.text, self._aliases)
+                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, hint)
+        return where
 
     def strategy(self, _: Span, children: list[Token]) -> str:
         return STRATEGIES[children[0].lower().replace("-", "_")]
 
-    def using(self, span: Span, children: list[str]) -> Option:
-        return Option("USING", {"strategy": children[0]}, span)
+    def using(self, span: Span, children: list[str]) -> Clause:
+        return Clause("USING", {"strategy": children[0]}, span)
 
-    def matches(self, span: Span, children: list[Any]) -> Option:
+    def matches(self, span: Span, children: list[Any]) -> Clause:
         values: dict[str, Any] = {"matches": children[0].lower()}
         for child in children[1:]:
             values |= {"sets": True} if isinstance(child, Token) else {"limit": child}
-        return Option("MATCHES", values, span)
+        return Clause("MATCHES", values, span)
 
     def limit(self, span: Span, children: list[Token]) -> int:
         limit = self.int_of(children[0])
@@ -256,8 +237,8 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", span, "no match at all", "write 1 or more")
         return limit
 
-    def skipping(self, span: Span, children: list[dict[str, Any]]) -> Option:
-        return Option("SKIP", children[0], span)
+    def skipping(self, span: Span, children: list[dict[str, Any]]) -> Clause:
+        return Clause("SKIP", children[0], span)
 
     def skip(self, _: Span, children: list[Any]) -> dict[str, Any]:
         kind = children[0].lower()
@@ -265,23 +246,23 @@ class QueryReader(ConditionReader):
             return {"skip": kind, "skip_to": children[1].text}
         return {"skip": "past_last" if kind == "last" else kind}
 
-    def emit(self, span: Span, children: list[Any]) -> Option:
+    def emit(self, span: Span, children: list[Any]) -> Clause:
         kind, *slack = children
         values: dict[str, Any] = {"emit": kind.lower()}
         for length in slack:
             values["slack_ns"] = length.ns
             if length.ns < 0:
                 self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
-        return Option("EMIT", values, span)
+        return Clause("EMIT", values, span)
 
-    def ties(self, span: Span, children: list[Token]) -> Option:
-        return Option("TIES", {"ties": children[0].lower()}, span)
+    def ties(self, span: Span, children: list[Token]) -> Clause:
+        return Clause("TIES", {"ties": children[0].lower()}, span)
 
-    def late(self, span: Span, _: list[Token]) -> Option:
-        return Option("LATE", {}, span)
+    def late(self, span: Span, _: list[Token]) -> Clause:
+        return Clause("LATE", {}, span)
 
-    def uncertain(self, span: Span, children: list[Token]) -> Option:
-        return Option("UNCERTAIN", {"uncertain": children[0].lower()}, span)
+    def uncertain(self, span: Span, children: list[Token]) -> Clause:
+        return Clause("UNCERTAIN", {"uncertain": children[0].lower()}, span)
 
     def length(self, span: Span, children: list[Any]) -> Duration:
         sign = -1 if children[0] == "-" else 1
@@ -298,10 +279,10 @@ class QueryReader(ConditionReader):
         self.findings.add("E_WINDOW", span, message, hint)
         return Duration(1, span=span)
 
-    def returns(self, _: Span, children: list[Any]) -> dict[str, Any]:
+    def returns(self, span: Span, children: list[Any]) -> Clause:
         columns = tuple(child for child in children if isinstance(child, Column))
         into = next((child.text for child in children if isinstance(child, Name)), "")
-        return {"columns": columns or None, "into": into}
+        return Clause("RETURN", {"columns": columns or None, "into": into}, span)
 
     def column(self, _: Span, children: list[Any]) -> Column:
         expr = children[0]

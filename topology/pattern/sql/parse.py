@@ -167,6 +167,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
             message = "events are in the order of their time, whatever the order of arrival"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
     skip, to = _skip(clause, names, pattern, findings)
+    clauses = {"WITHIN": clause.within.span} if clause.within is not None else {}
     options: dict[str, Any] = {"matches": "best", "ties": "key", "skip": skip}
     options["strategy"] = "partition" if clause.partition else "strict"
     return Query(
@@ -178,6 +179,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         columns=_columns(clause, conditions, findings),
         all_rows=has_lines,
         span=clause.span,
+        clauses=clauses,
         stream=clause.stream,
         **with_defaults(options, node),
     )

@@ -208,8 +208,10 @@ def normalise(query: Query) -> NormalForm:
     if components > MAX_COMPONENTS:
         raise TooLarge(f"{components} components, at most {MAX_COMPONENTS}: split the query")
     turns = Turns(query.node)
-    parts = parts_of(turns)
-    same = partition_key(query, turns, parts)
+    parts = parts_of(turns.node)
+    every = frozenset().union(*map(_aliases_of, parts))
+    asked = [expr for each in conjuncts(query.where) for expr in turns.conditions(each, every)]
+    same = partition_paths(asked, parts)
     rest = [expr for expr in conjuncts(query.where) if not is_implied_by(expr, same)]
     negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
     return NormalForm(
@@ -225,16 +227,9 @@ def normalise(query: Query) -> NormalForm:
     )
 
 
-def parts_of(turns: Turns) -> list[Part]:
-    """The ways through a pattern in which something has to happen."""
-    return [part for part in spread(turns.node) if part.spots]
-
-
-def partition_key(query: Query, turns: Turns, parts: Sequence[Part]) -> tuple[tuple[str, ...], ...]:
-    """The paths on which all events of a match agree."""
-    every = frozenset().union(*map(_aliases_of, parts))
-    asked = [expr for asked in conjuncts(query.where) for expr in turns.conditions(asked, every)]
-    return partition_paths(asked, parts)
+def parts_of(node: Node) -> list[Part]:
+    """The ways through a pattern without counts in which something has to happen."""
+    return [part for part in spread(node) if part.spots]
 
 
 def _aliases_of(part: Part) -> frozenset[str]:

@@ -8,7 +8,7 @@ A tree may be nonsense, like a negation of everything: `topology.pattern.languag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
@@ -437,7 +437,8 @@ class Query:
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
     FIRST/LAST, `skip_also` what counts as that alias (SQL's SUBSET). `slack_ns`: of EMIT SLACK with
     a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `text`:
-    the text that it was read from. `stream`: the name behind FROM in SQL.
+    text that it was read from. `clauses`: the places of those that it has. `stream`: the name
+    behind FROM in SQL.
     """
 
     node: Node
@@ -458,6 +459,11 @@ class Query:
     into: str = ""
     span: Span = field(default=NOWHERE, compare=False)
     text: str = field(default="", compare=False)
+    clauses: Mapping[str, Span] = field(default_factory=dict, compare=False)
     stream: str = field(default="", compare=False)
     skip_also: tuple[str, ...] = ()
     all_rows: bool = False
+
+    def place_of(self, *clauses: str) -> Span:
+        """That of the first of these clauses that it has; its own if it has none of them."""
+        return next((self.clauses[each] for each in clauses if each in self.clauses), self.span)
