@@ -175,11 +175,10 @@ def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
 
 
 def _entered(part: Part, item: Item) -> Part:
-    edge, within_ns = item.edge, item.within_ns
-    if edge is None and within_ns is None:
-        return part
     entered = {
-        alias: replace(spot, edge=spot.edge or edge, within_ns=within_ns)
+        alias: replace(
+            spot, edge=spot.edge or item.edge, within_ns=spot.within_ns or item.within_ns
+        )
         for alias, spot in part.spots.items()
         if alias in part.first
     }
