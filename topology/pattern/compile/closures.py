@@ -134,7 +134,7 @@ class Compiler:
     def _of_members(self, slot: int, get: Get) -> Value:
         """A single's, or that of each element of a group."""
         if slot not in self.scope.groups:
-            return _of_single(slot, get)
+            return _of_element(slot, 1, get)
         at = self.variable(slot)
         return lambda _, frame: get(frame[at])
 
@@ -317,14 +317,6 @@ def _itself(entry: Entry) -> Entry:
     return entry
 
 
-def _of_single(slot: int, get: Get) -> Value:
-    def of(binding: Binding, _: Frame) -> Any:
-        entries = binding[slot]
-        return get(entries[0]) if entries else None
-
-    return of
-
-
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
     """What the row is called, by the slot that holds it."""
 
@@ -338,11 +330,11 @@ def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -
 
 def _of_element(slot: int, position: int, get: Get) -> Value:
     """`[position]`; there is no position 0."""
+    enough, at = abs(position), position - (position > 0)
 
     def of(binding: Binding, _: Frame) -> Any:
         group = binding[slot]
-        at = position - 1 if position > 0 else len(group) + position
-        return get(group[at]) if 0 <= at < len(group) else None
+        return get(group[at]) if len(group) >= enough else None
 
     return of
 

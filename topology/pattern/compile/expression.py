@@ -30,16 +30,6 @@ from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
 
-__all__ = [
-    "Binding",
-    "Condition",
-    "condition",
-    "own",
-    "partition",
-    "until",
-    "value",
-]
-
 
 class Condition:
     """A conjunct over several entries.

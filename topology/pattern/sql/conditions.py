@@ -17,7 +17,8 @@ from functools import partial
 from typing import Final
 
 from topology.pattern.sql.read_clause import ColumnName, NamedValue, QuotedName
-from topology.pattern.sql.row_pattern import fewest_beside, shortest
+from topology.pattern.sql.row_pattern import fewest_beside
+from topology.pattern.tree.defaults import fewest_events
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
     RESERVED,
@@ -122,7 +123,7 @@ class RowConditions:
         self._findings = findings
         self._before = fewest_beside(pattern, behind=False)
         self._behind = fewest_beside(pattern, behind=True)
-        self._rows = shortest(pattern)
+        self._rows = fewest_events(pattern)
 
     def of(self, name: str, expr: Expr) -> Iterator[Expr]:
         """The conjuncts of `name AS expr` in DEFINE, for each component of the variable."""

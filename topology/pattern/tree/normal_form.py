@@ -438,9 +438,7 @@ def _timed_apart(alternative: Alternative) -> Alternative:
     for part in alternative.components:
         timed = tuple(e for e in part.own if looks_at_time(e) and not asks_for_null(e))
         own = tuple(expr for expr in part.own if expr not in timed)
-        components.append(replace(part, own=own) if timed else part)
+        components.append(replace(part, own=own))
         about = frozenset((part.index,))
         predicates += [Predicate(expr, about, frozenset(), skips_absent=True) for expr in timed]
-    if len(predicates) == len(alternative.predicates):
-        return alternative
     return replace(alternative, components=tuple(components), predicates=tuple(predicates))

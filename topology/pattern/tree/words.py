@@ -38,18 +38,15 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
 
 RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
 
-NANOSECOND: Final = 1
-MICROSECOND: Final = 1_000
-MILLISECOND: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 UNITS_NS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("ns",), NANOSECOND),
-    **dict.fromkeys(("us",), MICROSECOND),
-    **dict.fromkeys(("ms",), MILLISECOND),
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
     **dict.fromkeys(("min", "mins", "minute", "minutes"), MINUTE),
     **dict.fromkeys(("h", "hour", "hours"), HOUR),
