@@ -264,18 +264,8 @@ class Compiler:
         constant = self.constant(expr.right)
         if constant is not None:
             return _with_constant(expr.operator, left, constant)
-        test, types = values.COMPARISONS[expr.operator]
-
-        def compare(binding: Binding, frame: Frame) -> bool | None:
-            a, b = left(binding, frame), right(binding, frame)
-            value_type = types.get(type(a))
-            if value_type is None or (
-                type(a) is not type(b) and value_type is not types.get(type(b))
-            ):
-                return None
-            return test(a, b)  # type: ignore[no-any-return]  # of the types, always a bool
-
-        return compare
+        compare, sign = values.compare, expr.operator
+        return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
 
     def _in(self, expr: syntax.In) -> Value:
         equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
@@ -359,7 +349,7 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
         value = operand(binding, frame)
         if types.get(type(value)) is not value_type:
             return None
-        return test(value, constant)  # type: ignore[no-any-return]  # see above
+        return test(value, constant)  # type: ignore[no-any-return]  # of the types, always a bool
 
     return compare
 

@@ -175,12 +175,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             return self._previous(arguments, span)
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
-            self.findings.add(
-                "E_FUNCTION",
-                group.span,
-                f"`{cut(function)}` is none of the functions over a group",
-                meant(function, AGGREGATES),
-            )
+            message = f"`{cut(function)}` is none of the functions over a group"
+            self.findings.add("E_FUNCTION", group.span, message, meant(function, AGGREGATES))
         return syntax.Call(function, () if groups else tuple(arguments), span=span)
 
     def _previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
@@ -203,9 +199,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             case [syntax.Param(alias)]:
                 return syntax.AggregateCall(function, alias, span=span)
         example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
-        self.findings.add(
-            "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example
-        )
+        message = f"`{function}` takes one attribute of one group"
+        self.findings.add("E_FUNCTION", span, message, example)
         return syntax.Constant(None, span=span)
 
     def group(self, span: syntax.Span, children: list[Any]) -> Group:
@@ -233,12 +228,9 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
-            self.findings.add(
-                "E_INDEX",
-                name.span,
-                f"`{cut(name.text)}` is no index",
-                "write i, i-1, first, last or a number that counts from 1",
-            )
+            message = f"`{cut(name.text)}` is no index"
+            hint = "write i, i-1, first, last or a number that counts from 1"
+            self.findings.add("E_INDEX", name.span, message, hint)
 
     def path(self, _: syntax.Span, children: list[Name]) -> tuple[str, ...]:
         return tuple(name.text for name in children)

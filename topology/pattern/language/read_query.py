@@ -82,12 +82,9 @@ class QueryReader(ConditionReader):
                 case list():
                     clauses += child
                 case Negation():
-                    self.findings.add(
-                        "E_NOT_ALONE",
-                        child.span,
-                        "a negation alone is no pattern",
-                        "put it into a SEQ, beside an event that must happen",
-                    )
+                    message = "a negation alone is no pattern"
+                    hint = "put it into a SEQ, beside an event that must happen"
+                    self.findings.add("E_NOT_ALONE", child.span, message, hint)
                 case _:
                     fields["node"] = child
         fields |= with_defaults(self._merged(clauses), fields["node"])
@@ -96,9 +93,8 @@ class QueryReader(ConditionReader):
 
     def _window(self, length: Duration) -> int:
         if length.ns <= 0:
-            self.findings.add(
-                "E_WINDOW", length.span, "the window is empty", "write more than 0, like 10 s"
-            )
+            hint = "write more than 0, like 10 s"
+            self.findings.add("E_WINDOW", length.span, "the window is empty", hint)
         return length.ns
 
     def _merged(self, clauses: Sequence[Clause]) -> dict[str, Any]:

@@ -227,16 +227,15 @@ class Turns:
                 counted = self._in_turn(expr, group, turn, turns)
                 if counted is not None:
                     is_of_one = not group.negated.isdisjoint(plain)
-                    fixed = dict.fromkeys(plain, (turn,)) if is_of_one else {}
-                    yield from self._plain(counted, plain, fixed, present)
+                    yield from self._plain(counted, plain, (turn,) if is_of_one else (), present)
             return
         negated = [alias for alias in plain if alias in group.negated]
         if not negated:
-            yield from self._plain(expr, plain, {}, present)
+            yield from self._plain(expr, plain, (), present)
             return
         for own, copy in self._copies[negated[0]]:
             if copy in present:
-                yield from self._plain(expr, plain, dict.fromkeys(plain, own), present)
+                yield from self._plain(expr, plain, own, present)
 
     def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
         """With `i` for the turn; None where an index does not exist."""
@@ -262,16 +261,16 @@ class Turns:
         self,
         expr: Expr,
         plain: Sequence[str],
-        fixed: Mapping[str, tuple[int, ...]],
+        within: tuple[int, ...],
         present: Collection[str],
     ) -> Iterator[Expr]:
-        """For each copy of what is named plainly; `fixed`: the turn that one is of."""
+        """For each copy of what is named plainly. `within`: the turn that they are of."""
         choices = []
         for alias in plain:
             copies = [
                 copy
                 for turn, copy in self._copies[alias]
-                if copy in present and _agree(turn, fixed.get(alias, ()))
+                if copy in present and _agree(turn, within)
             ]
             choices.append(copies or [alias])
         for chosen in product(*choices):
