@@ -13,6 +13,7 @@ from typing import Final
 
 from lark import Lark, Token
 from lark.lark import PostLex
+from lark.lexer import PatternStr
 
 from topology.pattern.tree.words import KEYWORDS, RESERVED_WORDS, STRATEGIES
 
@@ -21,23 +22,20 @@ UNCLOSED: Final = frozenset({"OPEN_STRING", "OPEN_NAME"})
 STRANGE: Final = "STRANGE"
 NAME: Final = "WORD"
 
-_SAYING: Final = frozenset({
-    "STRICT", "NEXT", "ANY", "ONE", "MAXIMAL", "ALL", "NONE", "FIRST", "LAST", "EAGER", "FINAL",
-    "SLACK", "KEY", "REPORT", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
-    "FALSE", "NULL", "SETS", "BEST",
-})  # fmt: skip
-"""Keywords that a rule looks at; the others have an underscore in their token's name."""
+_WORDS: Final = KEYWORDS | STRATEGIES.keys()
 
 
-def terminal(keyword: str) -> str:
-    """The token's name of a keyword in lower case."""
-    if keyword in STRATEGIES and keyword != "strict":
+def terminal(word: str) -> str:
+    """The token's name of a keyword or a strategy in lower case."""
+    if word in STRATEGIES and word != "strict":
         return "STRATEGY"
-    upper = keyword.upper()
-    return upper if upper in _SAYING else f"_{upper}"
+    upper = word.upper()
+    return upper if upper in _names_in_rules() else f"_{upper}"
 
 
-_TERMINALS: Final = {keyword: terminal(keyword) for keyword in KEYWORDS | STRATEGIES.keys()}
+@cache
+def _names_in_rules() -> frozenset[str]:
+    return frozenset(symbol.name for rule in grammar().rules for symbol in rule.expansion)
 
 
 _BORDERS: Final = frozenset({
@@ -59,7 +57,7 @@ class _Keywords(PostLex):
             if kind in {"WORD", "DASHED"}:
                 is_free = (in_brackets or before in {"DOT", "DOLLAR"}) and "-" not in token
                 word = token.lower().replace("-", "_")
-                token.type = NAME if is_free else _TERMINALS.get(word, NAME)
+                token.type = NAME if is_free or word not in _WORDS else terminal(word)
             elif kind == "NUMBER":
                 token.type = "INT" if token.isdigit() else "FLOAT"
             elif kind in _BORDERS:
@@ -81,6 +79,12 @@ def grammar() -> Lark:
         maybe_placeholders=False,
         propagate_positions=True,
     )
+
+
+def signs() -> dict[str, str]:
+    """What is written as the grammar has it, by its token's name."""
+    fixed = (each for each in grammar().terminals if isinstance(each.pattern, PatternStr))
+    return {each.name: f"`{each.pattern.value}`" for each in fixed}
 
 
 def tokens(text: str) -> list[Token]:

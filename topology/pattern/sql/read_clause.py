@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lark import Token
 from lark.visitors import v_args
@@ -52,16 +52,14 @@ class QuotedName(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NamedValue:
+class NamedValue(NamedTuple):
     """`expr AS name`."""
 
     name: Name
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnName:
+class ColumnName(NamedTuple):
     """A name with dots, and what it is called by AS."""
 
     parts: tuple[str, ...]
@@ -69,8 +67,7 @@ class ColumnName:
     called: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SkipClause:
+class SkipClause(NamedTuple):
     """`kind`: as in syntax.Query; `to`: the variable of TO FIRST and TO LAST."""
 
     kind: Skip
@@ -129,7 +126,7 @@ class RecognizeReader(ConditionReader):
 
     def chosen(self, _: Span, children: list[Any]) -> ColumnName:
         path: ColumnName = children[0]
-        return replace(path, called=str(children[1].text) if len(children) > 1 else "")
+        return path._replace(called=str(children[1].text) if len(children) > 1 else "")
 
     def ordered(self, span: Span, children: list[Any]) -> ColumnName:
         if len(children) > 1 and children[1].upper() == "DESC":
