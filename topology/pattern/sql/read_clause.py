@@ -38,9 +38,9 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk, with_events
-from topology.pattern.tree.words import AGGREGATES, DAY, HOUR, MINUTE, SECOND
+from topology.pattern.tree.words import AGGREGATES, UNITS_NS
 
-UNITS: Final = {"SECOND": SECOND, "MINUTE": MINUTE, "HOUR": HOUR, "DAY": DAY}
+UNITS: Final = frozenset({"second", "minute", "hour", "day"})
 NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
 ROW_PATH: Final = "*"
 """The path of `A.*` in COUNT."""
@@ -254,16 +254,16 @@ class RecognizeReader(ConditionReader):
 
     def interval(self, span: Span, children: list[Any]) -> Duration:
         text, unit = children
-        length_ns = UNITS.get(unit.text.upper().removesuffix("S"))
+        word = unit.text.lower().removesuffix("s")
         whole, _, fraction = str(text[1:-1]).strip().partition(".")
-        if length_ns is None:
+        if word not in UNITS:
             message = f"`{cut(unit.text)}` is no unit of an interval here"
             self.findings.add("E_WINDOW", span, message, "units are DAY, HOUR, MINUTE and SECOND")
         elif not whole.isdecimal() or not (fraction or "0").isdecimal() or len(text) > 40:
             message = f"{cut(text)} is no number of {unit.text.upper()}"
             self.findings.add("E_WINDOW", span, message, "write it like INTERVAL '10' SECOND")
         else:
-            ns, rest = divmod(int(whole + fraction) * length_ns, 10 ** len(fraction))
+            ns, rest = divmod(int(whole + fraction) * UNITS_NS[word], 10 ** len(fraction))
             if rest:
                 message = "the interval is not a whole number of nanoseconds"
                 self.findings.add("E_WINDOW", span, message, "write fewer digits")

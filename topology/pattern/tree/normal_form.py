@@ -395,9 +395,8 @@ def _component(
 
 
 def _is_own(expr: Expr, node: EventNode) -> bool:
-    if aliases(expr) != {node.alias}:
-        return False
-    return all(mention.how == "plain" for mention in mentions(expr))
+    is_plain = all(mention.how == "plain" for mention in mentions(expr))
+    return is_plain and aliases(expr) == {node.alias}
 
 
 def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:

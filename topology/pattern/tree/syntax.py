@@ -70,8 +70,6 @@ class TreeNode(Generic[Below]):
 
     def rebuilt(self, children: Sequence[Any]) -> Self:
         """The same with other children, as many as it has."""
-        if not self.BELOW:
-            return self
         rest = iter(children)
         parts: dict[str, Any] = {}
         for name in self.BELOW:
