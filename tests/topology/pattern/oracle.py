@@ -34,7 +34,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topology.pattern.compile import expression
+from topology.pattern.compile import closures, expression
 from topology.pattern.compile.attributes import ABSENT, AbsentEntry
 from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.neighbours import Neighbours
@@ -463,7 +463,7 @@ class AlternativeOracle:
             for j in predicate.aliases
         )
 
-    def _is_idle(self, predicate: Predicate, binding: expression.Binding) -> bool:
+    def _is_idle(self, predicate: Predicate, binding: closures.Binding) -> bool:
         return predicate.skips_absent and not all(binding[j] for j in predicate.aliases)
 
     def _is_blocked(self, run: Run, blocker: Blocker) -> bool:
@@ -538,7 +538,7 @@ class AlternativeOracle:
             self.conditions[id(expr)] = expression.condition(expr, self._scope())
         return self.conditions[id(expr)]
 
-    def _binding(self, run: Run) -> expression.Binding:
+    def _binding(self, run: Run) -> closures.Binding:
         count = len(self.components) + len(self.alternative.blockers)
         return [_taken(run, slot) for slot in range(count)]
 

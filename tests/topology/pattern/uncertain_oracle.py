@@ -20,7 +20,7 @@ from random import Random
 
 from tests.topology.pattern.oracle import AlternativeOracle, Binding, Run, binding_of
 from topology.model.event import twin
-from topology.pattern.compile import expression
+from topology.pattern.compile import closures
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
@@ -112,7 +112,7 @@ class UncertainOracle(AlternativeOracle):
         if form.query.matches != "all" or form.query.skip != "none" or form.query.ties == "key":
             raise Unsuited("only MATCHES ALL, without SKIP, with TIES STRICT")
         super().__init__(form, alternative, entries, entries)
-        self.graded: dict[int, Callable[[expression.Binding], int]] = {}
+        self.graded: dict[int, Callable[[closures.Binding], int]] = {}
         """Conditions by the identity of their expressions."""
         if any(part.until or part.greedy for part in self.components):
             raise Unsuited("UNTIL, GREEDY")
@@ -194,12 +194,12 @@ class UncertainOracle(AlternativeOracle):
             default=YES,
         )
 
-    def _held(self, expr: Expr, binding: expression.Binding) -> int:
+    def _held(self, expr: Expr, binding: closures.Binding) -> int:
         if id(expr) not in self.graded:
             self.graded[id(expr)] = grade(expr, Scope(self.slots, self.groups))
         return self.graded[id(expr)](binding)
 
-    def _bound(self, match: Match) -> expression.Binding:
+    def _bound(self, match: Match) -> closures.Binding:
         return [*match.bound, *[()] * len(self.alternative.blockers)]
 
     # -- contiguity ---------------------------------------------------------------------------

@@ -55,13 +55,6 @@ def attribute(path: tuple[str, ...]) -> Get:
     return ATTRIBUTES[first] if not rest else _nothing
 
 
-def field_of(path: tuple[str, ...]) -> str:
-    """The field of the payload that the path means; empty if it is none of the first level."""
-    if path[0] == "payload":
-        return path[1] if len(path) == 2 else ""
-    return path[0] if len(path) == 1 and path[0] not in ATTRIBUTES else ""
-
-
 def _nothing(_: Entry | AbsentEntry) -> None:
     return None
 

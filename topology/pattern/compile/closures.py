@@ -20,7 +20,6 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import Expr
 from topology.pattern.tree.turns import LIST
-from topology.pattern.tree.words import MIRRORED
 
 Binding = list[Sequence[Entry]]
 """Entries by slot, each slot in the order of keys."""
@@ -40,8 +39,12 @@ class Variable:
 
     slot: int
     counts: bool
-    low: int = 0
-    high: int = 0
+    low: int
+    high: int
+
+    def reach(self, offset: int) -> None:
+        self.low = min(self.low, offset)
+        self.high = max(self.high, offset)
 
     def all(self, group: Sequence[Entry]) -> Sequence[Any]:
         """Its values; an absent group has one, whose attributes are NULL."""
@@ -122,7 +125,7 @@ class Compiler:
         if isinstance(index, syntax.At):
             self.needs_whole |= index.position != 1
             return _of_element(slot, index.position, get)
-        return _of_each(slot, self.counter(slot, index.offset), index.offset, get)
+        return _of_each(slot, self.variable(slot, index.offset), index.offset, get)
 
     def _previous(self, expr: syntax.Previous) -> Value:
         slot, get = self.slot(expr.alias), self.before(expr)
@@ -131,7 +134,7 @@ class Compiler:
     def _of_members(self, slot: int, get: Get) -> Value:
         """A single's, or that of each element of a group."""
         if slot not in self.scope.groups:
-            return _of_single(slot, get)
+            return _of_element(slot, 1, get)
         at = self.variable(slot)
         return lambda _, frame: get(frame[at])
 
@@ -141,25 +144,17 @@ class Compiler:
         get = self.attribute(expr.path)
         return lambda entry: get(neighbours.beside(entry, -back))
 
-    def variable(self, slot: int) -> int:
-        """Where the frame has the element of this group."""
-        return self._variable(slot, counts=False)[0]
-
-    def counter(self, slot: int, offset: int) -> int:
-        """Where the frame has the i of this group, which is to have an element i + offset."""
-        at, variable = self._variable(slot, counts=True, low=offset, high=offset)
-        variable.low = min(variable.low, offset)
-        variable.high = max(variable.high, offset)
+    def variable(self, slot: int, offset: int | None = None) -> int:
+        """Where the frame has the element of this group; with an offset the i, of which the group
+        is to have an element i + offset."""
+        counts = offset is not None
+        known = [(variable.slot, variable.counts) for variable in self.variables]
+        if (slot, counts) not in known:
+            known.append((slot, counts))
+            self.variables.append(Variable(slot, counts, offset or 0, offset or 0))
+        at = known.index((slot, counts))
+        self.variables[at].reach(offset or 0)
         return at
-
-    def _variable(
-        self, slot: int, counts: bool, low: int = 0, high: int = 0
-    ) -> tuple[int, Variable]:
-        for at, variable in enumerate(self.variables):
-            if (variable.slot, variable.counts) == (slot, counts):
-                return at, variable
-        self.variables.append(Variable(slot, counts, low, high))
-        return len(self.variables) - 1, self.variables[-1]
 
     def _aggregate_call(self, expr: syntax.AggregateCall) -> Value:
         reduce, before = self.reducer(expr.function), expr.before
@@ -170,8 +165,8 @@ class Compiler:
         if before is None or not has_group:
             self.needs_whole |= has_group
             return lambda binding, _: reduce([get(e) for slot in slots for e in binding[slot]])
-        self.counter(slots[0], -before)
-        at = self.counter(slots[0], 0)
+        self.variable(slots[0], -before)
+        at = self.variable(slots[0], 0)
         return lambda binding, frame: reduce(
             [get(entry) for entry in binding[slots[0]][: frame[at] - before]]
         )
@@ -200,11 +195,6 @@ class Compiler:
                 raise ValueError(f"function {name} is not known")
             call = _guarded(self.scope.environment.functions[name])
             return lambda binding, frame: call([part(binding, frame) for part in arguments])
-        if len(arguments) != 1 and (name != "coalesce" or not arguments):
-            raise ValueError(f"{name} takes one argument, not {len(arguments)}")
-        if len(arguments) == 1:
-            only = arguments[0]
-            return lambda binding, frame: function(only(binding, frame))
         return lambda binding, frame: function(*[part(binding, frame) for part in arguments])
 
     # -- rows, as SQL names them --------------------------------------------------------------
@@ -274,21 +264,8 @@ class Compiler:
         constant = self.constant(expr.right)
         if constant is not None:
             return _with_constant(expr.operator, left, constant)
-        constant = self.constant(expr.left)
-        if constant is not None:
-            return _with_constant(MIRRORED[expr.operator], right, constant)
-        test, types = values.COMPARISONS[expr.operator]
-
-        def compare(binding: Binding, frame: Frame) -> bool | None:
-            a, b = left(binding, frame), right(binding, frame)
-            value_type = types.get(type(a))
-            if value_type is None or (
-                type(a) is not type(b) and value_type is not types.get(type(b))
-            ):
-                return None
-            return test(a, b)  # type: ignore[no-any-return]  # of the types, always a bool
-
-        return compare
+        compare, sign = values.compare, expr.operator
+        return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
 
     def _in(self, expr: syntax.In) -> Value:
         equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
@@ -296,7 +273,7 @@ class Compiler:
         return _negated(test) if expr.negated else test
 
     def _between(self, expr: syntax.Between) -> Value:
-        above = syntax.Compare("<=", expr.low, expr.operand)
+        above = syntax.Compare(">=", expr.operand, expr.low)
         return self._and(syntax.And((above, syntax.Compare("<=", expr.operand, expr.high))))
 
     def _is_null(self, expr: syntax.IsNull) -> Value:
@@ -330,14 +307,6 @@ def _itself(entry: Entry) -> Entry:
     return entry
 
 
-def _of_single(slot: int, get: Get) -> Value:
-    def of(binding: Binding, _: Frame) -> Any:
-        entries = binding[slot]
-        return get(entries[0]) if entries else None
-
-    return of
-
-
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
     """What the row is called, by the slot that holds it."""
 
@@ -351,11 +320,11 @@ def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -
 
 def _of_element(slot: int, position: int, get: Get) -> Value:
     """`[position]`; there is no position 0."""
+    enough, at = abs(position), position - (position > 0)
 
     def of(binding: Binding, _: Frame) -> Any:
         group = binding[slot]
-        at = position - 1 if position > 0 else len(group) + position
-        return get(group[at]) if 0 <= at < len(group) else None
+        return get(group[at]) if len(group) >= enough else None
 
     return of
 
@@ -380,7 +349,7 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
         value = operand(binding, frame)
         if types.get(type(value)) is not value_type:
             return None
-        return test(value, constant)  # type: ignore[no-any-return]  # see above
+        return test(value, constant)  # type: ignore[no-any-return]  # of the types, always a bool
 
     return compare
 

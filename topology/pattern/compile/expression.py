@@ -23,22 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.pattern.compile.attributes import attribute, field_of
+from topology.pattern.compile.attributes import attribute
 from topology.pattern.compile.closures import Binding, Compiler, Frame
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
-
-__all__ = [
-    "Binding",
-    "Condition",
-    "condition",
-    "own",
-    "partition",
-    "until",
-    "value",
-]
 
 
 class Condition:
@@ -58,12 +48,9 @@ class Condition:
 
     def holds(self, binding: Binding) -> bool | None:
         """Over everything bound."""
-        variables = self._variables
-        if not variables:
+        if not self._variables:
             return self._test(binding, ())
-        if len(variables) == 1:
-            return self._over(binding, (variables[0].all(binding[variables[0].slot]),))
-        return self._over(binding, [var.all(binding[var.slot]) for var in variables])
+        return self._over(binding, [var.all(binding[var.slot]) for var in self._variables])
 
     def holds_newest(self, binding: Binding, slot: int) -> bool | None:
         """Only what the last entry of this slot adds, all the rest having been tested.
@@ -183,9 +170,8 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     equality. Equal keys are equal values by `=`, and alike in print: 1 and 1.0 are one (the
     int), 1 and TRUE two."""
     if len(paths) == 1:
-        name = field_of(paths[0])
         get_one = attribute(paths[0])
-        return _by_field(name) if name else lambda entry: _typed(get_one(entry))
+        return lambda entry: _typed(get_one(entry))
     gets = [attribute(path) for path in paths]
 
     def key(entry: Entry) -> tuple[Any, ...] | None:
@@ -196,24 +182,6 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
                 return None
             found += part
         return tuple(found)
-
-    return key
-
-
-def _by_field(name: str) -> Callable[[Entry], tuple[Any, ...] | None]:
-    """By one field of the payload, as mostly; straight from the entry."""
-
-    def key(entry: Entry) -> tuple[Any, ...] | None:
-        payload = entry.payload
-        if type(payload) is not dict:
-            return None
-        part = payload.get(name)
-        value_type = VALUE_TYPES.get(type(part))
-        if value_type is None or part != part:  # noqa: PLR0124 - NaN
-            return None
-        if type(part) is float and part.is_integer():
-            part = int(part)
-        return (value_type, part)
 
     return key
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -221,16 +222,8 @@ def _sqrt(value: Any) -> Any:
         return None
 
 
-def _lower(value: Any) -> Any:
-    return value.lower() if type(value) is str else None
-
-
-def _upper(value: Any) -> Any:
-    return value.upper() if type(value) is str else None
-
-
-def _length(value: Any) -> Any:
-    return len(value) if type(value) is str else None
+def _of_text(function: Callable[[str], Any]) -> Callable[[Any], Any]:
+    return lambda value: function(value) if type(value) is str else None
 
 
 def _coalesce(*values: Any) -> Any:
@@ -240,9 +233,9 @@ def _coalesce(*values: Any) -> Any:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": _abs,
     "sqrt": _sqrt,
-    "lower": _lower,
-    "upper": _upper,
-    "length": _length,
+    "lower": _of_text(str.lower),
+    "upper": _of_text(str.upper),
+    "length": _of_text(len),
     "coalesce": _coalesce,
 }
 """They take one argument, but for coalesce."""
@@ -250,31 +243,18 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 def like(pattern: str) -> Callable[[Any], Any]:
     """`%` any characters, `_` one; both cases differ. Never more than the product of the two
-    lengths: each piece between two `%` is taken where it first fits."""
-    pieces = pattern.split("%")
+    lengths: each piece behind a `%` is taken where it first fits, and never elsewhere."""
+    pieces = [re.escape(piece).replace("_", ".") for piece in pattern.split("%")]
+    pieces[-1] += r"\Z"
+    behind = "".join(f"(?>.*?{piece})" for piece in pieces[1:])
+    fits = re.compile(pieces[0] + behind, re.DOTALL).match
 
     def test(value: Any) -> Any:
         if type(value) is not str:
             return value if value is ANYTHING else None
-        if len(pieces) == 1:
-            return len(value) == len(pattern) and _fits(pattern, value, 0)
-        head, tail = pieces[0], pieces[-1]
-        at, end = len(head), len(value) - len(tail)
-        if at > end or not (_fits(head, value, 0) and _fits(tail, value, end)):
-            return False
-        for piece in pieces[1:-1]:
-            while at + len(piece) <= end and not _fits(piece, value, at):
-                at += 1
-            at += len(piece)
-            if at > end:
-                return False
-        return True
+        return fits(value) is not None
 
     return test
-
-
-def _fits(piece: str, text: str, at: int) -> bool:
-    return all(sign in ("_", text[at + i]) for i, sign in enumerate(piece))
 
 
 # -- aggregates -------------------------------------------------------------------------------

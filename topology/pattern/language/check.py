@@ -16,13 +16,11 @@ from itertools import islice
 from topology.pattern.language.check_conditions import ConditionChecks
 from topology.pattern.language.check_pattern import check_pattern, check_skip
 from topology.pattern.language.check_warnings import warn
-from topology.pattern.language.lexing import clause_span
 from topology.pattern.language.value_types import Params
 from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import NormalForm, normalise, partition_key, parts_of
-from topology.pattern.tree.syntax import FROM_START, AnyOf, Negation, Query, Span
-from topology.pattern.tree.turns import Turns
+from topology.pattern.tree.normal_form import NormalForm, normalise
+from topology.pattern.tree.syntax import FROM_START, AnyOf, Negation, Query
 from topology.pattern.tree.walk import MAX_DEPTH, too_deep, walk
 from topology.pattern.tree.words import MAX_NS
 
@@ -45,13 +43,12 @@ def check(
         findings.too_deep(deep.span, MAX_DEPTH)
         findings.refuse(text)
     if not 0 < query.within_ns <= MAX_NS:
-        span = clause_span(text, query.span, "within")
-        message = f"the window is {query.within_ns} ns"
+        span, message = query.place_of("WITHIN"), f"the window is {query.within_ns} ns"
         findings.add("E_WINDOW", span, message, "it must be above 0 and at most 2^62 ns")
     check_pattern(query, findings)
-    check_skip(query, clause_span(text, query.span, "skip"), findings)
+    check_skip(query, query.place_of("SKIP"), findings)
     ConditionChecks(query, params, functions, findings).check()
-    clause = clause_span(text, query.span, "matches", "using", "skip_till_any")
+    clause = query.place_of("MATCHES", "USING")
     if query.matches in FROM_START and query.strategy == "any":
         word = query.matches.upper()
         message = f"{word} is the first match, and skip_till_any knows no first"
@@ -66,32 +63,20 @@ def check(
                 hint = "write MATCHES BEST, which takes the first in the text, or ALL"
                 findings.add("E_MODE", node.span, message, hint)
     if query.matches == "best" and query.uncertain == "possible":
-        span = clause_span(text, query.span, "uncertain")
+        span = query.place_of("UNCERTAIN")
         message = "BEST is one match of a start, and POSSIBLE asks for all there may be"
         findings.add("E_MODE", span, message, "leave UNCERTAIN out, or write MATCHES ALL")
     findings.refuse(text)
-    if query.strategy == "partition":
-        _partitioned(query, text, findings)
-        findings.refuse(text)
-    if query.sets:
-        _as_sets(query, clause, findings)
-        findings.refuse(text)
-    warn(query, clause, findings)
-    return findings.warnings
-
-
-def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
-    """`clause`: the place of MATCHES."""
-    for message, hint in islice(_hindrances(normalise(query)), 1):
-        findings.add("E_SETS", clause, f"AS SETS: {message}", hint)
-
-
-def _partitioned(query: Query, text: str, findings: Findings) -> None:
-    turns = Turns(query.node)
-    if not partition_key(query, turns, parts_of(turns)):
-        span = clause_span(text, query.span, "using", "partition")
+    form = normalise(query)
+    if query.strategy == "partition" and not form.same:
         message = "partition contiguity needs an attribute on which all events agree"
-        findings.add("E_MODE", span, message, "name it in WHERE, like [room]")
+        findings.add("E_MODE", query.place_of("USING"), message, "name it in WHERE, like [room]")
+    if query.sets:
+        for message, hint in islice(_hindrances(form), 1):
+            findings.add("E_SETS", clause, f"AS SETS: {message}", hint)
+    findings.refuse(text)
+    warn(form, clause, findings)
+    return findings.warnings
 
 
 def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:

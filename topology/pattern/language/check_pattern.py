@@ -36,9 +36,6 @@ from topology.pattern.tree.words import MAX_NS
 MAX_TIMES: Final = 1_000_000
 """The largest number in a count `{n,m}`."""
 
-Way = tuple[tuple[str, int], ...]
-"""From the root of a pattern to a component: SEQ, AND or OR, and which of its parts."""
-
 
 def check_pattern(query: Query, findings: Findings) -> None:
     seen: set[str] = set()
@@ -55,11 +52,11 @@ def check_pattern(query: Query, findings: Findings) -> None:
     if not findings.errors and _matches_something(query, findings):
         turns = Turns(query.node)
         _lone_branches(turns, findings)
-        parts = parts_of(turns)
+        parts = parts_of(turns.node)
         for part in parts:
             _lasting(part, query, findings)
         _stepped(parts, findings)
-    _until(query, findings)
+        _until(query, findings)
 
 
 def _named(name: str, span: Span, seen: set[str], findings: Findings) -> None:
@@ -122,7 +119,7 @@ def _any_order(node: Node | Negation, findings: Findings) -> None:
 
 
 def _stepped(parts: Sequence[Part], findings: Findings) -> None:
-    spots = [spot for part in parts for spot in part.spots]
+    spots = [spot for part in parts for spot in part.spots.values()]
     behind = {spot.node.alias for spot in spots if spot.before}
     for spot in spots:
         if spot.within_ns is not None and spot.node.alias not in behind:
@@ -243,22 +240,21 @@ def _beside_one(node: AllOf, findings: Findings) -> None:
 
 
 def _until(query: Query, findings: Findings) -> None:
-    ways = dict(_ways(query.node, ()))
-    negated = {each.alias for each in components(query.node) if isinstance(each, Negation)}
+    known = {each.alias: each for each in components(query.node)}
     counted = [group.aliases for group in counted_groups(query.node)]
-    for event in components(query.node):
+    for event in known.values():
         if not isinstance(event, EventNode) or event.until is None:
             continue
         if not event.is_group:
             message = "UNTIL ends a group, and this is none"
             findings.add("E_UNTIL", event.until.span, message, "write a count, like +")
-        for alias in sorted(aliases(event.until) & ways.keys() - {event.alias}):
-            if alias in negated:
+        for alias in sorted(aliases(event.until) & known.keys() - {event.alias}):
+            if isinstance(known[alias], Negation):
                 message = f"`{alias}` must not happen, so UNTIL cannot ask for it"
             elif any(alias in group and event.alias not in group for group in counted):
                 message = f"`{alias}` is in each turn of its group, so UNTIL cannot tell which"
             else:
-                relation = _relation(ways[alias], ways[event.alias])
+                relation = _relation(query.node, alias, event.alias)
                 if relation == "before":
                     continue
                 message = f"`{alias}` is not known while the group `{event.alias}` grows"
@@ -270,20 +266,14 @@ def _until(query: Query, findings: Findings) -> None:
             findings.add("E_UNTIL", event.until.span, message, hint)
 
 
-def _ways(node: Node | Negation, above: Way) -> list[tuple[str, Way]]:
-    if isinstance(node, EventNode | Negation):
-        return [(node.alias, above)]
-    word = type(node).__name__
-    return [
-        found
-        for index, each in enumerate(node.children)
-        for found in _ways(each, (*above, (word, index)))
-    ]
-
-
-def _relation(one: Way, other: Way) -> str:
+def _relation(node: Node | Negation, one: str, other: str) -> str:
     """`before`, `after` or `beside`: the place of one component relative to the other."""
-    for (word, index), (_, second) in zip(one, other, strict=False):
-        if index != second:
-            return "beside" if word != "Seq" else "before" if index < second else "after"
-    return "beside"
+    parts = [{each.alias for each in components(child)} for child in node.children]
+    first, second = (
+        next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)
+    )
+    if first == second:
+        return _relation(node.children[first], one, other)
+    if not isinstance(node, Seq):
+        return "beside"
+    return "before" if first < second else "after"

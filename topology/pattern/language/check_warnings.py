@@ -5,12 +5,11 @@ Asked only of queries without errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from topology.pattern.tree.errors import Findings
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import EDGES, Component, NormalForm, normalise, parts_of
-from topology.pattern.tree.partial_order import NegatedSpot, Part
+from topology.pattern.tree.normal_form import Alternative, Blocker, Component, NormalForm
 from topology.pattern.tree.syntax import (
     FROM_START,
     Between,
@@ -23,30 +22,30 @@ from topology.pattern.tree.syntax import (
     Ref,
     Span,
 )
-from topology.pattern.tree.turns import Turns
 from topology.pattern.tree.walk import components, conjuncts
 from topology.pattern.tree.words import COMPARED, MIRRORED
 
-Bounds = tuple[float, bool, float, bool]
-"""Lowest, whether that is excluded, highest, whether that is."""
+Bound = tuple[float, int]
+"""A number, and whether the bound is right below it (-1), there (0), or right above it (1)."""
 
 
-def warn(query: Query, clause: Span, findings: Findings) -> None:
+def warn(form: NormalForm, clause: Span, findings: Findings) -> None:
     """`clause`: the place of MATCHES or USING."""
-    _costs(query, clause, findings)
-    for part in parts_of(Turns(query.node)):
-        for gap in part.gaps:
-            if _is_implied(gap, part, query):
+    spans = {each.alias: each.span for each in components(form.node)}
+    if form.query.matches not in FROM_START:
+        _costs(form, clause, spans, findings)
+    for alternative in form.alternatives:
+        for blocker in alternative.blockers:
+            if _is_implied(blocker, alternative):
                 message = "nothing can happen between neighbours that are STRICT"
-                findings.add("W_NEG_STRICT", gap.negation.span, message, "leave the negation out")
-    _contradictions(query, findings)
+                findings.add(
+                    "W_NEG_STRICT", spans[blocker.alias], message, "leave the negation out"
+                )
+    _contradictions(form.query, findings)
 
 
-def _costs(query: Query, clause: Span, findings: Findings) -> None:
-    if query.matches in FROM_START:
-        return
-    form = normalise(query)
-    spans = {each.alias: each.span for each in components(query.node)}
+def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: Findings) -> None:
+    query = form.query
     for group in _choosing(form, is_all=query.matches == "all"):
         name = group.label or group.alias
         message = f"each event more in `{name}` can double the number of matches"
@@ -55,7 +54,7 @@ def _costs(query: Query, clause: Span, findings: Findings) -> None:
             if query.matches == "all" and query.strategy == "any"
             else "LIMIT bounds how many one event can bring"
         )
-        findings.add("W_EXPONENTIAL", spans.get(name, clause), message, hint)
+        findings.add("W_EXPONENTIAL", spans[group.alias], message, hint)
     groups = [each for each in components(query.node) if isinstance(each, EventNode)]
     if any(each.is_group for each in groups) and (
         query.matches == "all" or any(_choosing(form, is_all=False))
@@ -74,25 +73,24 @@ def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
                 yield component
 
 
-def _is_implied(gap: NegatedSpot, part: Part, query: Query) -> bool:
-    return bool(gap.left and gap.right) and all(
-        (part.spots[index].edge or EDGES[query.strategy]) == "strict"
-        and part.spots[index].node.minimum > 0
-        for index in gap.right
-    )
+def _is_implied(blocker: Blocker, alternative: Alternative) -> bool:
+    behind = [alternative.components[index] for index in blocker.right]
+    is_between = bool(blocker.left and blocker.right)
+    return is_between and all(part.edge == "strict" and not part.is_optional for part in behind)
 
 
 def _contradictions(query: Query, findings: Findings) -> None:
-    bounds: dict[Ref, Bounds] = {}
+    bounds: dict[Ref, tuple[Bound, Bound]] = {}
     for expr in conjuncts(query.where):
         if _is_false(expr):
             findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
         ranged = _range(expr)
         if ranged is None:
             continue
-        ref, limits = ranged
-        bounds[ref] = _both(bounds[ref], limits) if ref in bounds else limits
-        if _is_empty(bounds[ref]):
+        ref, low, high = ranged
+        lowest, highest = bounds.get(ref, (low, high))
+        bounds[ref] = max(low, lowest), min(high, highest)
+        if bounds[ref][0] > bounds[ref][1]:
             message = f"no `{ref.alias}.{'.'.join(ref.path)}` is in this range and the others asked"
             findings.add("W_ALWAYS_FALSE", expr.span, message)
 
@@ -119,8 +117,9 @@ def _is_false(expr: Expr) -> bool:
     return not COMPARED[expr.operator](left, right)
 
 
-def _range(expr: Expr) -> tuple[Ref, Bounds] | None:
-    """The values of an attribute for which a comparison with a number holds."""
+def _range(expr: Expr) -> tuple[Ref, Bound, Bound] | None:
+    """The lowest and the highest value of an attribute for which a comparison with a number
+    holds."""
     if not isinstance(expr, Compare):
         return None
     operator: str = expr.operator
@@ -132,15 +131,4 @@ def _range(expr: Expr) -> tuple[Ref, Bounds] | None:
         return None
     low = number if operator in {"=", ">", ">="} else float("-inf")
     high = number if operator in {"=", "<", "<="} else float("inf")
-    return ref, (low, operator == ">", high, operator == "<")
-
-
-def _both(one: Bounds, other: Bounds) -> Bounds:
-    low = max(one[:2], other[:2])
-    high = min(one[2:], other[2:], key=lambda bound: (bound[0], not bound[1]))
-    return (*low, *high)
-
-
-def _is_empty(bounds: Bounds) -> bool:
-    low, is_above, high, is_below = bounds
-    return low > high or (low == high and (is_above or is_below))
+    return ref, (low, int(operator == ">")), (high, -int(operator == "<"))

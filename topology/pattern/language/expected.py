@@ -7,7 +7,7 @@ from typing import Final
 
 from lark import Token
 
-from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, terminal
+from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, signs, terminal
 from topology.pattern.tree.errors import cut, nearest
 from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
 from topology.spelling.values import ELSEWHERE
@@ -15,34 +15,24 @@ from topology.spelling.values import ELSEWHERE
 MANY: Final = 6
 """More than these are not listed."""
 
-_SIGNS: Final = {
-    "LPAR": "`(`",
-    "RPAR": "`)`",
-    "LSQB": "`[`",
-    "RSQB": "`]`",
-    "LBRACE": "`{`",
-    "RBRACE": "`}`",
-    "COMMA": "`,`",
-    "DOT": "`.`",
-    "VBAR": "`|`",
-    "BANG": "`!`",
+_KINDS: Final = {
     "INT": "a number",
     "STRING": "a string",
     "DURATION": "a length of time like 10 s",
     "STRATEGY": "a strategy like skip_till_any",
     "$END": "the end",
 }
-_VALUE: Final = frozenset({
+_NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST", "SETS", "BEST"})
+_VALUE: Final = _NAME | {
     "LPAR", "RPAR", "LSQB", "MINUS", "DOLLAR", "STRING", "INT", "FLOAT", "DURATION", "TRUE",
-    "FALSE", "NULL", "_NOT", "WORD", "QUOTED", "FIRST", "LAST", "SETS",
-})  # fmt: skip
+    "FALSE", "NULL", "_NOT",
+}  # fmt: skip
 _COMPARISON: Final = frozenset({
     "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COMPARISON", "_IN", "_NOT", "_BETWEEN", "_IS",
     "_LIKE", "DOT",
 })  # fmt: skip
 _COUNT: Final = frozenset({"PLUS", "STAR", "QMARK", "LBRACE", "VBAR", "LSQB", "_LOOP", "_UNTIL"})
 _LENGTH: Final = frozenset({"INT", "FLOAT", "DURATION", "MINUS"})
-_NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST", "SETS"})
 _EVENT: Final = _NAME | {"BANG", "TILDE", "_NOT"}
 _GROUPS: Final = (
     ("LPAR", "STRING", "a value", _VALUE),
@@ -68,7 +58,8 @@ def wanted(accepted: Collection[str]) -> str:
         if first in left and second in left:
             left -= members
             words_expected += [words] if words else []
-    words_expected += sorted(_SIGNS[each] for each in left if each in _SIGNS)
+    kinds = {**signs(), **_KINDS}
+    words_expected += sorted(kinds[each] for each in left if each in kinds)
     keywords = sorted(each.lstrip("_") for each in left if each.lstrip("_").lower() in KEYWORDS)
     words_expected += keywords
     if len(words_expected) > MANY:

@@ -4,41 +4,20 @@ they must be."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from topology.pattern.tree import syntax
-from topology.pattern.tree.words import (
-    AGGREGATES,
-    DAY,
-    FUNCTIONS,
-    HOUR,
-    MICROSECOND,
-    MILLISECOND,
-    MINUTE,
-    SECOND,
-    is_plain,
-    quoted,
-)
+from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, quoted
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
 """How tightly an expression holds together; one that is looser than its place asks for
 is put in parentheses."""
 
-_UNITS: Final = (
-    (DAY, "d"),
-    (HOUR, "h"),
-    (MINUTE, "min"),
-    (SECOND, "s"),
-    (MILLISECOND, "ms"),
-    (MICROSECOND, "us"),
-)
-
 
 def duration_text(length_ns: int) -> str:
     """In the largest unit that holds it without a fraction."""
-    for unit_ns, unit in _UNITS:
-        if length_ns and length_ns % unit_ns == 0:
-            return f"{length_ns // unit_ns} {unit}"
+    for unit in ("d", "h", "min", "s", "ms", "us"):
+        if length_ns and length_ns % UNITS_NS[unit] == 0:
+            return f"{length_ns // UNITS_NS[unit]} {unit}"
     return f"{length_ns} ns"
 
 

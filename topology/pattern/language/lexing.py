@@ -13,8 +13,8 @@ from typing import Final
 
 from lark import Lark, Token
 from lark.lark import PostLex
+from lark.lexer import PatternStr
 
-from topology.pattern.tree.syntax import Span
 from topology.pattern.tree.words import KEYWORDS, RESERVED_WORDS, STRATEGIES
 
 END: Final = "SEMICOLON"
@@ -22,23 +22,20 @@ UNCLOSED: Final = frozenset({"OPEN_STRING", "OPEN_NAME"})
 STRANGE: Final = "STRANGE"
 NAME: Final = "WORD"
 
-_SAYING: Final = frozenset({
-    "STRICT", "NEXT", "ANY", "ONE", "MAXIMAL", "ALL", "NONE", "FIRST", "LAST", "EAGER", "FINAL",
-    "SLACK", "KEY", "REPORT", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
-    "FALSE", "NULL", "SETS", "BEST",
-})  # fmt: skip
-"""Keywords that a rule looks at; the others have an underscore in their token's name."""
+_WORDS: Final = KEYWORDS | STRATEGIES.keys()
 
 
-def terminal(keyword: str) -> str:
-    """The token's name of a keyword in lower case."""
-    if keyword in STRATEGIES and keyword != "strict":
+def terminal(word: str) -> str:
+    """The token's name of a keyword or a strategy in lower case."""
+    if word in STRATEGIES and word != "strict":
         return "STRATEGY"
-    upper = keyword.upper()
-    return upper if upper in _SAYING else f"_{upper}"
+    upper = word.upper()
+    return upper if upper in _names_in_rules() else f"_{upper}"
 
 
-_TERMINALS: Final = {keyword: terminal(keyword) for keyword in KEYWORDS | STRATEGIES.keys()}
+@cache
+def _names_in_rules() -> frozenset[str]:
+    return frozenset(symbol.name for rule in grammar().rules for symbol in rule.expansion)
 
 
 _BORDERS: Final = frozenset({
@@ -60,7 +57,7 @@ class _Keywords(PostLex):
             if kind in {"WORD", "DASHED"}:
                 is_free = (in_brackets or before in {"DOT", "DOLLAR"}) and "-" not in token
                 word = token.lower().replace("-", "_")
-                token.type = NAME if is_free else _TERMINALS.get(word, NAME)
+                token.type = NAME if is_free or word not in _WORDS else terminal(word)
             elif kind == "NUMBER":
                 token.type = "INT" if token.isdigit() else "FLOAT"
             elif kind in _BORDERS:
@@ -84,6 +81,12 @@ def grammar() -> Lark:
     )
 
 
+def signs() -> dict[str, str]:
+    """What is written as the grammar has it, by its token's name."""
+    fixed = (each for each in grammar().terminals if isinstance(each.pattern, PatternStr))
+    return {each.name: f"`{each.pattern.value}`" for each in fixed}
+
+
 def tokens(text: str) -> list[Token]:
     return list(grammar().lex(text))
 
@@ -96,26 +99,3 @@ CLAUSES: Final = frozenset({
     "_WHERE", "_WITHIN", "_USING", "_MATCHES", "_SKIP", "_EMIT", "_TIES", "_LATE", "_UNCERTAIN",
     "_RETURN", "_SELECT", END,
 })  # fmt: skip
-
-
-def clause_span(text: str, query: Span, *keywords: str) -> Span:
-    """The place of the first of these clauses that the query has; the query's own
-    place if it has none of them."""
-    inside = [token for token in tokens(text) if _is_within(token, query)] if text else []
-    if inside and query.line:
-        stop = (inside[0].start_pos or 0) + query.length
-        inside = [token for token in inside if (token.start_pos or 0) < stop]
-    for keyword in keywords:
-        kind = terminal(keyword)
-        for place, token in enumerate(inside):
-            if token.type == kind:
-                rest = inside[place + 1 :]
-                end = next((i for i, each in enumerate(rest) if each.type in CLAUSES), len(rest))
-                last = rest[end - 1] if end else token
-                length = (last.end_pos or 0) - (token.start_pos or 0)
-                return Span(token.line or 0, token.column or 0, length)
-    return query
-
-
-def _is_within(token: Token, query: Span) -> bool:
-    return (token.line or 0, token.column or 0) >= (query.line, query.column)

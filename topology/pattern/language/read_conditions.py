@@ -8,7 +8,7 @@ an error is never used.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from lark import Token
@@ -67,164 +67,157 @@ class Group(NamedTuple):
     span: syntax.Span
 
 
-def span_of(meta: Meta) -> syntax.Span:
-    return syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
+def placed(rule: Callable[..., Any], _: str, children: list[Any], meta: Meta) -> Any:
+    """Call the method of a rule with the rule's place in the text."""
+    return rule(syntax.Span(meta.line, meta.column, meta.end_pos - meta.start_pos), children)
 
 
 def place_of(token: Token) -> syntax.Span:
     return syntax.Span(token.line or 0, token.column or 0, max(1, len(token)))
 
 
-def tokens_in(children: Sequence[Any]) -> list[str]:
-    return [child.type for child in children if isinstance(child, Token)]
-
-
-@v_args(meta=True)
+@v_args(wrapper=placed)
 class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def __init__(self, findings: Findings) -> None:
         super().__init__()
         self.findings = findings
 
-    def disjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
-        return flat(syntax.Or, children, span_of(meta))
+    def disjunction(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.Or, children, span)
 
-    def conjunction(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
-        return flat(syntax.And, children, span_of(meta))
+    def conjunction(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
+        return flat(syntax.And, children, span)
 
-    def negated(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
-        return syntax.Not(children[0], span_of(meta))
+    def negated(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
+        return syntax.Not(children[0], span=span)
 
-    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> syntax.Expr:
-        return syntax.Same(tuple(children), span_of(meta))
+    def same(self, span: syntax.Span, children: list[tuple[str, ...]]) -> syntax.Expr:
+        return syntax.Same(tuple(children), span=span)
 
-    def compare(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+    def compare(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
         sign: Any = _OTHERWISE.get(operator, str(operator))
-        return syntax.Compare(sign, left, right, span_of(meta))
+        return syntax.Compare(sign, left, right, span=span)
 
-    def is_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.In(children[0], children[1], span=span_of(meta))
+    def is_in(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], span=span)
 
-    def not_in(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.In(children[0], children[1], negated=True, span=span_of(meta))
+    def not_in(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.In(children[0], children[1], negated=True, span=span)
 
     def values(
-        self, _: Meta, children: list[syntax.Constant | syntax.Duration]
+        self, _: syntax.Span, children: list[syntax.Constant | syntax.Duration]
     ) -> tuple[syntax.Constant, ...]:
         return tuple(
-            syntax.Constant(child.ns, child.span) if isinstance(child, syntax.Duration) else child
+            syntax.Constant(child.ns, span=child.span)
+            if isinstance(child, syntax.Duration)
+            else child
             for child in children
         )
 
-    def between(self, meta: Meta, children: list[syntax.Expr]) -> syntax.Expr:
-        operand, low, high = children
-        return syntax.Between(operand, low, high, span_of(meta))
+    def between(self, span: syntax.Span, children: list[syntax.Expr]) -> syntax.Expr:
+        return syntax.Between(*children, span=span)
 
-    def is_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.IsNull(children[0], span=span_of(meta))
+    def is_null(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], span=span)
 
-    def is_not_null(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.IsNull(children[0], negated=True, span=span_of(meta))
+    def is_not_null(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.IsNull(children[0], negated=True, span=span)
 
-    def like(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.Like(children[0], _unquoted(children[1]), span_of(meta))
+    def like(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.Like(children[0], _unquoted(children[1]), span=span)
 
-    def arithmetic(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+    def arithmetic(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         left, operator, right = children
         sign: Any = str(operator)
-        return syntax.Arithmetic(sign, left, right, span_of(meta))
+        return syntax.Arithmetic(sign, left, right, span=span)
 
-    def negative(self, meta: Meta, children: list[Any]) -> syntax.Expr:
-        return syntax.Negative(children[-1], span_of(meta))
+    def negative(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
+        return syntax.Negative(children[-1], span=span)
 
-    def minus_measure(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+    def minus_measure(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         measure = children[-1]
         if isinstance(measure, syntax.Duration):
-            return syntax.Duration(-measure.ns, span_of(meta))
-        return syntax.Constant(-measure.value, span_of(meta))
+            return syntax.Duration(-measure.ns, span=span)
+        return syntax.Constant(-measure.value, span=span)
 
-    def literal(self, meta: Meta, children: list[Token]) -> syntax.Expr:
+    def literal(self, span: syntax.Span, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "STRING":
-            return syntax.Constant(_unquoted(token), span_of(meta))
+            return syntax.Constant(_unquoted(token), span=span)
         value = {"TRUE": True, "FALSE": False}.get(token.type)
-        return syntax.Constant(value, span_of(meta))
+        return syntax.Constant(value, span=span)
 
-    def measure(self, meta: Meta, children: list[Token]) -> syntax.Expr:
+    def measure(self, span: syntax.Span, children: list[Token]) -> syntax.Expr:
         token = children[0]
         if token.type == "DURATION":
-            return syntax.Duration(self.duration_ns(token), span_of(meta))
+            return syntax.Duration(self.duration_ns(token), span=span)
         if token.type == "INT":
-            return syntax.Constant(self.int_of(token), span_of(meta))
+            return syntax.Constant(self.int_of(token), span=span)
         value = float(token)
         if value in {float("inf")} or len(token) > MAX_DIGITS:
-            self.findings.add("E_LITERAL", span_of(meta), "the number is too long", "shorten it")
-        return syntax.Constant(value, span_of(meta))
+            self.findings.add("E_LITERAL", span, "the number is too long", "shorten it")
+        return syntax.Constant(value, span=span)
 
-    def bare(self, meta: Meta, children: list[Name]) -> syntax.Expr:
-        return syntax.Param(children[0].text, span_of(meta))
+    def bare(self, span: syntax.Span, children: list[Name]) -> syntax.Expr:
+        return syntax.Param(children[0].text, span=span)
 
     dollar = bare
 
-    def call(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+    def call(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         name, *arguments = children
         function = name.text
         if not name.quoted and function.lower() in AGGREGATES | FUNCTIONS.keys():
             function = function.lower()
         if function in AGGREGATES and not name.quoted:
-            return self._aggregate(function, arguments, span_of(meta))
+            return self._aggregate(function, arguments, span)
         if not name.quoted and function.lower() == "prev":
-            return self._previous(arguments, span_of(meta))
+            return self._previous(arguments, span)
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
-            self.findings.add(
-                "E_FUNCTION",
-                group.span,
-                f"`{cut(function)}` is none of the functions over a group",
-                meant(function, AGGREGATES),
-            )
-        return syntax.Call(function, () if groups else tuple(arguments), span_of(meta))
+            message = f"`{cut(function)}` is none of the functions over a group"
+            self.findings.add("E_FUNCTION", group.span, message, meant(function, AGGREGATES))
+        return syntax.Call(function, () if groups else tuple(arguments), span=span)
 
     def _previous(self, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
             case [syntax.Ref(alias, path, None)]:
-                return syntax.Previous(alias, path, 1, span)
+                return syntax.Previous(alias, path, span=span)
             case [syntax.Ref(alias, path, None), syntax.Constant(back)]:
                 if type(back) is int and 0 < back <= MAX_PREV:
-                    return syntax.Previous(alias, path, back, span)
+                    return syntax.Previous(alias, path, back, span=span)
         message = f"PREV takes an attribute, and how many events before, 1 to {MAX_PREV}"
         self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
-        return syntax.Constant(None, span)
+        return syntax.Constant(None, span=span)
 
     def _aggregate(self, function: str, arguments: Sequence[Any], span: syntax.Span) -> syntax.Expr:
         match arguments:
             case [Group(alias, path, before)]:
-                return syntax.AggregateCall(function, alias, path, before, span)
+                return syntax.AggregateCall(function, alias, path, before, span=span)
             case [syntax.Ref(alias, path, None)]:
-                return syntax.AggregateCall(function, alias, path, None, span)
+                return syntax.AggregateCall(function, alias, path, span=span)
             case [syntax.Param(alias)]:
-                return syntax.AggregateCall(function, alias, (), None, span)
+                return syntax.AggregateCall(function, alias, span=span)
         example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
-        self.findings.add(
-            "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example
-        )
-        return syntax.Constant(None, span)
+        message = f"`{function}` takes one attribute of one group"
+        self.findings.add("E_FUNCTION", span, message, example)
+        return syntax.Constant(None, span=span)
 
-    def group(self, meta: Meta, children: list[Any]) -> Group:
+    def group(self, span: syntax.Span, children: list[Any]) -> Group:
         name, *rest = children
         before = rest.pop(0) if rest and isinstance(rest[0], int) else None
-        return Group(name.text, rest[0] if rest else (), before, span_of(meta))
+        return Group(name.text, rest[0] if rest else (), before, span)
 
-    def before(self, _: Meta, children: list[Any]) -> int:
+    def before(self, _: syntax.Span, children: list[Any]) -> int:
         self._only_i(children[0])
         return self.int_of(children[-1]) if len(children) > 1 else 0
 
-    def ref(self, meta: Meta, children: list[Any]) -> syntax.Expr:
+    def ref(self, span: syntax.Span, children: list[Any]) -> syntax.Expr:
         name, *index, path = children
-        return syntax.Ref(name.text, path, index[0] if index else None, span_of(meta))
+        return syntax.Ref(name.text, path, index[0] if index else None, span=span)
 
-    def index(self, _: Meta, children: list[Any]) -> syntax.Index:
-        sign = -1 if "MINUS" in tokens_in(children) else 1
+    def index(self, _: syntax.Span, children: list[Any]) -> syntax.Index:
+        sign = -1 if "-" in children else 1
         if not isinstance(children[0], Name):
             return syntax.At(sign * self.int_of(children[-1]))
         name = children[0]
@@ -235,29 +228,26 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
 
     def _only_i(self, name: Name) -> None:
         if name.text.lower() != "i":
-            self.findings.add(
-                "E_INDEX",
-                name.span,
-                f"`{cut(name.text)}` is no index",
-                "write i, i-1, first, last or a number that counts from 1",
-            )
+            message = f"`{cut(name.text)}` is no index"
+            hint = "write i, i-1, first, last or a number that counts from 1"
+            self.findings.add("E_INDEX", name.span, message, hint)
 
-    def path(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
+    def path(self, _: syntax.Span, children: list[Name]) -> tuple[str, ...]:
         return tuple(name.text for name in children)
 
-    def name(self, meta: Meta, children: list[Token]) -> Name:
+    def name(self, span: syntax.Span, children: list[Token]) -> Name:
         token = children[0]
         quoted = token.type == "QUOTED"
-        return Name(token[1:-1] if quoted else str(token), quoted, span_of(meta))
+        return Name(token[1:-1] if quoted else str(token), quoted, span)
 
-    def quant(self, _: Meta, children: list[Any]) -> Quant:
+    def quant(self, _: syntax.Span, children: list[Any]) -> Quant:
         count: Quant = children[0]
         return count._replace(reluctant=len(children) > 1 and count.minimum != count.maximum)
 
-    def reluctant(self, _: Meta, __: list[Any]) -> bool:
+    def reluctant(self, _: syntax.Span, __: list[Any]) -> bool:
         return True
 
-    def count(self, _: Meta, children: list[Token]) -> Quant:
+    def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:
             return _COUNTS[children[0]]
         low, high = children[1], children[-2]  # with braces around them; one token in `{n}`

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from lark import Token
-from lark.tree import Meta
 from lark.visitors import v_args
 
 from topology.pattern.language.expected import unit_meant
 from topology.pattern.language.expression_text import expression_text
-from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, span_of
+from topology.pattern.language.read_conditions import ConditionReader, Name, Quant, placed
 from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
@@ -37,7 +36,7 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.walk import components, flat, too_deep_in
+from topology.pattern.tree.walk import flat, too_deep_in
 from topology.pattern.tree.words import STRATEGIES
 
 _GREEDY: Final = "greedy"
@@ -52,88 +51,67 @@ class Loop(NamedTuple):
     loop_within_ns: int | None = None
 
 
-class Option(NamedTuple):
+class Clause(NamedTuple):
+    """`values`: the fields of the Query that it says."""
+
     keyword: str
     values: dict[str, Any]
     span: Span
 
 
-class WhereClause(NamedTuple):
-    strategy: Option | None
-    members: Sequence[Name]
-    expr: Expr | None
-
-
-@v_args(meta=True)
+@v_args(wrapper=placed)
 class QueryReader(ConditionReader):
     """Reads one query, since components without an alias are counted."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
         self._components = 0
+        self._aliases: set[str] = set()
 
-    def query(self, meta: Meta, children: list[Any]) -> Query:
+    def query(self, span: Span, children: list[Any]) -> Query:
         fields: dict[str, Any] = {"node": EventNode((), "_1")}
-        options: list[Option] = []
+        clauses: list[Clause] = []
         for child in children:
             match child:
                 case Name():
                     fields["name"] = child.text
-                case WhereClause(strategy, members, expr):
-                    options += [strategy] if strategy else []
-                    self._members(members, fields["node"])
-                    fields["where"] = expr
                 case Duration():
                     fields["within_ns"] = self._window(child)
-                case Option():
-                    options.append(child)
-                case dict():
-                    fields |= child
+                case Clause():
+                    clauses.append(child)
+                case list():
+                    clauses += child
                 case Negation():
-                    self.findings.add(
-                        "E_NOT_ALONE",
-                        child.span,
-                        "a negation alone is no pattern",
-                        "put it into a SEQ, beside an event that must happen",
-                    )
+                    message = "a negation alone is no pattern"
+                    hint = "put it into a SEQ, beside an event that must happen"
+                    self.findings.add("E_NOT_ALONE", child.span, message, hint)
                 case _:
                     fields["node"] = child
-        fields |= with_defaults(self._merged(options), fields["node"])
-        return Query(span=span_of(meta), **fields)
+        fields |= with_defaults(self._merged(clauses), fields["node"])
+        places = {clause.keyword: clause.span for clause in clauses}
+        return Query(span=span, clauses=places, **fields)
 
     def _window(self, length: Duration) -> int:
         if length.ns <= 0:
-            self.findings.add(
-                "E_WINDOW", length.span, "the window is empty", "write more than 0, like 10 s"
-            )
+            hint = "write more than 0, like 10 s"
+            self.findings.add("E_WINDOW", length.span, "the window is empty", hint)
         return length.ns
 
-    def _merged(self, options: Sequence[Option]) -> dict[str, Any]:
+    def _merged(self, clauses: Sequence[Clause]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         seen: set[str] = set()
-        for option in options:
-            if option.keyword in seen:
-                self.findings.add(
-                    "E_SYNTAX",
-                    option.span,
-                    f"{option.keyword} is said twice",
-                    "leave one of the two out",
-                )
-            seen.add(option.keyword)
-            merged.update(option.values)
+        for keyword, values, span in clauses:
+            if keyword in seen:
+                message = f"{keyword} is said twice"
+                self.findings.add("E_SYNTAX", span, message, "leave one of the two out")
+            seen.add(keyword)
+            merged |= values
         return merged
 
-    def _members(self, members: Sequence[Name], node: Node) -> None:
-        known = {component.alias for component in components(node)}
-        for name in members:
-            if name.text not in known:
-                message = f"no component is called `{cut(name.text)}`"
-                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, meant(name.text, known))
+    def seq(self, span: Span, children: list[Item]) -> Seq:
+        return Seq(tuple(children), span=span)
 
-    def seq(self, meta: Meta, children: list[Item]) -> Seq:
-        return Seq(tuple(children), span_of(meta))
-
-    def item(self, meta: Meta, children: list[Any]) -> Item:
+    def item(self, span: Span, children: list[Any]) -> Item:
         step = children.pop() if isinstance(children[-1], Duration) else None
         *edge, node = children
         if step and not isinstance(node, EventNode):
@@ -143,17 +121,17 @@ class QueryReader(ConditionReader):
                 hint = f"write FOR, like !{'|'.join(node.types) or '_'} FOR 5 s"
                 if node.for_ns is not None:
                     hint = "leave WITHIN out: FOR says how long"
-            self.findings.add("E_SYNTAX", span_of(meta), message, hint)
+            self.findings.add("E_SYNTAX", span, message, hint)
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 
-    def step(self, _: Meta, children: list[Duration]) -> Duration:
+    def step(self, _: Span, children: list[Duration]) -> Duration:
         self._window(children[0])
         return children[0]
 
-    def all_of(self, meta: Meta, children: list[Any]) -> AllOf:
-        return AllOf(tuple(children), span_of(meta))
+    def all_of(self, span: Span, children: list[Any]) -> AllOf:
+        return AllOf(tuple(children), span=span)
 
-    def any_of(self, meta: Meta, children: list[Any]) -> AnyOf:
+    def any_of(self, span: Span, children: list[Any]) -> AnyOf:
         negations = [child for child in children if isinstance(child, Negation)]
         for number, child in enumerate(negations):
             if child.for_ns is None:
@@ -164,29 +142,27 @@ class QueryReader(ConditionReader):
                 message = "an OR of two absences is not supported"
                 hint = "write one of them, or AND for both at once"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
-        return AnyOf(tuple(children), span_of(meta))
+        return AnyOf(tuple(children), span=span)
 
-    def quantified(self, meta: Meta, children: list[Any]) -> Node:
+    def quantified(self, span: Span, children: list[Any]) -> Node:
         node, count, *rest = children
         name = next((each.text for each in rest if isinstance(each, Name)), "")
         loop = next((each for each in rest if isinstance(each, Loop)), Loop())
-        span = span_of(meta)
         if loop.greedy or loop.loop_within_ns is not None:
             message = "LOOP of a whole group takes STRICT, NEXT or ANY"
             hint = "put GREEDY and WITHIN at the events inside"
             self.findings.add("E_QUANT", span, message, hint)
         return CountedNode(node, **count._asdict(), name=name, loop=loop.loop, span=span)
 
-    def negation(self, meta: Meta, children: list[Any]) -> Negation:
+    def negation(self, span: Span, children: list[Any]) -> Negation:
         node, *lasting = children
-        span = span_of(meta)
         if isinstance(node, EventNode) and node == EventNode(node.types, node.alias):
-            return Negation(node.types, node.alias, lasting[0].ns if lasting else None, span)
+            return Negation(node.types, node.alias, lasting[0].ns if lasting else None, span=span)
         message = "only one event can be negated, not a group or a pattern"
         self.findings.add("E_NOT_PLACE", span, message, "write it like !B b, once for each type")
-        return Negation((), "", None, span)
+        return Negation((), "", span=span)
 
-    def event(self, meta: Meta, children: list[Any]) -> EventNode:
+    def event(self, span: Span, children: list[Any]) -> EventNode:
         self._components += 1
         fields: dict[str, Any] = {"alias": f"_{self._components}"}
         for child in children[1:]:
@@ -197,9 +173,10 @@ class QueryReader(ConditionReader):
                     fields |= child._asdict()
                 case _:
                     fields["until"] = child
-        return EventNode(children[0], **fields, span=span_of(meta))
+        self._aliases.add(fields["alias"])
+        return EventNode(children[0], **fields, span=span)
 
-    def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
+    def types(self, _: Span, children: list[Name]) -> tuple[str, ...]:
         every = [name for name in children if name.text == "_" and not name.quoted]
         if every and len(children) == 1:
             return ()
@@ -208,90 +185,86 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
         return tuple(name.text for name in children)
 
-    def edge(self, _: Meta, children: list[Token]) -> Edge:
+    def edge(self, _: Span, children: list[Token]) -> Edge:
         return _EDGES[children[0].type]
 
-    def loop(self, _: Meta, children: list[Any]) -> Loop:
+    def loop(self, _: Span, children: list[Any]) -> Loop:
         edge = next((child for child in children if child in _EDGES.values()), None)
         within_ns = next((child.ns for child in children if isinstance(child, Duration)), None)
         return Loop(edge, _GREEDY in children, within_ns)
 
-    def greedy(self, _: Meta, __: list[Any]) -> str:
+    def greedy(self, _: Span, __: list[Any]) -> str:
         return _GREEDY
 
-    def where(self, _: Meta, children: list[Any]) -> WhereClause:
-        where = children[0]
-        return where if isinstance(where, WhereClause) else WhereClause(None, (), where)
+    def where(self, span: Span, children: list[Any]) -> list[Clause]:
+        found = children[0]
+        return found if isinstance(found, list) else [Clause("WHERE", {"where": found}, span)]
 
-    def selection(self, meta: Meta, children: list[Any]) -> WhereClause:
-        strategy, *rest = children
-        members: Sequence[Name] = ()
-        conditions: list[Expr] = []
-        for child in rest:
-            if isinstance(child, WhereClause):
-                members = child.members
-                conditions.extend([child.expr] if child.expr is not None else [])
-            else:
-                conditions.append(child)
-        where = flat(And, conditions, span_of(meta)) if conditions else None
-        option = Option("USING", {"strategy": strategy}, span_of(meta))
-        return WhereClause(option, members, where)
+    def selection(self, span: Span, children: list[Any]) -> list[Clause]:
+        strategy, *conditions = children
+        using = Clause("USING", {"strategy": strategy}, span)
+        where = flat(And, conditions, span=span) if conditions else None
+        return [using, Clause("WHERE", {"where": where}, span)]
 
-    def members(self, _: Meta, children: list[Any]) -> WhereClause:
-        *names, expr = children
-        return WhereClause(None, names, expr)
+    def members(self, _: Span, children: list[Any]) -> Expr:
+        where: Expr = children.pop()
+        for name in children:
+            if name.text not in self._aliases:
+                message = f"no component is called `{cut(name.text)}`"
+                hint = meant(name.text, self._aliases)
+                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, hint)
+        return where
 
-    def strategy(self, _: Meta, children: list[Token]) -> str:
+    def strategy(self, _: Span, children: list[Token]) -> str:
         return STRATEGIES[children[0].lower().replace("-", "_")]
 
-    def using(self, meta: Meta, children: list[str]) -> Option:
-        return Option("USING", {"strategy": children[0]}, span_of(meta))
+    def using(self, span: Span, children: list[str]) -> Clause:
+        return Clause("USING", {"strategy": children[0]}, span)
 
-    def matches(self, meta: Meta, children: list[Any]) -> Option:
+    def matches(self, span: Span, children: list[Any]) -> Clause:
         values: dict[str, Any] = {"matches": children[0].lower()}
         for child in children[1:]:
             values |= {"sets": True} if isinstance(child, Token) else {"limit": child}
-        return Option("MATCHES", values, span_of(meta))
+        return Clause("MATCHES", values, span)
 
-    def limit(self, meta: Meta, children: list[Token]) -> int:
+    def limit(self, span: Span, children: list[Token]) -> int:
         limit = self.int_of(children[0])
         if limit < 1:
-            self.findings.add("E_SYNTAX", span_of(meta), "no match at all", "write 1 or more")
+            self.findings.add("E_SYNTAX", span, "no match at all", "write 1 or more")
         return limit
 
-    def skipping(self, meta: Meta, children: list[dict[str, Any]]) -> Option:
-        return Option("SKIP", children[0], span_of(meta))
+    def skipping(self, span: Span, children: list[dict[str, Any]]) -> Clause:
+        return Clause("SKIP", children[0], span)
 
-    def skip(self, _: Meta, children: list[Any]) -> dict[str, Any]:
+    def skip(self, _: Span, children: list[Any]) -> dict[str, Any]:
         kind = children[0].lower()
         if len(children) > 1:
             return {"skip": kind, "skip_to": children[1].text}
         return {"skip": "past_last" if kind == "last" else kind}
 
-    def emit(self, meta: Meta, children: list[Any]) -> Option:
+    def emit(self, span: Span, children: list[Any]) -> Clause:
         kind, *slack = children
         values: dict[str, Any] = {"emit": kind.lower()}
         for length in slack:
             values["slack_ns"] = length.ns
             if length.ns < 0:
                 self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
-        return Option("EMIT", values, span_of(meta))
+        return Clause("EMIT", values, span)
 
-    def ties(self, meta: Meta, children: list[Token]) -> Option:
-        return Option("TIES", {"ties": children[0].lower()}, span_of(meta))
+    def ties(self, span: Span, children: list[Token]) -> Clause:
+        return Clause("TIES", {"ties": children[0].lower()}, span)
 
-    def late(self, meta: Meta, _: list[Token]) -> Option:
-        return Option("LATE", {}, span_of(meta))
+    def late(self, span: Span, _: list[Token]) -> Clause:
+        return Clause("LATE", {}, span)
 
-    def uncertain(self, meta: Meta, children: list[Token]) -> Option:
-        return Option("UNCERTAIN", {"uncertain": children[0].lower()}, span_of(meta))
+    def uncertain(self, span: Span, children: list[Token]) -> Clause:
+        return Clause("UNCERTAIN", {"uncertain": children[0].lower()}, span)
 
-    def length(self, meta: Meta, children: list[Any]) -> Duration:
-        span = span_of(meta)
+    def length(self, span: Span, children: list[Any]) -> Duration:
         sign = -1 if children[0] == "-" else 1
         token = children[1] if sign < 0 else children[0]
         if token.type == "DURATION":
-            return Duration(sign * self.duration_ns(token), span)
+            return Duration(sign * self.duration_ns(token), span=span)
         unit = children[-1]
         if isinstance(unit, Name):
             message = f"`{cut(unit.text)}` is no unit of time"
@@ -300,14 +273,14 @@ class QueryReader(ConditionReader):
             message = "the length of time has no unit"
             hint = f"write it with one, like {cut(token)} s"
         self.findings.add("E_WINDOW", span, message, hint)
-        return Duration(1, span)
+        return Duration(1, span=span)
 
-    def returns(self, _: Meta, children: list[Any]) -> dict[str, Any]:
+    def returns(self, span: Span, children: list[Any]) -> Clause:
         columns = tuple(child for child in children if isinstance(child, Column))
         into = next((child.text for child in children if isinstance(child, Name)), "")
-        return {"columns": columns or None, "into": into}
+        return Clause("RETURN", {"columns": columns or None, "into": into}, span)
 
-    def column(self, _: Meta, children: list[Any]) -> Column:
+    def column(self, _: Span, children: list[Any]) -> Column:
         expr = children[0]
         if len(children) > 1:
             name = children[1].text

@@ -87,7 +87,7 @@ class ValueTypes:
             case syntax.Same(paths):
                 for alias in self._aliases:
                     for path in paths:
-                        self._attribute(syntax.Ref(alias, path, None, expr.span))
+                        self._attribute(syntax.Ref(alias, path, span=expr.span))
                 return "flag"
             case syntax.Negative() | syntax.Arithmetic():
                 for each in expr.children:
@@ -166,11 +166,7 @@ class ValueTypes:
             self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
 
     def _aggregate(self, expr: syntax.AggregateCall) -> ValueType | None:
-        value_type = (
-            self._attribute(syntax.Ref(expr.alias, expr.path, None, expr.span))
-            if expr.path
-            else None
-        )
+        value_type = self._attribute(expr) if expr.path else None
         if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
             message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
             self._never(expr, message, "use count, min or max")
@@ -185,7 +181,7 @@ class ValueTypes:
                 self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
         return gives
 
-    def _attribute(self, ref: syntax.Ref) -> ValueType | None:
+    def _attribute(self, ref: syntax.Ref | syntax.AggregateCall) -> ValueType | None:
         first, *rest = ref.path
         if rest and first in _RESERVED_TYPES:
             message = f"`{first}` of an event has no attributes"

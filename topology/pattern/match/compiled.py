@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from topology.model.user_functions import UserFunctions
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.rows import up_to
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.closures import Binding
+from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.grading import YES, grade
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.match import Match

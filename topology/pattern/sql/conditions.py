@@ -17,7 +17,8 @@ from functools import partial
 from typing import Final
 
 from topology.pattern.sql.read_clause import ColumnName, NamedValue, QuotedName
-from topology.pattern.sql.row_pattern import fewest_beside, shortest
+from topology.pattern.sql.row_pattern import fewest_beside
+from topology.pattern.tree.defaults import fewest_events
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
     RESERVED,
@@ -122,7 +123,7 @@ class RowConditions:
         self._findings = findings
         self._before = fewest_beside(pattern, behind=False)
         self._behind = fewest_beside(pattern, behind=True)
-        self._rows = shortest(pattern)
+        self._rows = fewest_events(pattern)
 
     def of(self, name: str, expr: Expr) -> Iterator[Expr]:
         """The conjuncts of `name AS expr` in DEFINE, for each component of the variable."""
@@ -135,7 +136,9 @@ class RowConditions:
                 if is_own:
                     yield rewritten(meant_by, partial(_plain, alias))
                 else:
-                    yield Running(alias, rewritten(meant_by, self._in_components), conjunct.span)
+                    yield Running(
+                        alias, rewritten(meant_by, self._in_components), span=conjunct.span
+                    )
 
     def measure(self, expr: Expr) -> Expr:
         found = rewritten(self._resolved(expr, ""), self._in_components)
@@ -182,7 +185,7 @@ class RowConditions:
         def of_row(part: Expr) -> Expr:
             if not isinstance(part, RowRef):
                 return part
-            return Ref("", self._names.split(part.path)[1], None, part.span)
+            return Ref("", self._names.split(part.path)[1], span=part.span)
 
         return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
 
@@ -277,8 +280,8 @@ def _plain(alias: str, part: Expr) -> Expr:
     if not isinstance(part, RowRef):
         return part
     if part.shift:
-        return Previous(alias, part.path, -part.shift, part.span)
-    return Ref(alias, part.path, None, part.span)
+        return Previous(alias, part.path, -part.shift, span=part.span)
+    return Ref(alias, part.path, span=part.span)
 
 
 def named_once(named: Sequence[NamedValue], findings: Findings) -> None:

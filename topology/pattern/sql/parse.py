@@ -25,8 +25,8 @@ from topology.pattern.language.parse import MAX_TEXT
 from topology.pattern.sql.conditions import RowConditions, RowNames, column_path, key_of, named_once
 from topology.pattern.sql.lowering import RowLowering
 from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader
-from topology.pattern.sql.row_pattern import can_follow_another, shortest
-from topology.pattern.tree.defaults import with_defaults
+from topology.pattern.sql.row_pattern import can_follow_another
+from topology.pattern.tree.defaults import can_be_absent, with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant, nearest
 from topology.pattern.tree.syntax import (
     EVERY_FIELD,
@@ -143,7 +143,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         return replace(row, alias=names.variables[key_of(row.alias)])
 
     pattern: Node = with_events(clause.pattern, canonical)
-    if shortest(pattern) == 0:
+    if can_be_absent(pattern):
         message = "the pattern matches no rows at all too, and an empty match has no place in time"
         hint = "let one row have to be there, with + for *"
         findings.add("E_ALL_OPTIONAL", clause.span, message, hint)
@@ -154,7 +154,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
     where: list[Expr] = []
     if clause.partition:
         keys = tuple(column_path(each.parts) for each in clause.partition)
-        where.append(Same(keys, clause.partition[0].span))
+        where.append(Same(keys, span=clause.partition[0].span))
     named_once(clause.define, findings)
     for each in clause.define:
         variable = names.variables.get(key_of(each.name.text))
@@ -167,6 +167,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
             message = "events are in the order of their time, whatever the order of arrival"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
     skip, to = _skip(clause, names, pattern, findings)
+    clauses = {"WITHIN": clause.within.span} if clause.within is not None else {}
     options: dict[str, Any] = {"matches": "best", "ties": "key", "skip": skip}
     options["strategy"] = "partition" if clause.partition else "strict"
     return Query(
@@ -178,6 +179,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         columns=_columns(clause, conditions, findings),
         all_rows=has_lines,
         span=clause.span,
+        clauses=clauses,
         stream=clause.stream,
         **with_defaults(options, node),
     )

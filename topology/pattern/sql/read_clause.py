@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lark import Token
-from lark.tree import Meta
 from lark.visitors import v_args
 
-from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, span_of
+from topology.pattern.language.read_conditions import ONCE, ConditionReader, Name, Quant, placed
 from topology.pattern.tree.errors import Findings, cut
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
     AnyOf,
-    Between,
     Call,
     Compare,
     Constant,
@@ -40,9 +38,9 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk, with_events
-from topology.pattern.tree.words import AGGREGATES, DAY, HOUR, MINUTE, SECOND
+from topology.pattern.tree.words import AGGREGATES, UNITS_NS
 
-UNITS: Final = {"SECOND": SECOND, "MINUTE": MINUTE, "HOUR": HOUR, "DAY": DAY}
+UNITS: Final = frozenset({"second", "minute", "hour", "day"})
 NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
 ROW_PATH: Final = "*"
 """The path of `A.*` in COUNT."""
@@ -54,16 +52,14 @@ class QuotedName(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NamedValue:
+class NamedValue(NamedTuple):
     """`expr AS name`."""
 
     name: Name
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnName:
+class ColumnName(NamedTuple):
     """A name with dots, and what it is called by AS."""
 
     parts: tuple[str, ...]
@@ -71,8 +67,7 @@ class ColumnName:
     called: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SkipClause:
+class SkipClause(NamedTuple):
     """`kind`: as in syntax.Query; `to`: the variable of TO FIRST and TO LAST."""
 
     kind: Skip
@@ -100,7 +95,7 @@ class RecognizeClause:
     tables: tuple[str, ...] = ()
 
 
-@v_args(meta=True)
+@v_args(wrapper=placed)
 class RecognizeReader(ConditionReader):
     """Reads one clause. `_moved`: the places of columns that FIRST or LAST, PREV or NEXT are of;
     `_finals` those of FINAL."""
@@ -111,175 +106,172 @@ class RecognizeReader(ConditionReader):
         self._finals: list[Span] = []
 
     def __default__(
-        self, data: Token, children: list[Any], meta: Meta
+        self, data: Token, children: list[Any], _: object
     ) -> tuple[str, tuple[Any, ...]]:
         """Read a part of the clause, which lists things."""
         return str(data), tuple(children)
 
-    def select(self, _: Meta, children: list[Any]) -> RecognizeClause:
+    def select(self, _: Span, children: list[Any]) -> RecognizeClause:
         chosen, source, *rest = children
         clause = next(each for each in rest if isinstance(each, RecognizeClause))
         names = tuple(each.text for each in rest if isinstance(each, Name))
         stream: str = source.parts[-1]
         return replace(clause, chosen=chosen, stream=str(stream), tables=(stream, *names))
 
-    def clause(self, meta: Meta, children: list[Any]) -> RecognizeClause:
-        return RecognizeClause(span=span_of(meta), **dict(children))
+    def clause(self, span: Span, children: list[Any]) -> RecognizeClause:
+        return RecognizeClause(span=span, **dict(children))
 
-    def selected(self, _: Meta, children: list[Any]) -> tuple[ColumnName, ...] | None:
+    def selected(self, _: Span, children: list[Any]) -> tuple[ColumnName, ...] | None:
         return None if isinstance(children[0], Token) else tuple(children)
 
-    def chosen(self, _: Meta, children: list[Any]) -> ColumnName:
+    def chosen(self, _: Span, children: list[Any]) -> ColumnName:
         path: ColumnName = children[0]
-        return replace(path, called=str(children[1].text) if len(children) > 1 else "")
+        return path._replace(called=str(children[1].text) if len(children) > 1 else "")
 
-    def ordered(self, meta: Meta, children: list[Any]) -> ColumnName:
+    def ordered(self, span: Span, children: list[Any]) -> ColumnName:
         if len(children) > 1 and children[1].upper() == "DESC":
             message = "time has one direction: events are in the order of ref_time"
-            self._refuse(span_of(meta), message, "leave DESC out")
+            self._refuse(span, message, "leave DESC out")
         path: ColumnName = children[0]
         return path
 
-    def measures(self, _: Meta, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
+    def measures(self, _: Span, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
         self._finals.clear()
         return "measures", tuple(children)
 
-    def measured(self, _: Meta, children: list[Any]) -> NamedValue:
+    def measured(self, _: Span, children: list[Any]) -> NamedValue:
         return self._named(children[1], children[0])
 
-    def rows(self, meta: Meta, children: list[Token]) -> tuple[str, bool]:
+    def rows(self, span: Span, children: list[Token]) -> tuple[str, bool]:
         words = [word.upper() for word in children]
         if "UNMATCHED" in words:
             message = "a row is unmatched for good only when its window has passed"
             hint = "leave WITH UNMATCHED ROWS out; the ordered topic has all rows"
-            self._refuse(span_of(meta), message, hint)
+            self._refuse(span, message, hint)
         return "all_rows", words[0] == "ALL"
 
-    def skip(self, meta: Meta, children: list[Any]) -> tuple[str, SkipClause]:
+    def skip(self, span: Span, children: list[Any]) -> tuple[str, SkipClause]:
         words = [str(each).upper() for each in children if isinstance(each, Token)]
         name = next((each for each in children if isinstance(each, Name)), None)
         kind: Skip = "past_last" if words[0] == "PAST" else "none"
         if name is not None:
             kind = "first" if "FIRST" in words else "last"
-        return "skip", SkipClause(kind, name, span_of(meta))
+        return "skip", SkipClause(kind, name, span)
 
-    def pattern(self, _: Meta, children: list[Node]) -> tuple[str, Node]:
+    def pattern(self, _: Span, children: list[Node]) -> tuple[str, Node]:
         return "pattern", children[0]
 
-    def within(self, _: Meta, children: list[Duration]) -> tuple[str, Duration]:
+    def within(self, _: Span, children: list[Duration]) -> tuple[str, Duration]:
         return "within", children[0]
 
-    def union(self, _: Meta, children: list[Name]) -> tuple[Name, ...]:
+    def union(self, _: Span, children: list[Name]) -> tuple[Name, ...]:
         return tuple(children)
 
-    def define(self, _: Meta, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
+    def define(self, _: Span, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
         for span in self._finals:
             message = "FINAL is of the whole match, which is not known while its rows are chosen"
             self._refuse(span, message, "leave FINAL out")
         return "define", tuple(children)
 
-    def defined(self, _: Meta, children: list[Any]) -> NamedValue:
+    def defined(self, _: Span, children: list[Any]) -> NamedValue:
         return self._named(*children)
 
     def _named(self, name: Name, expr: Expr) -> NamedValue:
         deep = too_deep_in(expr)
         if deep is not None:
             self._refuse(deep.span, "the expression is too deep", "take some of it apart")
-            expr = Constant(None, deep.span)
+            expr = Constant(None, span=deep.span)
         return NamedValue(name, expr)
 
     # -- the row pattern ----------------------------------------------------------------------
 
-    def either(self, _: Meta, children: list[Node]) -> Node:
+    def either(self, _: Span, children: list[Node]) -> Node:
         return AnyOf(tuple(children))
 
-    def row_sequence(self, _: Meta, children: list[Node]) -> Node:
+    def row_sequence(self, _: Span, children: list[Node]) -> Node:
         return Seq(tuple(map(Item, children)))
 
-    def quantified(self, meta: Meta, children: list[Any]) -> Node:
+    def quantified(self, span: Span, children: list[Any]) -> Node:
         row, count = children
-        return row if count == ONCE else CountedNode(row, **count._asdict(), span=span_of(meta))
+        return row if count == ONCE else CountedNode(row, **count._asdict(), span=span)
 
-    def quant(self, meta: Meta, children: list[Any]) -> Quant:
-        low, high, _ = count = super().quant(meta, children)
+    def quant(self, span: Span, children: list[Any]) -> Quant:
+        low, high, _ = count = super().quant(span, children)
         if high != UNBOUNDED and (high < low or high == 0):
             hint = f"write {{{high},{low}}}" if high else "leave the variable out"
-            self.findings.add("E_QUANT", span_of(meta), f"from {low} to {high} is no range", hint)
+            self.findings.add("E_QUANT", span, f"from {low} to {high} is no range", hint)
             return ONCE
         return count
 
-    def variable(self, meta: Meta, children: list[Name]) -> Node:
-        return EventNode((), children[0].text, span=span_of(meta))
+    def variable(self, span: Span, children: list[Name]) -> Node:
+        return EventNode((), children[0].text, span=span)
 
-    def excluded(self, _: Meta, children: list[Node]) -> Node:
+    def excluded(self, _: Span, children: list[Node]) -> Node:
         row: Node = with_events(children[0], lambda event: replace(event, hidden=True))
         return row
 
-    def permuted(self, _: Meta, children: list[Node]) -> Node:
+    def permuted(self, _: Span, children: list[Node]) -> Node:
         return AllOf(tuple(children))
 
-    def nothing(self, meta: Meta, _: list[Any]) -> Node:
+    def nothing(self, span: Span, _: list[Any]) -> Node:
         message = "an empty match has no event, so it has no place in a stream"
-        self._refuse(span_of(meta), message, "leave () out, or write ? behind what may be absent")
+        self._refuse(span, message, "leave () out, or write ? behind what may be absent")
         return EventNode((), "")
 
-    def anchor(self, meta: Meta, _: list[Any]) -> Node:
+    def anchor(self, span: Span, _: list[Any]) -> Node:
         message = "a stream has no first and no last row for ^ and $ to stand for"
         hint = "leave it out; a beginning is an event of its own, which a variable can match"
-        self._refuse(span_of(meta), message, hint)
+        self._refuse(span, message, hint)
         return EventNode((), "")
 
     # -- expressions --------------------------------------------------------------------------
 
-    def equal(self, meta: Meta, children: list[Any]) -> Expr:
-        return Compare("=", children[0], children[1], span_of(meta))
+    def equal(self, span: Span, children: list[Any]) -> Expr:
+        return Compare("=", children[0], children[1], span=span)
 
-    def is_in(self, meta: Meta, children: list[Any]) -> Expr:
+    def is_in(self, span: Span, children: list[Any]) -> Expr:
         operand, values = children
         if all(isinstance(each, Constant) for each in values):
-            return super().is_in(meta, children)
-        span = span_of(meta)
-        return flat(Or, [Compare("=", operand, each, span) for each in values], span)
+            return super().is_in(span, children)
+        return flat(Or, [Compare("=", operand, each, span=span) for each in values], span=span)
 
-    def not_in(self, meta: Meta, children: list[Any]) -> Expr:
+    def not_in(self, span: Span, children: list[Any]) -> Expr:
         if all(isinstance(each, Constant) for each in children[1]):
-            return super().not_in(meta, children)
-        return Not(self.is_in(meta, children), span_of(meta))
+            return super().not_in(span, children)
+        return Not(self.is_in(span, children), span=span)
 
-    def not_between(self, meta: Meta, children: list[Expr]) -> Expr:
-        operand, low, high = children
-        return Not(Between(operand, low, high, span_of(meta)), span_of(meta))
+    def not_between(self, span: Span, children: list[Expr]) -> Expr:
+        return Not(self.between(span, children), span=span)
 
-    def not_like(self, meta: Meta, children: list[Any]) -> Expr:
-        return Not(self.like(meta, children), span_of(meta))
+    def not_like(self, span: Span, children: list[Any]) -> Expr:
+        return Not(self.like(span, children), span=span)
 
-    def column(self, meta: Meta, children: list[ColumnName]) -> Expr:
-        return RowRef((), children[0].parts, span=span_of(meta))
+    def column(self, span: Span, children: list[ColumnName]) -> Expr:
+        return RowRef((), children[0].parts, span=span)
 
-    def column_name(self, meta: Meta, children: list[Any]) -> ColumnName:
-        return ColumnName(tuple(name.text for name in children), span_of(meta))
+    def column_name(self, span: Span, children: list[Any]) -> ColumnName:
+        return ColumnName(tuple(name.text for name in children), span)
 
-    def interval(self, meta: Meta, children: list[Any]) -> Duration:
+    def interval(self, span: Span, children: list[Any]) -> Duration:
         text, unit = children
-        span = span_of(meta)
-        length_ns = UNITS.get(unit.text.upper().removesuffix("S"))
+        word = unit.text.lower().removesuffix("s")
         whole, _, fraction = str(text[1:-1]).strip().partition(".")
-        if length_ns is None:
+        if word not in UNITS:
             message = f"`{cut(unit.text)}` is no unit of an interval here"
             self.findings.add("E_WINDOW", span, message, "units are DAY, HOUR, MINUTE and SECOND")
         elif not whole.isdecimal() or not (fraction or "0").isdecimal() or len(text) > 40:
             message = f"{cut(text)} is no number of {unit.text.upper()}"
             self.findings.add("E_WINDOW", span, message, "write it like INTERVAL '10' SECOND")
         else:
-            ns, rest = divmod(int(whole + fraction) * length_ns, 10 ** len(fraction))
+            ns, rest = divmod(int(whole + fraction) * UNITS_NS[word], 10 ** len(fraction))
             if rest:
                 message = "the interval is not a whole number of nanoseconds"
                 self.findings.add("E_WINDOW", span, message, "write fewer digits")
-            return Duration(ns, span)
-        return Duration(1, span)
+            return Duration(ns, span=span)
+        return Duration(1, span=span)
 
-    def final(self, meta: Meta, children: list[Expr]) -> Expr:
-        self._finals.append(span_of(meta))
+    def final(self, span: Span, children: list[Expr]) -> Expr:
+        self._finals.append(span)
 
         def change(part: Expr) -> Expr:
             if isinstance(part, RowRef | RowAggregate):
@@ -288,16 +280,15 @@ class RecognizeReader(ConditionReader):
 
         return rewritten(children[0], change)
 
-    def count_rows(self, meta: Meta, children: list[Any]) -> Expr:
+    def count_rows(self, span: Span, children: list[Any]) -> Expr:
         name, *of, _ = children
         if name.text.lower() != "count":
             message = f"only COUNT takes rows, `{cut(name.text)}` takes a column"
-            self.findings.add("E_FUNCTION", span_of(meta), message, "name a column in place of *")
-        return RowAggregate("count", tuple(each.text for each in of), None, span_of(meta))
+            self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
+        return RowAggregate("count", tuple(each.text for each in of), None, span=span)
 
-    def call(self, meta: Meta, children: list[Any]) -> Expr:
+    def call(self, span: Span, children: list[Any]) -> Expr:
         name, *arguments = children
-        span = span_of(meta)
         function = name.text.lower()
         if function == "match_number":
             message = "a late event would renumber all matches behind it"
@@ -308,11 +299,11 @@ class RecognizeReader(ConditionReader):
             return self._navigated(function, arguments, span)
         elif function in AGGREGATES:
             if len(arguments) == 1:
-                return RowAggregate(function, (), arguments[0], span)
+                return RowAggregate(function, (), arguments[0], span=span)
             self.findings.add("E_FUNCTION", span, f"`{function}` takes one value", "name a column")
         else:
-            return super().call(meta, [name._replace(quoted=False), *arguments])
-        return Constant(None, span)
+            return super().call(span, [name._replace(quoted=False), *arguments])
+        return Constant(None, span=span)
 
     def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
         """CLASSIFIER(), or CLASSIFIER(U): of the last row of a variable or a SUBSET."""
@@ -320,7 +311,7 @@ class RecognizeReader(ConditionReader):
         if len(arguments) > 1 or not isinstance(of, RowRef) or len(of.path) != 1:
             message, hint = "CLASSIFIER takes one variable, or none", "write CLASSIFIER(A)"
             self.findings.add("E_FUNCTION", span, message, hint)
-            return Constant(None, span)
+            return Constant(None, span=span)
         return replace(of, is_label=True, span=span)
 
     def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
@@ -338,7 +329,7 @@ class RecognizeReader(ConditionReader):
             hint = f"write it like {function.upper()}(A.price), or {function.upper()}(A.price, 2)"
             message = f"{function.upper()} takes a column, and how far to go"
             self.findings.add("E_FUNCTION", span, message, hint)
-            return Constant(None, span)
+            return Constant(None, span=span)
         count = step.value
         kind = "physical" if physical else "logical"
 
@@ -360,12 +351,12 @@ class RecognizeReader(ConditionReader):
 
         return rewritten(arguments[0], moved)
 
-    def name(self, meta: Meta, children: list[Token]) -> Name:
+    def name(self, span: Span, children: list[Token]) -> Name:
         token = children[0]
         if token.type != "QUOTED":
-            return Name(str(token), quoted=False, span=span_of(meta))
+            return Name(str(token), quoted=False, span=span)
         text = QuotedName(token[1:-1].replace('""', '"'))
-        return Name(text, quoted=True, span=span_of(meta))
+        return Name(text, quoted=True, span=span)
 
     def _refuse(self, span: Span, message: str, hint: str) -> None:
         self.findings.add("E_SQL", span, message, hint)

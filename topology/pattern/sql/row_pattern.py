@@ -6,28 +6,16 @@ What they become: `topology.pattern.sql.lowering`.
 from __future__ import annotations
 
 from topology.pattern.language.read_conditions import ONCE, Quant
+from topology.pattern.tree.defaults import fewest_events
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
-    AnyOf,
     CountedNode,
     EventNode,
     Negation,
     Node,
     Seq,
 )
-
-
-def shortest(row: Node | Negation) -> int:
-    """Return the fewest rows that it matches."""
-    match row:
-        case EventNode():
-            return 1
-        case CountedNode():
-            return shortest(row.node) * row.minimum
-        case AnyOf(nodes):
-            return min(map(shortest, nodes))
-    return sum(map(shortest, row.children))
 
 
 def fewest_beside(row: Node, *, behind: bool) -> dict[str, int]:
@@ -43,7 +31,7 @@ def _beside(row: Node | Negation, beside: int, behind: bool, found: dict[str, in
     for each in reversed(row.children) if behind else row.children:
         _beside(each, beside, behind, found)
         if isinstance(row, Seq):
-            beside += shortest(each)
+            beside += fewest_events(each)
 
 
 def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -> bool:

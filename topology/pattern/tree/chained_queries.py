@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from topology.pattern.tree.syntax import Query
@@ -62,19 +63,13 @@ def _circle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> lis
     writers: dict[str, list[str]] = {}
     for query in queries:
         writers.setdefault(query.into, []).append(query.name)
-    ways = [[query.name] for query in reversed(queries)]
-    done: set[str] = set()
-    while ways:
-        way = ways.pop()
-        if way[-1] in done:
-            continue
-        below = [name for type_ in sorted(read[way[-1]]) for name in writers[type_]]
-        for name in below:
-            if name in way:
-                return way[way.index(name) :]
-        open_ = [name for name in below if name not in done]
-        if open_:
-            ways += [way, *([*way, name] for name in open_)]
-        else:
-            done.add(way[-1])
+    below = {
+        name: [writer for type_ in sorted(types) for writer in writers[type_]]
+        for name, types in read.items()
+    }
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as found:
+        circle: list[str] = found.args[1][:0:-1]
+        return circle
     return []

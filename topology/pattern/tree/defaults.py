@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from topology.pattern.tree.syntax import (
-    AllOf,
     AnyOf,
     CountedNode,
     EventNode,
@@ -26,8 +25,6 @@ def ends_in_negation(node: Node | Negation) -> bool:
     match node:
         case Negation():
             return True
-        case EventNode():
-            return False
         case Seq():
             for each in reversed(node.children):
                 if ends_in_negation(each):
@@ -35,23 +32,24 @@ def ends_in_negation(node: Node | Negation) -> bool:
                 if not can_be_absent(each):
                     return False
             return False
-        case AllOf() | AnyOf() | CountedNode():
-            return any(map(ends_in_negation, node.children))
+    return any(map(ends_in_negation, node.children))
 
 
 def can_be_absent(node: Node | Negation) -> bool:
     """Whether a match may hold no event of it."""
+    return fewest_events(node) == 0
+
+
+def fewest_events(node: Node | Negation) -> int:
+    """How many events of it a match holds at least."""
     match node:
-        case Negation():
-            return True
-        case EventNode():
-            return node.minimum == 0
-        case AnyOf(nodes):
-            return any(can_be_absent(each) for each in nodes)
-        case CountedNode():
-            return node.minimum == 0 or can_be_absent(node.node)
-        case Seq() | AllOf():
-            return all(can_be_absent(each) for each in node.children)
+        case EventNode(minimum=minimum):
+            return minimum
+        case AnyOf(nodes=nodes):
+            return min(map(fewest_events, nodes))
+        case CountedNode(node=turn, minimum=minimum):
+            return fewest_events(turn) * minimum
+    return sum(map(fewest_events, node.children))
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:

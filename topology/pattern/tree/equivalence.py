@@ -51,7 +51,7 @@ def _link(expr: Expr) -> Link | None:
 
 
 def _chains(path: Path, links: Sequence[Link], part: Part) -> bool:
-    nodes = [spot.node for spot in part.spots]
+    nodes = [spot.node for spot in part.spots.values()]
     present = {node.alias for node in nodes if node.minimum > 0}
     others = {node.alias for node in nodes} | {gap.negation.alias for gap in part.gaps}
     others -= present

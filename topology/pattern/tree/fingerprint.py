@@ -7,13 +7,11 @@ field added later changes no fingerprint; spans are left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.pattern.tree.syntax import Constant, Expr, Param, Query, Span
-from topology.pattern.tree.walk import rewritten, with_expressions
+from topology.pattern.tree.syntax import Query
 
 DIGEST_BYTES: Final = 16
 
@@ -39,19 +37,8 @@ def _plain(tree: Any) -> Any:
     named: dict[str, Any] = {}
     for spot in fields(tree):
         part = getattr(tree, spot.name)
-        if isinstance(part, Span) or not spot.compare:
+        if not spot.compare:
             continue
         if spot.default is MISSING or type(part) is not type(spot.default) or part != spot.default:
             named[spot.name] = _plain(part)
     return [type(tree).__name__, named]
-
-
-def bound(query: Query, params: Mapping[str, Any]) -> Query:
-    """The query with the values of the parameters in their places."""
-
-    def value_of(expr: Expr) -> Expr:
-        if isinstance(expr, Param) and expr.name in params:
-            return Constant(params[expr.name], expr.span)
-        return expr
-
-    return with_expressions(query, lambda expr: rewritten(expr, value_of))

@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 from topology.pattern.tree import syntax
 from topology.pattern.tree.equivalence import is_implied_by, partition_paths
-from topology.pattern.tree.fingerprint import bound, fingerprint
+from topology.pattern.tree.fingerprint import fingerprint
 from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
 from topology.pattern.tree.partial_order import (
+    Aliases,
     Branches,
     NegatedSpot,
     Part,
-    Since,
     Spot,
     size,
     spread,
@@ -129,7 +129,7 @@ class Blocker:
     strict: bool
     predicates: tuple[Expr, ...]
     for_ns: int | None = None
-    after: Since = ()
+    after: tuple[tuple[frozenset[int], int], ...] = ()
     limit: tuple[int, int] | None = None
 
 
@@ -200,18 +200,18 @@ class NormalForm:
         return self.query.within_ns + max(borders, default=0)
 
 
-def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalForm:
-    """The normal form of a checked query. A parameter that has a value is replaced by it, so that
-    the fingerprint is of what is asked; `NormalForm.query` is the query so bound."""
-    query = bound(query, params) if params else query
+def normalise(query: Query) -> NormalForm:
+    """The normal form of a checked query."""
     count, components = size(query.node)
     if count > MAX_ALTERNATIVES:
         raise TooLarge(f"{count} alternatives, at most {MAX_ALTERNATIVES}: split the query")
     if components > MAX_COMPONENTS:
         raise TooLarge(f"{components} components, at most {MAX_COMPONENTS}: split the query")
     turns = Turns(query.node)
-    parts = parts_of(turns)
-    same = partition_key(query, turns, parts)
+    parts = parts_of(turns.node)
+    every = frozenset().union(*map(_aliases_of, parts))
+    asked = [expr for each in conjuncts(query.where) for expr in turns.conditions(each, every)]
+    same = partition_paths(asked, parts)
     rest = [expr for expr in conjuncts(query.where) if not is_implied_by(expr, same)]
     negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
     return NormalForm(
@@ -227,21 +227,13 @@ def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalFo
     )
 
 
-def parts_of(turns: Turns) -> list[Part]:
-    """The ways through a pattern in which something has to happen."""
-    return [part for part in spread(turns.node) if part.spots]
-
-
-def partition_key(query: Query, turns: Turns, parts: Sequence[Part]) -> tuple[tuple[str, ...], ...]:
-    """The paths on which all events of a match agree."""
-    every = frozenset().union(*map(_aliases_of, parts))
-    asked = [expr for asked in conjuncts(query.where) for expr in turns.conditions(asked, every)]
-    return partition_paths(asked, parts)
+def parts_of(node: Node) -> list[Part]:
+    """The ways through a pattern without counts in which something has to happen."""
+    return [part for part in spread(node) if part.spots]
 
 
 def _aliases_of(part: Part) -> frozenset[str]:
-    positive = [spot.node.alias for spot in part.spots]
-    return frozenset([*positive, *(gap.negation.alias for gap in part.gaps)])
+    return frozenset([*part.spots, *(gap.negation.alias for gap in part.gaps)])
 
 
 def has_choice(alternatives: Sequence[Alternative]) -> bool:
@@ -275,25 +267,31 @@ def _alternative(
     edge, present = EDGES[query.strategy], _aliases_of(part)
     asked = [expr for each in asked_of_all for expr in turns.conditions(each, present)]
     positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
+    index_of = {alias: index for index, alias in enumerate(part.spots)}
+
+    def indexes(named: Aliases) -> frozenset[int]:
+        return frozenset(index_of[alias] for alias in named)
+
     components = tuple(
-        _component(index, spot, positive, edge) for index, spot in enumerate(part.spots)
+        _component(spot, indexes(spot.before), index_of, positive, edge)
+        for spot in part.spots.values()
     )
     blockers = tuple(
         Blocker(
             alias=gap.negation.alias,
             types=frozenset(gap.negation.types),
-            left=gap.left,
-            right=gap.right,
+            left=indexes(gap.left),
+            right=indexes(gap.right),
             strict=gap.strict,
             for_ns=gap.negation.for_ns,
-            after=gap.after,
+            after=tuple((indexes(named), ns) for named, ns in gap.after),
             limit=min(_limits(gap, asked, components), key=lambda it: it[1], default=None),
             predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
         )
         for gap in part.gaps
     )
     positive += [expr for gap in part.gaps for expr in _pauses(part, gap)]
-    positive += [expr for spot in part.spots for expr in _steps(part, spot)]
+    positive += [expr for spot in part.spots.values() for expr in _steps(part, spot)]
     columns = query.columns and tuple(turns.column(each, present) for each in query.columns)
     return Alternative(
         number,
@@ -311,14 +309,14 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
     if gap.negation.for_ns is None:
         return
     rights = set(gap.right)
-    if any(part.spots[at].node.minimum == 0 for at in rights):
-        rights.update(at for at, spot in enumerate(part.spots) if spot.before & gap.right)
+    if any(spot.node.minimum == 0 for spot in part.among(gap.right)):
+        rights.update(alias for alias, spot in part.spots.items() if spot.before & gap.right)
     for early, after_ns in ((gap.left, 0), *gap.after):
         lefts = set(early)
-        if any(part.spots[at].node.minimum == 0 for at in lefts):
-            lefts.update(*(part.spots[at].before for at in early))
-        for pair in product(sorted(lefts), sorted(rights)):
-            left, right = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in pair)
+        if any(spot.node.minimum == 0 for spot in part.among(early)):
+            lefts.update(*(spot.before for spot in part.among(early)))
+        for pair in product(part.among(lefts), part.among(rights)):
+            left, right = (syntax.Ref(spot.node.alias, ("time",)) for spot in pair)
             apart = syntax.Arithmetic("-", right, left)
             length_ns = syntax.Duration(after_ns + gap.negation.for_ns)
             yield syntax.Compare(">=", apart, length_ns)
@@ -333,10 +331,9 @@ def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
     if spot.within_ns is None or not spot.before:
         return
     first = syntax.Ref(alias, ("time",), syntax.At(1) if is_group else None)
-    before = [part.spots[at] for at in sorted(spot.before)]
-    surely = [one for one in before if one.node.minimum > 0]
-    behind = frozenset(at for one in surely for at in one.before)
-    nearest = [part.spots[at].node for at in sorted(spot.before - behind)]
+    surely = [one for one in part.among(spot.before) if one.node.minimum > 0]
+    behind = frozenset(alias for one in surely for alias in one.before)
+    nearest = [one.node for one in part.among(spot.before - behind)]
     lasts = [syntax.Ref(n.alias, ("time",), syntax.At(-1) if n.is_group else None) for n in nearest]
     tests: list[Expr] = [_near(first, last, spot.within_ns) for last in lasts]
     if any(node.minimum == 0 for node in nearest):
@@ -369,15 +366,21 @@ def _limits(
                 yield single[early], length_ns + (operator == "<=")
 
 
-def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Component:
+def _component(
+    spot: Spot,
+    before: frozenset[int],
+    index_of: Mapping[str, int],
+    asked: Sequence[Expr],
+    edge: Edge,
+) -> Component:
     node = spot.node
     return Component(
-        index=index,
+        index=index_of[node.alias],
         alias=node.alias,
         types=frozenset(node.types),
         minimum=node.minimum,
         maximum=node.maximum,
-        before=spot.before,
+        before=before,
         edge=spot.edge or edge,
         loop=node.loop or edge,
         greedy=node.greedy,
@@ -385,16 +388,15 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
         own=tuple(expr for expr in asked if _is_own(expr, node)),
         reluctant=node.reluctant,
         branches=spot.branches,
-        beside=spot.beside,
+        beside=index_of.get(spot.beside, -1),
         label=node.label,
         hidden=node.hidden,
     )
 
 
 def _is_own(expr: Expr, node: EventNode) -> bool:
-    if aliases(expr) != {node.alias}:
-        return False
-    return all(mention.how == "plain" for mention in mentions(expr))
+    is_plain = all(mention.how == "plain" for mention in mentions(expr))
+    return is_plain and aliases(expr) == {node.alias}
 
 
 def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
@@ -435,9 +437,7 @@ def _timed_apart(alternative: Alternative) -> Alternative:
     for part in alternative.components:
         timed = tuple(e for e in part.own if looks_at_time(e) and not asks_for_null(e))
         own = tuple(expr for expr in part.own if expr not in timed)
-        components.append(replace(part, own=own) if timed else part)
+        components.append(replace(part, own=own))
         about = frozenset((part.index,))
         predicates += [Predicate(expr, about, frozenset(), skips_absent=True) for expr in timed]
-    if len(predicates) == len(alternative.predicates):
-        return alternative
     return replace(alternative, components=tuple(components), predicates=tuple(predicates))

@@ -13,8 +13,8 @@ before all of its right; AND orders nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final
 
@@ -33,7 +33,10 @@ from topology.pattern.tree.syntax import (
 Branches = tuple[int | tuple[int, int], ...]
 """Numbers, and OVER for an AND that took nothing."""
 
-Since = tuple[tuple[frozenset[int], int], ...]
+Aliases = frozenset[str]
+"""Components; no two have the same alias."""
+
+Since = tuple[tuple[Aliases, int], ...]
 """Sets of components, each with a time in ns after the last of them: the latest of these instants.
 A set of none stands for the instant at which the part begins."""
 
@@ -45,17 +48,17 @@ OVER: Final = (1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A component. `before`: those (by index) that come before it. `branches`: which branch was
-    taken of each OR that begins with it, from the outermost on, but for ORs in an AND; before
-    these, of each that took nothing right before it. `beside`: the first component of the outermost
-    AND that it is in; -1 without. `within_ns`: see Item."""
+    """A component. `before`: those that come before it. `branches`: which branch was taken of each
+    OR that begins with it, from the outermost on, but for ORs in an AND; before these, of each that
+    took nothing right before it. `beside`: the first component of the outermost AND that it is in,
+    empty without. `within_ns`: see Item."""
 
     node: EventNode
-    edge: Edge | None
-    before: frozenset[int]
+    edge: Edge | None = None
+    before: Aliases = frozenset()
     branches: Branches = ()
     within_ns: int | None = None
-    beside: int = -1
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class NegatedSpot:
 
     negation: Negation
     strict: bool = False
-    left: frozenset[int] = frozenset()
-    right: frozenset[int] = frozenset()
+    left: Aliases = frozenset()
+    right: Aliases = frozenset()
     beside: bool = False
     since: Since = BEGIN
 
@@ -78,15 +81,20 @@ class NegatedSpot:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`first` and `last`: the components that none in the part comes before, or behind.
-    `branches`: of ORs behind the last component that took nothing. `over`: when the part is."""
+    """`spots`: its components by their aliases, in order. `first` and `last`: those that none in
+    the part comes before, or behind. `branches`: of ORs behind the last component that took
+    nothing. `over`: when the part is."""
 
-    spots: tuple[Spot, ...]
-    gaps: tuple[NegatedSpot, ...]
-    first: frozenset[int] = frozenset()
-    last: frozenset[int] = frozenset()
+    spots: Mapping[str, Spot] = field(default_factory=dict)
+    gaps: tuple[NegatedSpot, ...] = ()
+    first: Aliases = frozenset()
+    last: Aliases = frozenset()
     branches: Branches = ()
     over: Since = BEGIN
+
+    def among(self, aliases: Collection[str]) -> list[Spot]:
+        """Those of its components, in order."""
+        return [spot for alias, spot in self.spots.items() if alias in aliases]
 
 
 def size(node: Node | Negation) -> tuple[int, int]:
@@ -127,11 +135,11 @@ def spread(node: Node | Negation) -> list[Part]:
     number is that of `size`. A negation, as a branch of an OR, holds no component."""
     match node:
         case Negation():
-            return [Part((), (NegatedSpot(node),), over=_later(BEGIN, node.for_ns or 0))]
-        case EventNode():
-            only = frozenset({0})
+            return [Part(gaps=(NegatedSpot(node),), over=_later(BEGIN, node.for_ns or 0))]
+        case EventNode(alias=alias):
+            only = frozenset({alias})
             over: Since = ((only, 0), *(() if node.minimum else BEGIN))
-            return [Part((Spot(node, None, frozenset()),), (), only, only, over=over)]
+            return [Part({alias: Spot(node)}, (), only, only, over=over)]
         case AnyOf(nodes=nodes):
             return [
                 _branched(part, number)
@@ -161,51 +169,53 @@ def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
     """With the branches that were taken ahead of it."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
-    first, *rest = part.spots
-    return replace(part, spots=(replace(first, branches=(*numbers, *first.branches)), *rest))
+    alias, first = next(iter(part.spots.items()))
+    begin = replace(first, branches=(*numbers, *first.branches))
+    return replace(part, spots={**part.spots, alias: begin})
 
 
 def _entered(part: Part, item: Item) -> Part:
-    edge, within_ns = item.edge, item.within_ns
-    if edge is None and within_ns is None:
-        return part
-    spots = [
-        replace(spot, edge=spot.edge or edge, within_ns=within_ns) if index in part.first else spot
-        for index, spot in enumerate(part.spots)
-    ]
-    return replace(part, spots=tuple(spots))
+    entered = {
+        alias: replace(
+            spot, edge=spot.edge or item.edge, within_ns=spot.within_ns or item.within_ns
+        )
+        for alias, spot in part.spots.items()
+        if alias in part.first
+    }
+    return replace(part, spots={**part.spots, **entered})
 
 
 def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
     """A negation without FOR is over with the one part that happens."""
     positive = [part for part in parts if isinstance(part, Part)]
-    first = frozenset(at for part in positive for at in part.first)
+    first = frozenset(alias for part in positive for alias in part.first)
     gaps = [
         replace(part, right=frozenset() if part.negation.for_ns else first)
         for part in parts
         if isinstance(part, NegatedSpot)
     ]
-    lasting = [(frozenset[int](), gap.negation.for_ns) for gap in gaps if gap.negation.for_ns]
-    whole = Part((), tuple(gaps), over=tuple(lasting))
+    over = [(Aliases(), gap.negation.for_ns) for gap in gaps if gap.negation.for_ns]
+    spots: dict[str, Spot] = {}
     for part in positive:
-        part = _shifted(part, len(whole.spots))
-        if not part.spots:
-            part = replace(part, gaps=tuple(replace(gap, beside=True) for gap in part.gaps))
-        whole = Part(
-            whole.spots + tuple(replace(spot, branches=(), beside=0) for spot in part.spots),
-            whole.gaps + part.gaps,
-            whole.first | part.first,
-            whole.last | part.last,
-            over=whole.over + part.over,
-        )
-    return whole if whole.spots else replace(whole, branches=(OVER,))
+        spots |= part.spots
+        gaps += part.gaps if part.spots else [replace(gap, beside=True) for gap in part.gaps]
+        over += part.over
+    begin = next(iter(spots), "")
+    return Part(
+        {alias: replace(spot, branches=(), beside=begin) for alias, spot in spots.items()},
+        tuple(gaps),
+        first,
+        frozenset(alias for part in positive for alias in part.last),
+        branches=() if spots else (OVER,),
+        over=tuple(over),
+    )
 
 
 def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
-    spots: list[Spot] = []
+    spots: dict[str, Spot] = {}
     gaps: list[NegatedSpot] = []
-    first: frozenset[int] = frozenset()
-    last: frozenset[int] = frozenset()
+    first: Aliases = frozenset()
+    last: Aliases = frozenset()
     branches: Branches = ()
     over = BEGIN
     for part in parts:
@@ -213,18 +223,20 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
             gaps.append(replace(part, left=last, since=over))
             over = _later(over, part.negation.for_ns or 0)
             continue
-        part = _shifted(_branched(part, *branches), len(spots))
+        part = _branched(part, *branches)
         branches = part.branches
         if part.spots:
             gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
         gaps += [
             replace(gap, left=gap.left or last, since=_placed(gap.since, over)) for gap in part.gaps
         ]
-        earlier = frozenset(range(len(spots)))
-        spots += [replace(spot, before=spot.before | earlier) for spot in part.spots]
+        spots |= {
+            alias: replace(spot, before=spot.before.union(spots))
+            for alias, spot in part.spots.items()
+        }
         first, last = first or part.first, part.last or last
         over = _placed(part.over, over)
-    return Part(tuple(spots), tuple(gaps), first, last, branches, over)
+    return Part(spots, tuple(gaps), first, last, branches, over)
 
 
 def _later(since: Since, by_ns: int) -> Since:
@@ -233,35 +245,8 @@ def _later(since: Since, by_ns: int) -> Since:
 
 def _placed(since: Since, begin: Since) -> Since:
     """Return an instant within a part that begins at `begin`."""
-    found: dict[frozenset[int], int] = {}
+    found: dict[Aliases, int] = {}
     for at, ns in since:
         for own, own_ns in ((at, ns),) if at else _later(begin, ns):
             found[own] = max(own_ns, found.get(own, 0))
     return tuple(found.items())
-
-
-def _shifted(part: Part, by: int) -> Part:
-    def move(indexes: frozenset[int]) -> frozenset[int]:
-        return frozenset(index + by for index in indexes)
-
-    def moved(since: Since) -> Since:
-        return tuple((move(at), ns) for at, ns in since)
-
-    return Part(
-        tuple(
-            replace(
-                spot,
-                before=move(spot.before),
-                beside=spot.beside + by if spot.beside >= 0 else spot.beside,
-            )
-            for spot in part.spots
-        ),
-        tuple(
-            replace(gap, left=move(gap.left), right=move(gap.right), since=moved(gap.since))
-            for gap in part.gaps
-        ),
-        move(part.first),
-        move(part.last),
-        part.branches,
-        moved(part.over),
-    )

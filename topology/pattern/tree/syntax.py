@@ -8,7 +8,7 @@ A tree may be nonsense, like a negation of everything: `topology.pattern.languag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
@@ -35,19 +35,13 @@ LIMIT: Final = 10_000
 """Results of a unit (an end or a start event), beyond which it overflows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Span:
-    """A place in the text, from 1, in characters. All are equal: trees say what they mean."""
+    """A place in the text, from 1, in characters."""
 
     line: int = 0
     column: int = 0
     length: int = 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Span)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 NOWHERE: Final = Span()
@@ -55,13 +49,15 @@ NOWHERE: Final = Span()
 Below = TypeVar("Below")
 
 
+@dataclass(frozen=True, slots=True)
 class TreeNode(Generic[Below]):
     """What every node has. A class names in BELOW those of its fields that hold nodes, one or
-    several of them, in the order of the text."""
-
-    __slots__ = ()
+    several of them, in the order of the text. `span`: its place, which has no part in what it
+    means."""
 
     BELOW: ClassVar[tuple[str, ...]] = ()
+
+    span: Span = field(default=NOWHERE, kw_only=True, compare=False)
 
     @property
     def children(self) -> tuple[Below, ...]:
@@ -74,46 +70,41 @@ class TreeNode(Generic[Below]):
 
     def rebuilt(self, children: Sequence[Any]) -> Self:
         """The same with other children, as many as it has."""
-        if not self.BELOW:
-            return self
         rest = iter(children)
         parts: dict[str, Any] = {}
         for name in self.BELOW:
             part = getattr(self, name)
             one_or_all = tuple(next(rest) for _ in part) if isinstance(part, tuple) else next(rest)
             parts[name] = one_or_all
-        return replace(self, **parts)  # type: ignore[type-var]  # every node is a dataclass
+        return replace(self, **parts)
 
 
 # -- expressions ------------------------------------------------------------------------------
 
 
-class Expression(TreeNode["Expr"]):
+class Expr(TreeNode["Expr"]):
     """What has a value."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Expression):
+class Constant(Expr):
     """A literal of the text. None is NULL."""
 
     value: bool | int | float | str | None
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Duration(Expression):
+class Duration(Expr):
     ns: int
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Param(Expression):
+class Param(Expr):
     """Bound when the query starts. A bare name is a parameter too."""
 
     name: str
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +125,17 @@ Index = Each | At
 
 
 @dataclass(frozen=True, slots=True)
-class Ref(Expression):
+class Ref(Expr):
     """`alias.path`, `alias[index].path`; without index each element of a group. `path` begins with
     a reserved attribute (RESERVED) or a payload's field."""
 
     alias: str
     path: tuple[str, ...]
     index: Index | None = None
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Previous(Expression):
+class Previous(Expr):
     """`PREV(alias.path, back)`: the attribute of the event so many places before, among those that
     a STRICT step looks at; NULL where there is none, or it is more than WITHIN before. For a group
     it is asked of each element."""
@@ -153,7 +143,6 @@ class Previous(Expression):
     alias: str
     path: tuple[str, ...]
     back: int = 1
-    span: Span = NOWHERE
 
 
 RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "payload"})
@@ -161,7 +150,7 @@ RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "pa
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateCall(Expression):
+class AggregateCall(Expr):
     """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
     has an empty path or one (then it counts values that are not NULL). `others`: aliases whose
     events are elements too, behind those of the first (turns of a group, written out)."""
@@ -170,38 +159,34 @@ class AggregateCall(Expression):
     alias: str
     path: tuple[str, ...] = ()
     before: int | None = None
-    span: Span = NOWHERE
     others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Call(Expr):
     BELOW = ("arguments",)
 
     function: str
     arguments: tuple[Expr, ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Negative(Expression):
+class Negative(Expr):
     BELOW = ("operand",)
 
     operand: Expr
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic(Expression):
+class Arithmetic(Expr):
     BELOW = ("left", "right")
 
     operator: Literal["+", "-", "*", "/", "%"]
     left: Expr
     right: Expr
-    span: Span = NOWHERE
 
 
-class Test(Expression):
+class Test(Expr):
     """What is TRUE or FALSE of values."""
 
     __slots__ = ()
@@ -214,7 +199,6 @@ class Compare(Test):
     operator: Literal["=", "!=", "<", "<=", ">", ">="]
     left: Expr
     right: Expr
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +208,6 @@ class In(Test):
     operand: Expr
     values: tuple[Constant, ...]
     negated: bool = False
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +217,6 @@ class Between(Test):
     operand: Expr
     low: Expr
     high: Expr
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +225,6 @@ class IsNull(Test):
 
     operand: Expr
     negated: bool = False
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,47 +235,42 @@ class Like(Test):
 
     operand: Expr
     pattern: str
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Same(Expression):
+class Same(Expr):
     """`[a, b]`: all events of the match, negated ones too, agree on each of the paths."""
 
     paths: tuple[tuple[str, ...], ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Expression):
+class Not(Expr):
     BELOW = ("operand",)
 
     operand: Expr
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class And(Expression):
+class And(Expr):
     """`a AND b AND c`, flat."""
 
     BELOW = ("parts",)
 
     parts: tuple[Expr, ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Expression):
+class Or(Expr):
     """`a OR b OR c`, flat."""
 
     BELOW = ("parts",)
 
     parts: tuple[Expr, ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class RowRef(Expression):
+class RowRef(Expr):
     """`path` of a row of the match, as SQL names it: of the last event of `aliases` (of the first),
     `offset` back from it (on from it) among theirs, and from there `shift` on among all events of
     the match; `beyond`: among all that a STRICT step looks at, no further away than WITHIN. Without
@@ -307,26 +283,24 @@ class RowRef(Expression):
     from_last: bool = True
     offset: int = 0
     shift: int = 0
-    span: Span = NOWHERE
     beyond: bool = False
     is_label: bool = False
     final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RowAggregate(Expression):
+class RowAggregate(Expr):
     """`function(operand)` over the events of `aliases` (without any: of the match), each of which
     is `""` in the operand; None: the events themselves are counted. `final`: as of a RowRef."""
 
     function: str
     aliases: tuple[str, ...]
     operand: Expr | None = None
-    span: Span = NOWHERE
     final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Running(Expression):
+class Running(Expr):
     """SQL's DEFINE: `test` has to hold for each event of `alias`, where it sees the match up to
     that event."""
 
@@ -334,32 +308,6 @@ class Running(Expression):
 
     alias: str
     test: Expr
-    span: Span = NOWHERE
-
-
-Expr = (
-    Constant
-    | Duration
-    | Param
-    | Ref
-    | Previous
-    | AggregateCall
-    | Call
-    | Negative
-    | Arithmetic
-    | Compare
-    | In
-    | Between
-    | IsNull
-    | Like
-    | Same
-    | Not
-    | And
-    | Or
-    | RowRef
-    | RowAggregate
-    | Running
-)
 
 
 # -- patterns ---------------------------------------------------------------------------------
@@ -394,7 +342,6 @@ class EventNode(PatternNode):
     greedy: bool = False
     until: Expr | None = None
     reluctant: bool = False
-    span: Span = NOWHERE
     label: str = ""
     loop_within_ns: int | None = None
     hidden: bool = False
@@ -412,7 +359,6 @@ class Negation(PatternNode):
     types: tuple[str, ...]
     alias: str
     for_ns: int | None = None
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +374,6 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Seq(PatternNode):
     items: tuple[Item, ...]
-    span: Span = NOWHERE
 
     @property
     def children(self) -> tuple[Node | Negation, ...]:
@@ -446,7 +391,6 @@ class AllOf(PatternNode):
     BELOW = ("nodes",)
 
     nodes: tuple[Node | Negation, ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +400,6 @@ class AnyOf(PatternNode):
     BELOW = ("nodes",)
 
     nodes: tuple[Node | Negation, ...]
-    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +415,6 @@ class CountedNode(PatternNode):
     name: str = ""
     loop: Edge | None = None
     reluctant: bool = False
-    span: Span = NOWHERE
 
 
 Node = EventNode | Seq | AllOf | AnyOf | CountedNode
@@ -493,7 +435,8 @@ class Query:
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
     FIRST/LAST, `skip_also` what counts as that alias (SQL's SUBSET). `slack_ns`: of EMIT SLACK with
     a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `text`:
-    the text that it was read from. `stream`: the name behind FROM in SQL.
+    text that it was read from. `clauses`: the places of those that it has. `stream`: the name
+    behind FROM in SQL.
     """
 
     node: Node
@@ -512,8 +455,13 @@ class Query:
     uncertain: Uncertain = "nominal"
     columns: tuple[Column, ...] | None = None
     into: str = ""
-    span: Span = NOWHERE
+    span: Span = field(default=NOWHERE, compare=False)
     text: str = field(default="", compare=False)
+    clauses: Mapping[str, Span] = field(default_factory=dict, compare=False)
     stream: str = field(default="", compare=False)
     skip_also: tuple[str, ...] = ()
     all_rows: bool = False
+
+    def place_of(self, *clauses: str) -> Span:
+        """That of the first of these clauses that it has; its own if it has none of them."""
+        return next((self.clauses[each] for each in clauses if each in self.clauses), self.span)

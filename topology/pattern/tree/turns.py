@@ -136,11 +136,11 @@ class Turns:
             items = [Item(self._written(counted.node, (*above, turn)))]
             if rest is not None:
                 items.append(Item(rest, counted.loop))
-            row = Seq(tuple(items), counted.span)
+            row = Seq(tuple(items), span=counted.span)
             rest = row
             if turn > counted.minimum:
                 choice = (NOTHING, row) if counted.reluctant else (row, NOTHING)
-                rest = AnyOf(choice, counted.span)
+                rest = AnyOf(choice, span=counted.span)
         assert rest is not None, counted
         return rest
 
@@ -196,7 +196,7 @@ class Turns:
                     at = position - 1 if position > 0 else len(copies) + position
                     if 0 <= at < len(copies):
                         return replace(part, alias=copies[at], index=None)
-                    return Constant(None, part.span)
+                    return Constant(None, span=part.span)
                 case RowRef(aliases) | RowAggregate(aliases=aliases):
                     every = [copy for alias in aliases for copy in self._every(alias)]
                     return replace(part, aliases=tuple(every))
@@ -227,16 +227,15 @@ class Turns:
                 counted = self._in_turn(expr, group, turn, turns)
                 if counted is not None:
                     is_of_one = not group.negated.isdisjoint(plain)
-                    fixed = dict.fromkeys(plain, (turn,)) if is_of_one else {}
-                    yield from self._plain(counted, plain, fixed, present)
+                    yield from self._plain(counted, plain, (turn,) if is_of_one else (), present)
             return
         negated = [alias for alias in plain if alias in group.negated]
         if not negated:
-            yield from self._plain(expr, plain, {}, present)
+            yield from self._plain(expr, plain, (), present)
             return
         for own, copy in self._copies[negated[0]]:
             if copy in present:
-                yield from self._plain(expr, plain, dict.fromkeys(plain, own), present)
+                yield from self._plain(expr, plain, own, present)
 
     def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
         """With `i` for the turn; None where an index does not exist."""
@@ -262,16 +261,16 @@ class Turns:
         self,
         expr: Expr,
         plain: Sequence[str],
-        fixed: Mapping[str, tuple[int, ...]],
+        within: tuple[int, ...],
         present: Collection[str],
     ) -> Iterator[Expr]:
-        """For each copy of what is named plainly; `fixed`: the turn that one is of."""
+        """For each copy of what is named plainly. `within`: the turn that they are of."""
         choices = []
         for alias in plain:
             copies = [
                 copy
                 for turn, copy in self._copies[alias]
-                if copy in present and _agree(turn, fixed.get(alias, ()))
+                if copy in present and _agree(turn, within)
             ]
             choices.append(copies or [alias])
         for chosen in product(*choices):

@@ -7,7 +7,6 @@ makes another tree does, and is for checked ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from topology.pattern.tree.syntax import (
@@ -59,7 +58,7 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
     below: list[Expr] = []
     for part in parts:
         below.extend(part.children if isinstance(part, kind) else (part,))
-    return kind(tuple(below), span) if len(below) > 1 else below[0]
+    return kind(tuple(below), span=span) if len(below) > 1 else below[0]
 
 
 def expressions(query: Query) -> Iterator[Expr]:
@@ -95,20 +94,6 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     new = tuple(rewritten(each, change) for each in below)
     is_same = all(one is other for one, other in zip(new, below, strict=True))
     return change(expr if is_same else expr.rebuilt(new))
-
-
-def with_expressions(query: Query, change: Callable[[Expr], Expr]) -> Query:
-    """The query with other expressions: WHERE, every UNTIL, every column."""
-    columns = query.columns
-    if columns is not None:
-        columns = tuple(replace(column, expr=change(column.expr)) for column in columns)
-    where = None if query.where is None else change(query.where)
-
-    def until_changed(event: EventNode) -> EventNode:
-        return event if event.until is None else replace(event, until=change(event.until))
-
-    node = with_events(query.node, until_changed)
-    return replace(query, node=node, where=where, columns=columns)
 
 
 def with_events(node: Any, change: Callable[[EventNode], EventNode]) -> Any:

@@ -38,22 +38,14 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
 
 RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
 
-NANOSECOND: Final = 1
-MICROSECOND: Final = 1_000
-MILLISECOND: Final = 1_000_000
-SECOND: Final = 1_000_000_000
-MINUTE: Final = 60 * SECOND
-HOUR: Final = 60 * MINUTE
-DAY: Final = 24 * HOUR
-
 UNITS_NS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("ns",), NANOSECOND),
-    **dict.fromkeys(("us",), MICROSECOND),
-    **dict.fromkeys(("ms",), MILLISECOND),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
-    **dict.fromkeys(("min", "mins", "minute", "minutes"), MINUTE),
-    **dict.fromkeys(("h", "hour", "hours"), HOUR),
-    **dict.fromkeys(("d", "day", "days"), DAY),
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000_000_000),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60 * 1_000_000_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600 * 1_000_000_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 MAX_NS: Final = 1 << 62
 """No length of time is longer (146 years)."""

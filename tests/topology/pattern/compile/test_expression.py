@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.topology.pattern.generate import Conditions, entry, random_payload
 from topology.pattern.compile import expression, values
-from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.closures import Binding
+from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry

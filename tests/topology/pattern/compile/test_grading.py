@@ -10,7 +10,7 @@ import pytest
 from tests.topology.pattern.generate import Conditions, entry, random_payload
 from tests.topology.pattern.uncertain_oracle import worlds
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.closures import Binding
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.language.parse import parse_query

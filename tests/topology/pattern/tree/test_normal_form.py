@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,7 +15,7 @@ from topology.pattern.language.parse import parse_query
 from topology.pattern.tree import normal_form
 from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
 from topology.pattern.tree.partial_order import size, spread
-from topology.pattern.tree.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
+from topology.pattern.tree.syntax import AnyOf, EventNode, Item, Query, Seq
 from topology.pattern.tree.turns import Turns
 
 
@@ -239,15 +238,3 @@ def test_fingerprint_sees_all_but_spans() -> None:
     prints = {form(text).fingerprint for text in [TEXT, *others]}
     prints.add(form(TEXT, "SKIP TO NEXT").fingerprint)
     assert len(prints) == len(others) + 2
-
-
-def test_parameters_are_bound_everywhere() -> None:
-    query = parse_query(
-        "PATTERN A+ a[] UNTIL (a.x > top) WHERE a.x > $low WITHIN 9 ns RETURN low AS v"
-    )
-    bound = normalise(query, {"top": 5, "low": 2})
-    assert "Param" not in repr(bound.query)
-    assert bound.fingerprint != normalise(query, {"top": 5, "low": 3}).fingerprint
-    assert bound.fingerprint != normalise(query).fingerprint
-    where = replace(query, where=Param("low"), columns=None)
-    assert normalise(where, {"low": 2}).query.where == Constant(2)

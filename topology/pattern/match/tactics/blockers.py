@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.closures import Binding
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import Layout, NegationGap
 from topology.pattern.store.entry import Entry

@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.closures import Binding
+from topology.pattern.compile.expression import Condition
 from topology.pattern.match.evaluation import MAX_STEPS, Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match

@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
-from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.closures import Binding
+from topology.pattern.compile.expression import Condition
 from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch, in_order
