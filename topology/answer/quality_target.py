@@ -37,7 +37,7 @@ from zlib import crc32
 from topology.answer.settings import QualityConfig
 from topology.model.event import BYE, Event
 from topology.model.kept import INT, KeptPart, Shape, ValueKind, Written, row_of
-from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.tables import read_rows, refuse_others
 from topology.waiting.budget import PPM
 from topology.waiting.driver import DRIVER, Closing, Decision, WindowDriver
@@ -52,6 +52,25 @@ MAX_PENDING: Final = 10_000
 
 
 TARGET: Final = Shape("answer.target", 1, _heard_events=INT, _late_events=INT, _driver=DRIVER)
+
+
+def target_figures(first: str) -> dict[str, Figure]:
+    """Return the meaning of the figures below, for queries whose first output has this name."""
+    return {
+        "target_ppm": Figure(
+            f"Share of instants that should be complete at their {first}, strictest query"
+        ),
+        "achieved_ppm": Figure(
+            f"Share of instants that were complete at their {first}, worst query"
+        ),
+        "wait_mean_ns": Figure(f"Mean time between an instant and its {first}, slowest query"),
+        "wait_max_ns": Figure(f"Longest time between an instant and its {first}"),
+        "late_ppm": Figure(f"Share of events that arrived after the {first} of their instant"),
+        "missed": total(f"Instants under a quality target whose {first} missed an event"),
+        "missed_outside_target": total(
+            f"Instants outside every quality target whose {first} missed an event"
+        ),
+    }
 
 
 @cache

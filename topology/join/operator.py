@@ -33,6 +33,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET, Frontier
+from topology.answer.quality_target import target_figures
 from topology.join.entry import JoinEntry, JoinReading
 from topology.join.frontiers import FRONTIERS, frontiers_of
 from topology.join.index import JoinIndex
@@ -70,17 +71,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "expired": total("Events that arrived after their time was final"),
     "given_up": total("Events dropped early because a bound was reached"),
     "overflows": total("Events with more rows than the bound"),
-    "target_ppm": Figure(
-        "Share of instants that should be complete at their first rows, strictest query"
-    ),
-    "achieved_ppm": Figure("Share of instants that were complete at their first rows, worst query"),
-    "wait_mean_ns": Figure("Mean time between an instant and its rows, slowest query"),
-    "wait_max_ns": Figure("Longest time between an instant and its rows"),
-    "late_ppm": Figure("Share of events that arrived after the rows of their instant"),
-    "missed": total("Instants under a quality target whose rows missed an event"),
-    "missed_outside_target": total(
-        "Instants outside every quality target whose rows missed an event"
-    ),
+    **target_figures("first rows"),
     "duplicates": total("Events seen before"),
     "without_key": total("Events without a value for the key of a query"),
     "unreadable": total("Payloads that are not JSON"),

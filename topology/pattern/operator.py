@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
+from topology.answer.quality_target import target_figures
 from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
@@ -88,19 +89,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "out_of_range": total("Events left out because their time exceeds the range of every query"),
     "without_key": total("Events without a value for the partition key of a query"),
     "unreadable": total("Payloads that are not JSON"),
-    "target_ppm": Figure(
-        "Share of instants that should be complete at their first results, strictest query"
-    ),
-    "achieved_ppm": Figure(
-        "Share of instants that were complete at their first results, worst query"
-    ),
-    "wait_mean_ns": Figure("Mean time between an instant and its first results, slowest query"),
-    "wait_max_ns": Figure("Longest time between an instant and its first results"),
-    "late_ppm": Figure("Share of events that arrived after the results of their instant"),
-    "missed": total("Instants under a quality target whose first results missed an event"),
-    "missed_outside_target": total(
-        "Instants outside every quality target whose first results missed an event"
-    ),
+    **target_figures("first results"),
 }
 """What the figures of PATTERN mean, in the order of the metrics."""
 
