@@ -74,17 +74,6 @@ class Admission:
         """At most an eighth of the room for entries is left."""
         return 8 * len(self.retained) > 7 * self.max_retained
 
-    def is_plain(self, entry: Entry, frontier_ns: int) -> bool:
-        """It is of a sure time and neither late nor known, and there is room."""
-        retained = self.retained
-        return (
-            not entry.event.error_ns
-            and entry.time_ns >= frontier_ns
-            and -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS
-            and entry.identity not in retained
-            and len(retained) < self.max_retained
-        )
-
     def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
         """Return why it is not taken; empty if it is. What is earlier than `frontier_ns` is
         EXPIRED.

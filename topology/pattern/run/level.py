@@ -117,13 +117,13 @@ class QueryLevel(RunContext):
             if partition is not None:
                 for run in partition.runs:
                     ordered = in_order if run.query.shape.everywhere else partition.in_order
-                    if not run.follow(entry, filters, at_ns, in_order=ordered):
+                    if not run.follow(entry, filters, in_order=ordered):
                         self.note_changed(run, entry, filters, at_ns, in_order=ordered)
                 self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
                     if other is not partition:
-                        self._disturb(other, entry, at_ns)
+                        self._disturb(other, entry)
 
     def _put_everywhere(self, entry: Entry) -> bool:
         """Put it into the index of all entries, if there is one. Return whether it is newer than
@@ -154,10 +154,10 @@ class QueryLevel(RunContext):
         if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
             self._note(run, anchors).newcomer = entry
 
-    def _disturb(self, other: PartitionIndex, entry: Entry, at_ns: int) -> None:
+    def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
         """Note what the event changes in another partition, where a STRICT step looks at all."""
         for run in other.runs:
-            if run.query.shape.everywhere and not run.follow(entry, (), at_ns, in_order=False):
+            if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
                 anchors = run.affected.by(entry, (), in_order=False)
                 if anchors:
                     self._note(run, anchors)

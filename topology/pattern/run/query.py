@@ -94,7 +94,6 @@ class RunContext:
         everything: The index of all entries, where a STRICT step looks at those of every partition.
         emits_final: The names of queries that emit once more what has become final.
         is_plain: Whether runs take the plain way where they can.
-        is_alone: Whether there is one query only.
         reads_matches: Whether some events are matches of other queries.
         changed: The runs with something to be written. Who writes it empties this.
         rows: What the changelog has not as it is; None where a row is no more. Emptied as well.
@@ -122,7 +121,6 @@ class RunContext:
         self.everything = EntryIndex() if is_everywhere else None
         self.emits_final = emits_final
         self.is_plain = is_plain and not types
-        self.is_alone = len(queries) == 1
         self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
         self.rows: Changes = {}

@@ -151,8 +151,6 @@ class FollowedWalks:
     it are forgotten."""
 
     __slots__ = (
-        "_backwards",
-        "_components",
         "_filters",
         "_place",
         "_since_ns",
@@ -166,11 +164,6 @@ class FollowedWalks:
     def __init__(self, steps: Steps, filters: Sequence[int], since_ns: int, place: Place) -> None:
         self.steps = steps
         self._filters = filters
-        self._backwards = range(steps.count - 1, 0, -1)  # no walk takes an entry twice
-        self._components = [
-            [j for j in self._backwards if number == filters[j]]
-            for number in range(max(filters) + 1)
-        ]  # by filter, but for the first one
         self._since_ns = since_ns
         self._place = place
         self._starts = place.components[0][0]
@@ -181,27 +174,18 @@ class FollowedWalks:
     @property
     def is_beyond(self) -> bool:
         """More entries than an evaluation may look through; then units may overflow."""
-        if not self.steps.is_tested:
-            return False
         return sum(map(len, self._place.components[0])) > LOOKED_THROUGH
 
     def follow(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
         """Move on by an entry of these filters, newer than all others; the walks it completes."""
         complete: list[Taken] = []
         numbers, waiting = self._filters, self._waiting
-        if len(filters) == 1 and not self.steps.is_strict:  # as mostly
-            number = filters[0]
-            if number < len(self._components):
-                for j in self._components[number]:
-                    if waiting[j]:
-                        self._step(j, entry, complete)
-        else:
-            for j in self._backwards:
-                if numbers[j] in filters:
-                    if waiting[j]:
-                        self._step(j, entry, complete)
-                elif self.steps.strict[j]:
-                    waiting[j].clear()
+        for j in range(self.steps.count - 1, 0, -1):  # no walk takes an entry twice
+            if numbers[j] in filters:
+                if waiting[j]:
+                    self._step(j, entry, complete)
+            elif self.steps.strict[j]:
+                waiting[j].clear()
         if numbers[0] in filters and self._begins(entry):
             self.walks[entry.key] = waiting[1][entry.key] = [entry]
         return complete
