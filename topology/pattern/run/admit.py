@@ -49,6 +49,9 @@ WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSE
 
 FARTHEST_NS: Final = 1 << 62
 
+NO_ENTRIES: Final = EntryIndex()
+"""Nothing is put into it: what a query looks at that has no STRICT step."""
+
 PURGE_SHARE: Final = 8
 """A partition index is purged when its oldest entry is this part of the reach beyond it."""
 
@@ -145,34 +148,29 @@ class PartitionIndex:
 
     def take(self, entry: Entry, filters: Sequence[int]) -> bool:
         """Into the indexes of these filters; whether it is newer than all others."""
-        indexes, newest = self.indexes, self.newest
-        in_order = newest is None or entry.key > newest
-        if in_order:
-            self.newest = entry.key
-            for number in filters:
-                indexes[number].append(entry)
-        else:
-            for number in filters:
-                indexes[number].add(entry)
+        for number in filters:
+            self.indexes[number].add(entry)
         entry.places += len(filters)
-        self.in_order = in_order
-        return in_order
+        self.in_order = self.newest is None or entry.key > self.newest
+        if self.in_order:
+            self.newest = entry.key
+        return self.in_order
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
         index_of = dict(zip(group.filters, self.indexes, strict=True))
-        components, blockers, enders = [], [], []
+        components, blockers = [], []
         for a in query.form.alternatives:
             slots = range(len(a.components) + len(a.blockers))
             found = [index_of[query.filters[a.number, slot]] for slot in slots]
             components.append(found[: len(a.components)])
             blockers.append(found[len(a.components) :])
-            untils = [query.untils.get((a.number, c.index)) for c in a.components]
-            enders.append([None if each is None else index_of[each] for each in untils])
-        everything = index_of.get(EVERYTHING)
-        if query.shape.everywhere:
-            everything = group.context.everything
-        return Place(components, blockers, everything if query.shape.strict else None, enders)
+        enders = {slot: index_of[each] for slot, each in query.untils.items()}
+        everything = NO_ENTRIES
+        if query.shape.strict:
+            everywhere = query.shape.everywhere
+            everything = group.context.everything if everywhere else index_of[EVERYTHING]
+        return Place(components, blockers, everything, enders)
 
 
 class PartitionGroup:

@@ -131,7 +131,7 @@ class QueryLevel(RunContext):
         in_order = self.newest is None or entry.key > self.newest
         if in_order:
             self.newest = entry.key
-        if self.everything is not None:
+        if self.is_everywhere:
             self.everything.add(entry)
             if entry.event.error_ns:
                 self.everything.note_error(entry)
@@ -178,8 +178,7 @@ class QueryLevel(RunContext):
             self._note_around(entry)
         for entry in old:
             self._withdrawn.add(entry)
-            if self.everything is not None:
-                self.everything.remove(entry)
+            self.everything.remove(entry)
             for group in self.groups:
                 group.take_out(entry)
         for entry in new:
@@ -323,7 +322,7 @@ class QueryLevel(RunContext):
     def _purge_ns(self) -> int:
         """The instant from which on there is enough to let go of, when all before it is decided;
         the earliest there is where each purge has to look."""
-        if self.everything is not None:
+        if self.is_everywhere:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
@@ -334,7 +333,7 @@ class QueryLevel(RunContext):
         for group in self.groups:
             if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
                 self._admission.let_go(group.purge(frontier_ns, is_whole=is_whole))
-        if everything is not None:
+        if self.is_everywhere:
             reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
             since_ns = frontier_ns - reach_ns
             if is_whole or everything.has_enough(since_ns):

@@ -213,9 +213,7 @@ class FollowedWalks:
     def _one_before(self) -> Entry | None:
         """The newest entry but one of all that a STRICT step looks at."""
         everything = self._place.everything
-        if everything is None or len(everything) < 2:
-            return None
-        return everything.entries[-2]
+        return everything.entries[-2] if len(everything) > 1 else None
 
     def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
         """Take in an entry that comes late; the walks that are other than they were. `filters` are

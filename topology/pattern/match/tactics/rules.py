@@ -157,7 +157,7 @@ class RunRules:
         behind an instant; None where the group has no UNTIL, or has not begun."""
         if self.untils[j] is None or not bound[j]:
             return None
-        enders = place.enders_of(self.layout.number, j)
+        enders = place.enders[self.layout.number, j]
         high = enders.up_to_time(until) if isinstance(until, int) else enders.position(until.key)
         for at in range(enders.behind(bound[j][-1].key), high):
             budget.steps += 1

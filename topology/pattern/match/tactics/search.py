@@ -20,7 +20,7 @@ from typing import Final
 from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import as_binding
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.blockers import is_blocked
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, key_of
@@ -54,7 +54,6 @@ class RunSearch(Search):
     def __init__(
         self,
         rules: RunRules,
-        blockers: Blockers,
         place: Place,
         budget: StepBudget,
         anchor: Entry,
@@ -63,7 +62,6 @@ class RunSearch(Search):
     ) -> None:
         super().__init__(rules.layout, place, budget, wanted)
         self._rules = rules
-        self._blockers = blockers
         self._indexes = place.components[self.layout.number]
         self._chains = chains
         self._greed = Greed(rules, place, budget)
@@ -174,7 +172,7 @@ class RunSearch(Search):
         if not rules.is_complete(bound) or not rules.holds_at_end(bound):
             return
         first = self._start
-        if self._blockers.blocked(self.place, as_binding(bound), first, last, self.budget):
+        if is_blocked(self.layout, self.place, as_binding(bound), first, last, self.budget):
             return
         if self._greed.forbids(bound, first):
             return

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout, as_binding
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.blockers import gaps_at_end, is_blocked
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -39,7 +39,6 @@ class Route:
         rules = RunRules(layout)
         self.layout = layout
         self.rules = rules
-        self.blockers = Blockers(layout)
         named = {j for clause in layout.clauses for j in clause.aliases}
         self.cuts = [
             part.is_group and part.until is None and j not in named and not layout.has_strict_step
@@ -215,9 +214,8 @@ class Walk:
         route, bound = self.route, self.bound
         if not self.is_complete or not route.rules.holds_at_end(bound):
             return None
-        if route.blockers.blocked(
-            self._place, as_binding(bound), self.start, self.last, self._budget
-        ):
+        binding = as_binding(bound)
+        if is_blocked(route.layout, self._place, binding, self.start, self.last, self._budget):
             return None
         members = tuple([tuple(entries) for entries in bound[: route.layout.count]])
         return Match(route.layout.number, members, self.start, self.last)
@@ -268,13 +266,13 @@ class One:
             match = walk.match()
             if match is None and walk.is_complete:
                 # another event may come before the one that a STRICT negation at the end looks at
-                unsettled |= any(gap.strict for gap in route.blockers.at_end(walk.bound))
+                unsettled |= any(gap.strict for gap in gaps_at_end(route.layout, walk.bound))
             if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk
                 evaluation.matches = [match]
         if best is not None:
-            gaps = best.route.blockers.at_end(best.bound)
-            ends = [(best.route.layout.number, gap.slot) for gap in gaps]
+            layout = best.route.layout
+            ends = [(layout.number, gap.slot) for gap in gaps_at_end(layout, best.bound)]
             waits = waits + ends if best.open else ends
             evaluation.hi_ns = until_ns if waits else best.decided_ns
             for walk in before[: before.index(best)]:

@@ -256,7 +256,7 @@ class Case:
     # -- UNTIL ----------------------------------------------------------------------------------
 
     def enders(self, j: int) -> EntryIndex:
-        return self.place.enders_of(self.layout.number, j)
+        return self.place.enders[self.layout.number, j]
 
     def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
         """Does one of these end the group? `found`: with how surely each is where it may;

@@ -115,7 +115,7 @@ def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> i
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
-    around = case.around(case.place.all_entries(), since_ns, until_ns, entry)
+    around = case.around(case.place.everything, since_ns, until_ns, entry)
     others = [other for other in around if other is not entry and other not in beside]
 
     def is_between(other: Entry) -> int:
@@ -179,7 +179,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
     for j, part in enumerate(case.layout.components):
         if edge not in (part.edge, part.loop):
             continue
-        index = case.place.all_entries() if edge == "strict" else case.component(j)
+        index = case.place.everything if edge == "strict" else case.component(j)
         for entry in case.bound[j]:
             edges = case.edges(j, entry)
             if edge in edges and worst < YES:
@@ -254,7 +254,7 @@ def _may_step(case: Case, j: int, entry: Entry) -> int:
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES
-    others = case.passed(case.place.all_entries(), entry)
+    others = case.passed(case.place.everything, entry)
     free = negated(worst_of(NO, others, partial(_just_before, case, entry)))
     return free if len(edges) == 1 else max(MAYBE, free)
 

@@ -307,7 +307,7 @@ class SetSearch(Search):
                 if case.fits(other, k) == YES:
                     return other
         if edges == {"strict"}:
-            for other in self._passed(case, case.place.all_entries(), newest, later_ns):
+            for other in self._passed(case, case.place.everything, newest, later_ns):
                 if any(before_by_key(one, other) == YES for one in case.members):
                     return other
         return None
