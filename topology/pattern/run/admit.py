@@ -14,7 +14,7 @@ the reach, grow, everything beyond the reach is purged: how far a purge had come
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.timers import Timers
@@ -118,14 +118,6 @@ class Admission:
         self.retained.pop(entry.identity, None)
 
 
-class FiltersOfType(NamedTuple):
-    """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
-    it says."""
-
-    numbers: list[int]
-    is_tested: bool
-
-
 class PartitionIndex:
     """The entries of one partition.
 
@@ -146,15 +138,14 @@ class PartitionIndex:
             for each in group.wirings
         ]
 
-    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
-        """Into the indexes of these filters; whether it is newer than all others."""
+    def take(self, entry: Entry, filters: Sequence[int]) -> None:
+        """Into the indexes of these filters."""
         for number in filters:
             self.indexes[number].add(entry)
         entry.places += len(filters)
         self.in_order = self.newest is None or entry.key > self.newest
         if self.in_order:
             self.newest = entry.key
-        return self.in_order
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
@@ -201,7 +192,8 @@ class PartitionGroup:
         self.filters = list(asked)
         self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
         self._tests = [entry_test(each, query.environment) for each, query in asked.items()]
-        self._by_type: dict[str, FiltersOfType] = {}
+        self._is_tested = any(test is not None for test in self._tests)
+        self._by_type: dict[str, list[int]] = {}
         self._timers: Timers[PartitionIndex] = Timers()
 
     @property
@@ -212,22 +204,22 @@ class PartitionGroup:
 
     def filters_of(self, entry: Entry) -> list[int]:
         """The filters the entry passes, by number."""
-        known = self._by_type.get(entry.type) or self._remember(entry.type)
-        if not known.is_tested:
-            return known.numbers
+        known = self._by_type.get(entry.type)
+        if known is None:
+            known = self._remember(entry.type)
+        if not self._is_tested:
+            return known
         tests = self._tests
-        return [n for n in known.numbers if (test := tests[n]) is None or test(entry)]
+        return [n for n in known if (test := tests[n]) is None or test(entry)]
 
     def asks_for(self, type_: str) -> bool:
         """Return whether any filter may take an event of this type."""
-        known = self._by_type.get(type_) or self._remember(type_)
-        return self.strict_everywhere or bool(known.numbers)
+        return self.strict_everywhere or bool(self._remember(type_))
 
-    def _remember(self, type_: str) -> FiltersOfType:
-        numbers = [
-            n for n, each in enumerate(self.filters) if not each.types or type_ in each.types
-        ]
-        known = FiltersOfType(numbers, any(self._tests[n] is not None for n in numbers))
+    def _remember(self, type_: str) -> list[int]:
+        """The filters that an event of the type may pass, by number."""
+        filters = enumerate(self.filters)
+        known = [n for n, each in filters if not each.types or type_ in each.types]
         if len(self._by_type) < MAX_TYPES:
             self._by_type[type_] = known
         return known

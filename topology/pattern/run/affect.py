@@ -91,15 +91,11 @@ class Affected:
         if not mine and not shape.strict:
             return []
         is_in_doubt = self._at.doubt.margin_ns > 0
-        if self.doubts_apart:
-            anchors = self._late(entry) if not in_order else self._in_order(entry, mine)
-            span_ns, time_ns = self._at.query.span_ns, entry.time_ns
-            return [one for one in anchors if abs(one.time_ns - time_ns) <= span_ns]
         if not in_order or (is_in_doubt and self._at.query.possible is not None):
             anchors = self._late(entry)
         else:
             anchors = self._in_order(entry, mine)
-            if is_in_doubt:
+            if is_in_doubt and not self.doubts_apart:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
         return self._within_reach(entry, anchors) if is_in_doubt else anchors
@@ -109,12 +105,12 @@ class Affected:
         query, known = self._at.query, self._at.units.get
         if query.possible is not None or query.shape.strict or query.untils:
             return anchors
-        span_ns = query.span_ns
+        span_ns, doubts_apart = query.span_ns, self.doubts_apart
         return [
             anchor
             for anchor in anchors
             if abs(anchor.time_ns - entry.time_ns) <= span_ns
-            or _is_in_doubt(known(anchor.key), entry, span_ns)
+            or (not doubts_apart and _is_in_doubt(known(anchor.key), entry, span_ns))
         ]
 
     @property
@@ -298,19 +294,12 @@ class SureUnits:
 
 def _stretch_of(unit: MatchUnit) -> Stretch | None:
     """None if nothing of it is sure."""
-    low_ns, high_ns, is_any = 0, 0, False
-    for found in unit.found.values():
-        if found.confidence != CONFIRMED:
-            continue
-        for entries in found.match.bound:
-            for entry in entries:
-                if not is_any:
-                    low_ns, high_ns, is_any = entry.low_ns, entry.high_ns, True
-                if entry.low_ns < low_ns:
-                    low_ns = entry.low_ns
-                if entry.high_ns > high_ns:
-                    high_ns = entry.high_ns
-    return (low_ns, high_ns, unit.anchor.key, unit) if is_any else None
+    sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
+    if not sure:
+        return None
+    members = [entry for bound in sure for entries in bound for entry in entries]
+    low_ns = min([entry.low_ns for entry in members])
+    return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
 def _bits(stretch: Stretch) -> int:

@@ -189,7 +189,8 @@ class Engine:
                 if entry.time_ns > level.now.clock_ns:
                     level.now.clock_ns = entry.time_ns
                 self._admission.retained[entry.identity] = entry
-                in_order = partition.take(entry, filters)
+                partition.take(entry, filters)
+                in_order = partition.in_order
                 for run in partition.runs:
                     if not run.follow(entry, filters, in_order=in_order):
                         level.note_changed(run, entry, filters, at_ns, in_order=in_order)

@@ -94,12 +94,10 @@ class Evaluator:
         self, possible: Possible, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
     ) -> Evaluation:
         error_ns, place = self._at.doubt.error_ns, self._at.place
-        is_known = self._known.get(anchor.key) == error_ns
-        if newcomer is None or newcomer is anchor or not is_known:
-            evaluation = possible.evaluate(place, anchor, error_ns)
-        else:
-            known = [] if unit is None else [found.match for found in unit.found.values()]
-            evaluation = possible.with_newcomer(place, anchor, error_ns, known, newcomer)
+        if newcomer is anchor or self._known.get(anchor.key) != error_ns:
+            newcomer = None
+        before = [] if unit is None else [found.match for found in unit.found.values()]
+        evaluation = possible.evaluate(place, anchor, error_ns, before, newcomer)
         if possible.each_apart and not evaluation.overflow:
             self._known[anchor.key] = error_ns
         else:

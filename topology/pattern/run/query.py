@@ -131,7 +131,7 @@ class PartitionQuery:
     entries; `units` are by the key of their anchor, those only that have emitted something or may
     yet. `doubt`: the errors that the query heeds. `owner`: its run."""
 
-    __slots__ = ("_id_prefix", "_ids", "context", "doubt", "emitter", "indexes", "now", "owner",
+    __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",
                  "partition", "place", "query", "units", "wiring")  # fmt: skip
 
     owner: UnitOwner
@@ -154,10 +154,9 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
-        self._ids = self.query.ids
         key = spelled_key(partition)
         fingerprint = self.query.form.fingerprint.encode()
         self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
 
     def id_of(self, match: Match) -> str:
-        return digest_of(self._id_prefix + framed(self._ids.of(match)))
+        return digest_of(self._id_prefix + framed(self.query.ids.of(match)))

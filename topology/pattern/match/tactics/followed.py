@@ -56,19 +56,15 @@ class Steps:
         self.is_tested = any(self._tests)
         self._absent: list[Binding] = [[()] * (self.count - 1 - j) for j in range(self.count)]
 
-    def begins(self, entry: Entry) -> bool:
-        """Whether a walk may start with the entry, of the first component."""
-        return not self.is_tested or self._holds((), entry)
-
     def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Whether the walk takes the entry next, which is of the next component and within the
         window of its start. STRICT asks for more: that nothing lies between (`Place.next_one`)."""
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
             return False
-        return not self.is_tested or self._holds(taken, entry)
+        return not self.is_tested or self.holds(taken, entry)
 
-    def _holds(self, taken: Sequence[Entry], entry: Entry) -> bool:
+    def holds(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Whether the conditions hold with the entry taken next."""
         tests = self._tests[len(taken)]
         if not tests:
@@ -93,16 +89,15 @@ class Steps:
                 entry = place.next_one(last)
                 if entry is None:
                     return True
-                if entry.time_ns > until_ns or index.find(entry) < 0:
-                    return False
-                if not self.takes(taken, entry):
+                is_here = entry.time_ns <= until_ns and index.find(entry) >= 0
+                if not is_here or not self.takes(taken, entry):
                     return False
             else:
                 low = index.behind(last.key) if self._by_key else index.up_to_time(last.time_ns)
                 high = index.up_to_time(until_ns)
                 entries = index.entries
                 if self.is_tested:
-                    while low < high and not self._holds(taken, entries[low]):
+                    while low < high and not self.holds(taken, entries[low]):
                         low += 1
                 if low >= high:
                     return True
@@ -236,9 +231,7 @@ class FollowedWalks:
         """Walk from this start anew; None if no walk begins here."""
         if not self._begins(anchor):
             return None
-        taken = self.walks.get(anchor.key)
-        if taken is None:
-            taken = self.walks[anchor.key] = [anchor]
+        taken = self.walks.setdefault(anchor.key, [anchor])
         self._go_on(taken, 1)
         return taken
 
@@ -271,7 +264,7 @@ class FollowedWalks:
         return until_ns, frozenset(((0, at),))
 
     def _begins(self, entry: Entry) -> bool:
-        return entry.time_ns >= self._since_ns and self.steps.begins(entry)
+        return entry.time_ns >= self._since_ns and self.steps.holds((), entry)
 
     def _go_on(self, taken: Taken, kept: int) -> None:
         """Walk on behind the first entries of what was taken."""

@@ -18,9 +18,6 @@ from __future__ import annotations
 from typing import Final
 
 from topology.pattern.match.evaluation import Place, Search, StepBudget
-from topology.pattern.match.layout import as_binding
-from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import is_blocked
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, key_of
@@ -167,17 +164,9 @@ class RunSearch(Search):
         self._begin(branch)
 
     def _report(self, last: Entry) -> None:
-        rules = self._rules
-        bound = self._bound
-        if not rules.is_complete(bound) or not rules.holds_at_end(bound):
-            return
-        first = self._start
-        if is_blocked(self.layout, self.place, as_binding(bound), first, last, self.budget):
-            return
-        if self._greed.forbids(bound, first):
-            return
-        members = tuple([tuple(entries) for entries in bound[: rules.count]])
-        self.found.append(Match(self.layout.number, members, first, last))
+        match = self._rules.match(self._bound, self.place, self._start, last, self.budget)
+        if match is not None and not self._greed.forbids(self._bound, self._start):
+            self.found.append(match)
 
     def _next(self, branch: Branch) -> Entry | None:
         """Extend the run by the next entry that fits, of the component `_current`."""

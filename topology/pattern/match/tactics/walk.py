@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
-from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout, as_binding
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import gaps_at_end, is_blocked
+from topology.pattern.match.tactics.blockers import gaps_at_end
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -210,15 +210,7 @@ class Walk:
     # -- once it is over ----------------------------------------------------------------------
 
     def match(self) -> Match | None:
-        """The walk's, if it has all, and no predicate on the whole and no negation forbids it."""
-        route, bound = self.route, self.bound
-        if not self.is_complete or not route.rules.holds_at_end(bound):
-            return None
-        binding = as_binding(bound)
-        if is_blocked(route.layout, self._place, binding, self.start, self.last, self._budget):
-            return None
-        members = tuple([tuple(entries) for entries in bound[: route.layout.count]])
-        return Match(route.layout.number, members, self.start, self.last)
+        return self._rules.match(self.bound, self._place, self.start, self.last, self._budget)
 
     @property
     def decided_ns(self) -> int:

@@ -15,7 +15,7 @@ No false negative: the matches of every world are among these, or part of one (M
 be: several doubts that exclude each other are not distinguished from ones that do not.
 
 Where nothing but each event by itself rules a set out, a newcomer changes little: it may rule out
-sets that there are, and new ones hold it. So these alone are looked for (`with_newcomer`); where a
+sets that there are, and new ones hold it. So these alone are looked for (`_finds_apart`); where a
 set is given up before it is whole, for the steps that it takes (`Plan.prunes`), all are, but what
 is known is asked about the newcomer alone. Where several alternatives find the same (`match.twins`)
 all is found anew: of those that are known only one is.
@@ -25,7 +25,7 @@ Cost: exponential in the length of a group that is not free; bounded as all tact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
@@ -43,7 +43,7 @@ from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 Bound = list[tuple[Entry, ...]]
-Known = Mapping[tuple[int, tuple[Sequence[Entry], ...]], bool]
+Known = dict[tuple[int, tuple[Sequence[Entry], ...]], bool]
 
 
 class Possible:
@@ -61,42 +61,34 @@ class Possible:
         )
         self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
 
-    def with_newcomer(
-        self, place: Place, anchor: Entry, error_ns: int, known: Sequence[Match], newcomer: Entry
-    ) -> Evaluation:
-        """What `evaluate` finds, where `known` is all that it found before the newcomer, with the
-        same errors. Only where events are asked each by itself (`each_apart`)."""
-        is_possible = {
-            (match.alternative, match.bound): not self._rules_out(place, match, newcomer)
-            for match in known
-        }
-        if not self._finds_apart:
-            return self._found(place, anchor, error_ns, [], is_possible, None)
-        found = [match for match in known if is_possible[match.alternative, match.bound]]
-        return self._found(place, anchor, error_ns, found, is_possible, newcomer)
-
     def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
         layout = self._plans[match.alternative].layout
         alone = Case(layout, place, match.bound, newcomer, floor=MAYBE)
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
-    def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
-        return self._found(place, anchor, error_ns, [], {}, None)
-
-    def _found(
+    def evaluate(
         self,
         place: Place,
         anchor: Entry,
         error_ns: int,
-        found: list[Match],
-        known: Known,
-        newcomer: Entry | None,
+        before: Sequence[Match] = (),
+        newcomer: Entry | None = None,
     ) -> Evaluation:
-        """What there is beside what is found already. `known`, `newcomer`: see `SetSearch`."""
+        """`before`: all that was found before the newcomer, with the same errors. Only where events
+        are asked each by itself (`each_apart`)."""
+        known: Known = {}
+        found: list[Match] = []
+        if newcomer is not None:
+            for match in before:
+                is_possible = not self._rules_out(place, match, newcomer)
+                known[match.alternative, match.bound] = is_possible
+                if is_possible and self._finds_apart:
+                    found.append(match)
+        sought = newcomer if self._finds_apart else None
         budget = StepBudget(self._limit)
         sure: list[Match] = []
         for plan in self._plans:
-            search = SetSearch(plan, place, anchor, error_ns, budget, known, newcomer)
+            search = SetSearch(plan, place, anchor, error_ns, budget, known, sought)
             search.floor = MAYBE if self.each_apart else NO
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
