@@ -47,8 +47,7 @@ def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
 
 class Case:
     """`bound` may be of a part of a match, where one is being built. `only`: of the events around
-    no other is asked for. `error_ns`: no member has a larger one. `floor`: what is not above it
-    makes no difference, so it need not be told apart."""
+    no other is asked for. `error_ns`: no member has a larger one."""
 
     def __init__(
         self,
@@ -56,13 +55,11 @@ class Case:
         place: Place,
         bound: Sequence[Sequence[Entry]],
         only: Entry | None = None,
-        floor: int = NO,
     ) -> None:
         self.layout = layout
         self.place = place
         self.bound = bound
         self.only = only
-        self.floor = floor
         self.members = [entry for entries in bound for entry in entries]
         self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
         self.first = min(self.members, key=key_of)
@@ -157,9 +154,6 @@ class Case:
         firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
         if any(before_by_key(one, entry) == YES for one in firsts):
             return NO
-        is_told_apart = self.floor < MAYBE or entry is self.first
-        if not is_told_apart and all(before_by_key(one, entry) < YES for one in self.members):
-            return MAYBE
         sure, open_ = self._before_it(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
             return NO

@@ -55,7 +55,7 @@ def worst_of(
 
 
 def blocked(case: Case) -> int:
-    worst = case.floor
+    worst = NO
     for number, gap in enumerate(case.layout.gaps):
         worst = max(worst, _blocked(case, number, gap))
         if worst == YES:
@@ -73,8 +73,8 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
         questions.append(partial(_is_next, case, low, high))
     if gap.ties or gap.own:
         questions.append(partial(_satisfies, case, gap))
-    floor = MAYBE if gap.looks_at_time else case.floor
-    return worst_of(floor, _candidates(case, number, gap, low, high), *questions)
+    least = MAYBE if gap.looks_at_time else NO
+    return worst_of(least, _candidates(case, number, gap, low, high), *questions)
 
 
 def _candidates(
@@ -166,7 +166,7 @@ def taken_otherwise(case: Case) -> int:
         return worst
     if case.layout.matches == "one":
         return max(worst, _walks_otherwise(case))
-    worst = max(worst, _passes_over(case, "next", case.floor))
+    worst = _passes_over(case, "next", worst)
     for j, part in enumerate(case.layout.components):
         if part.greedy and worst < YES:
             worst = max(worst, _leaves_out(case, j))
@@ -226,11 +226,11 @@ def _leaves_out(case: Case, j: int) -> int:
 
     around = case.around(case.component(j), case.first.time_ns, over_ns)
     fits, may_step = partial(case.fits, j=j), partial(_may_step, case, j)
-    return worst_of(case.floor, around, is_left, fits, may_step)
+    return worst_of(NO, around, is_left, fits, may_step)
 
 
 def _walks_otherwise(case: Case) -> int:
-    worst = case.floor
+    worst = NO
     for j in range(case.layout.count):
         around = case.around(case.component(j), case.first.time_ns, _over_ns(case))
         others = [entry for entry in around if case.slots_of.get(entry) != j]

@@ -63,7 +63,7 @@ class Possible:
 
     def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
         layout = self._plans[match.alternative].layout
-        alone = Case(layout, place, match.bound, newcomer, floor=MAYBE)
+        alone = Case(layout, place, match.bound, newcomer)
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
     def evaluate(
@@ -89,7 +89,6 @@ class Possible:
         sure: list[Match] = []
         for plan in self._plans:
             search = SetSearch(plan, place, anchor, error_ns, budget, known, sought)
-            search.floor = MAYBE if self.each_apart else NO
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
@@ -162,10 +161,9 @@ class Plan:
 
 
 class SetSearch(Search):
-    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL; none where
-    `floor` is MAYBE, so that only what is ruled out in every world is told apart. `known`: whether
-    a set of an alternative is possible. `newcomer`: an event other than the anchor that each set
-    must hold, if any must."""
+    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL. `known`:
+    whether a set of an alternative is possible. `newcomer`: an event other than the anchor that
+    each set must hold, if any must."""
 
     def __init__(
         self,
@@ -186,7 +184,6 @@ class SetSearch(Search):
         self._newcomer = newcomer
         self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
-        self.floor = NO
         self.sure: list[Match] = []
 
     def go(self) -> None:
@@ -359,8 +356,7 @@ class SetSearch(Search):
             if is_possible:
                 self.found.append(Match(layout.number, tuple(self._bound)))
             return
-        case = Case(layout, self.place, self._bound, floor=self.floor)
-        grade = valid(case, is_nominal=False)
+        grade = valid(Case(layout, self.place, self._bound), is_nominal=False)
         if grade > NO:
             match = Match(layout.number, tuple(self._bound))
             self.found.append(match)
