@@ -188,10 +188,7 @@ class Compiled:
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
-        layout = self._layouts[match.alternative]
-        if not layout.lasting:
-            return match.last.time_ns
-        return max([match.last.time_ns, *layout.over_ns(match)])
+        return max([match.last.time_ns, *self._layouts[match.alternative].over_ns(match)])
 
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
         """Its events in order of time, with their components, and the columns of each: those of

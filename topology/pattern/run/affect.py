@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from topology.model.result import CONFIRMED
@@ -164,11 +165,11 @@ class Affected:
         if shape.by_end:
             since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
             until_ns = time_ns + (2 if shape.looks_back else 1) * span_ns
-            anchors = self.anchors(since_ns, until_ns)
         else:
             reaches_back = shape.has_start_negation or shape.looks_back
+            since_ns = time_ns - span_ns
             until_ns = time_ns + (span_ns if reaches_back else margin_ns)
-            anchors = self.anchors(time_ns - span_ns, until_ns)
+        anchors = self.anchors(since_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
             return anchors  # a bound may be from before errors were so large
         looks_further = margin_ns > 0 and not self.doubts_apart
@@ -246,6 +247,9 @@ Stretch = tuple[int, int, Key, MatchUnit]
 """From, until, and whose: a unit and the key of its anchor."""
 
 
+_low_of, _high_of = attrgetter("low_ns"), attrgetter("high_ns")
+
+
 class SureUnits:
     """The units of one run with a match that is sure, by when its members may have happened."""
 
@@ -295,11 +299,11 @@ class SureUnits:
 def _stretch_of(unit: MatchUnit) -> Stretch | None:
     """None if nothing of it is sure."""
     sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
-    if not sure:
-        return None
     members = [entry for bound in sure for entries in bound for entry in entries]
-    low_ns = min([entry.low_ns for entry in members])
-    return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
+    if not members:
+        return None
+    low_ns, high_ns = min(map(_low_of, members)), max(map(_high_of, members))
+    return low_ns, high_ns, unit.anchor.key, unit
 
 
 def _bits(stretch: Stretch) -> int:

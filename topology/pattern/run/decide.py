@@ -61,35 +61,28 @@ class Visibility:
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
         """Look at what is visible of the unit, before SKIP, and arm a timer for when there will be
         more."""
-        query, now, agenda = self._at.query.query, self._at.now, self._at.context.agenda
-        if self._at.wiring.target_ns is not None:
-            visible = self._before_target(unit, self._at.wiring.target_ns)
-        elif query.emit == "final":
-            visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.frontier_ns}
-        elif self._at.query.shape.has_end_negation:
-            visible = {}
-            for id_, found in unit.found.items():
-                over_ns = self._at.query.decided_ns(found.match)
-                if over_ns < now.clock_ns:
-                    visible[id_] = found
-                else:
-                    agenda.events.arm(unit, over_ns)
-        else:
-            visible = unit.found
-        if self.emits_final or query.emit == "final":
+        query, now, agenda = self._at.query, self._at.now, self._at.context.agenda
+        target_ns, is_final = self._at.wiring.target_ns, query.query.emit == "final"
+        if self.emits_final or is_final:
             for found in unit.found.values():
                 if found.decided_ns >= now.frontier_ns:
                     agenda.frontier.arm(unit, found.decided_ns)
-        return visible
-
-    def _before_target(self, unit: MatchUnit, target_ns: int) -> dict[str, FoundMatch]:
-        """What is decided before that instant, and what was emitted when it was."""
-        visible = {}
+        if target_ns is None and not is_final and not query.shape.has_end_negation:
+            return unit.found
+        visible: dict[str, FoundMatch] = {}
         for id_, found in unit.found.items():
-            if found.decided_ns < target_ns or self._is_emitted(unit, id_):
+            if target_ns is not None:
+                if found.decided_ns < target_ns or self._is_emitted(unit, id_):
+                    visible[id_] = found
+                else:
+                    self._at.wiring.at_target.arm(unit, found.decided_ns)
+            elif is_final:
+                if found.decided_ns < now.frontier_ns:
+                    visible[id_] = found
+            elif (over_ns := query.decided_ns(found.match)) < now.clock_ns:
                 visible[id_] = found
             else:
-                self._at.wiring.at_target.arm(unit, found.decided_ns)
+                agenda.events.arm(unit, over_ns)
         return visible
 
     def _is_emitted(self, unit: MatchUnit, id_: str) -> bool:

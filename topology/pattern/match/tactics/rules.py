@@ -115,6 +115,15 @@ class RunRules:
                 return False
         return True
 
+    def would_hold(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
+        """The predicates, were the entry taken next."""
+        if not self.tests[j]:
+            return True
+        bound[j].append(entry)
+        holds = self.holds(bound, j)
+        bound[j].pop()
+        return holds
+
     def holds_at_end(self, bound: list[list[Entry]]) -> bool:
         """The predicates that no step has made due, of a complete run."""
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)

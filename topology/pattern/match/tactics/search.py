@@ -185,10 +185,7 @@ class RunSearch(Search):
                 self.budget.steps += 1
                 if not bound[j] and rules.untils[j] is not None and rules.is_ender(bound, j, entry):
                     continue
-                bound[j].append(entry)
-                fits = rules.holds(bound, j)
-                bound[j].pop()
-                if fits and not self._misses(branch, j, entry):
+                if rules.would_hold(bound, j, entry) and not self._misses(branch, j, entry):
                     if branch.once:
                         branch.low = branch.high
                     if not self._greed.forbids(bound, self._start, j, entry):

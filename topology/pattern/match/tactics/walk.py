@@ -97,15 +97,8 @@ class Walk:
 
     def _fits(self, j: int, entry: Entry) -> bool:
         """Whether the predicates hold with the entry taken; it is not taken yet."""
-        rules = self._rules
-        if rules.is_ender(self.bound, j, entry):
-            return False
-        if not rules.tests[j]:
-            return True
-        self.bound[j].append(entry)
-        fits = rules.holds(self.bound, j)
-        self.bound[j].pop()
-        return fits
+        rules, bound = self._rules, self.bound
+        return not rules.is_ender(bound, j, entry) and rules.would_hold(bound, j, entry)
 
     def _take(self, j: int, entry: Entry) -> None:
         self.bound[j].append(entry)

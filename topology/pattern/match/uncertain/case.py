@@ -65,7 +65,6 @@ class Case:
         self.first = min(self.members, key=key_of)
         self.last = max(self.members, key=key_of)
         self.error_ns = max([entry.event.error_ns for entry in self.members])
-        self._befores: dict[Entry, tuple[list[list[Entry]], list[list[Entry]]]] = {}
 
     def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
@@ -169,11 +168,7 @@ class Case:
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """The members that surely are, and those that may be, before it; the same for each
-        component that it is asked for."""
-        known = self._befores.get(entry)
-        if known is not None:
-            return known
+        """The members that surely are, and those that may be, before it."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
@@ -186,7 +181,6 @@ class Case:
                     maybe.append(one)
             sure.append(surely)
             open_.append(maybe)
-        self._befores[entry] = sure, open_
         return sure, open_
 
     def _is_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:

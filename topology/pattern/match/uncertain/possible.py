@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.compile.grading import NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
