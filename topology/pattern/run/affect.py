@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Final
 
 from topology.model.result import CONFIRMED
@@ -87,26 +86,21 @@ class Affected:
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
         """The anchors of the units that the entry, now in the indexes of these filters, can
         change."""
-        shape = self._at.query.shape
+        query, shape = self._at.query, self._at.query.shape
         mine = self._at.wiring.filters.intersection(filters)
         if not mine and not shape.strict:
             return []
-        is_in_doubt = self._at.doubt.margin_ns > 0
-        if not in_order or (is_in_doubt and self._at.query.possible is not None):
+        is_in_doubt, doubts_apart = self._at.doubt.margin_ns > 0, self.doubts_apart
+        if not in_order or (is_in_doubt and query.possible is not None):
             anchors = self._late(entry)
         else:
             anchors = self._in_order(entry, mine)
-            if is_in_doubt and not self.doubts_apart:
+            if is_in_doubt and not doubts_apart:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
-        return self._within_reach(entry, anchors) if is_in_doubt else anchors
-
-    def _within_reach(self, entry: Entry, anchors: list[Entry]) -> list[Entry]:
-        """Those of the anchors whose units the event can change, where times are not exact."""
-        query, known = self._at.query, self._at.units.get
-        if query.possible is not None or query.shape.strict or query.untils:
+        if not is_in_doubt or query.possible is not None or shape.strict or query.untils:
             return anchors
-        span_ns, doubts_apart = query.span_ns, self.doubts_apart
+        span_ns, known = query.span_ns, self._at.units.get
         return [
             anchor
             for anchor in anchors
@@ -247,9 +241,6 @@ Stretch = tuple[int, int, Key, MatchUnit]
 """From, until, and whose: a unit and the key of its anchor."""
 
 
-_low_of, _high_of = attrgetter("low_ns"), attrgetter("high_ns")
-
-
 class SureUnits:
     """The units of one run with a match that is sure, by when its members may have happened."""
 
@@ -258,9 +249,6 @@ class SureUnits:
     def __init__(self) -> None:
         self._stretches: dict[Key, Stretch] = {}
         self._by_length: dict[int, list[Stretch]] = {}
-
-    def __len__(self) -> int:
-        return len(self._stretches)
 
     def note(self, unit: MatchUnit) -> None:
         """What is found of it may be something else than it was, or as sure no more."""
@@ -302,8 +290,8 @@ def _stretch_of(unit: MatchUnit) -> Stretch | None:
     members = [entry for bound in sure for entries in bound for entry in entries]
     if not members:
         return None
-    low_ns, high_ns = min(map(_low_of, members)), max(map(_high_of, members))
-    return low_ns, high_ns, unit.anchor.key, unit
+    low_ns = min([entry.low_ns for entry in members])
+    return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
 def _bits(stretch: Stretch) -> int:

@@ -79,7 +79,6 @@ class Cutting:
         self.search = search
         self.budget = search.budget
         self.line = line
-        self._parts = line.parts
         self.ranges = ranges
         self.views = ranges.views
         self.lows = ranges.lows
@@ -133,7 +132,7 @@ class Cutting:
                 return
             budget.steps += 1
             entry = entries[at]
-            self.bound[self._parts[p]] = (entry,)
+            self.bound[self.line.parts[p]] = (entry,)
             if self.line.is_tested and not self._holds(p):
                 continue
             if is_behind_group:
@@ -172,8 +171,8 @@ class Cutting:
         if self.line.is_tested and not self._holds(self._last):
             return
         for p in self.line.groups:
-            bound[self._parts[p]] = self._group(p)
-        first = bound[self._parts[0]][0]
+            bound[self.line.parts[p]] = self._group(p)
+        first = bound[self.line.parts[0]][0]
         if is_blocked(layout, search.place, bound, first, self.anchor, self.budget):
             return
         search.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))

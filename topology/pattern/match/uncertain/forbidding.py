@@ -55,15 +55,10 @@ def worst_of(
 
 
 def blocked(case: Case) -> int:
-    worst = NO
-    for number, gap in enumerate(case.layout.gaps):
-        worst = max(worst, _blocked(case, number, gap))
-        if worst == YES:
-            break
-    return worst
+    return max((_blocked(case, gap) for gap in case.layout.gaps), default=NO)
 
 
-def _blocked(case: Case, number: int, gap: NegationGap) -> int:
+def _blocked(case: Case, gap: NegationGap) -> int:
     low = [entry for j in gap.left for entry in case.bound[j]]
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
@@ -74,18 +69,18 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     if gap.ties or gap.own:
         questions.append(partial(_satisfies, case, gap))
     least = MAYBE if gap.looks_at_time else NO
-    return worst_of(least, _candidates(case, number, gap, low, high), *questions)
+    return worst_of(least, _candidates(case, gap, low, high), *questions)
 
 
 def _candidates(
-    case: Case, number: int, gap: NegationGap, low: list[Entry], high: list[Entry]
+    case: Case, gap: NegationGap, low: list[Entry], high: list[Entry]
 ) -> Iterable[Entry]:
     beyond_ns = case.layout.within_ns
     if gap.for_ns is not None:
         beyond_ns = gap.for_ns + max([0, *(ns for _, ns in gap.after)])
     since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - beyond_ns
     until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + beyond_ns
-    return case.around(case.place.blockers[case.layout.number][number], since_ns, until_ns)
+    return case.around(case.place.blockers[case.layout.number][gap.number], since_ns, until_ns)
 
 
 def _between(
@@ -212,9 +207,8 @@ def _leaves_out(case: Case, j: int) -> int:
     order = before_by_key if layout.by_key else before
     behind = [one for k in layout.after[j] for one in case.bound[k]]
     ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
-    over_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
-    if behind:
-        over_ns = max(one.time_ns for one in behind)
+    window_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
+    over_ns = max([one.time_ns for one in behind], default=window_ns)
 
     def is_left(entry: Entry) -> int:
         own = case.slots_of.get(entry)

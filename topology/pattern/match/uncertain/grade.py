@@ -75,16 +75,11 @@ class Grading:
         """Is it, of all that there are, the match or one of the matches that the query asks for?"""
         if case.layout.matches == "maximal":
             return negated(joined(case))
-        if case.layout.matches == "one" and len(self.layouts) > 1:
-            return self._is_first_of_all(case)
-        return self._start_is_settled(case) if self._prefers else YES
-
-    def _is_first_of_all(self, case: Case) -> int:
-        """May the walk of another alternative end before?"""
-        for layout in self.layouts:
-            if layout.number != case.layout.number and _may_walk(case, layout):
-                return self._start_is_settled(case)
-        return YES
+        is_contested = self._prefers
+        if case.layout.matches == "one":  # the walk of another alternative may end before
+            others = [layout for layout in self.layouts if layout is not case.layout]
+            is_contested = any(_may_walk(case, layout) for layout in others)
+        return self._start_is_settled(case) if is_contested else YES
 
     def _start_is_settled(self, case: Case) -> int:
         """Do true times leave all that the choice among the matches of this start rests on as it is
