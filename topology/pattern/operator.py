@@ -18,7 +18,9 @@ Where nearly as many events are kept as may be, a watermark leaves no room for n
 
 A query with `answer: final` emits a match when the frontier has passed all that may change it.
 With `quality` a query waits: a match is emitted once it is as sure as asked that nothing that comes
-later changes it (`targets`), instead of at once; it is corrected all the same.
+later changes it, instead of at once; it is corrected all the same. Its target
+(`topology.answer.quality_target`) says until which instant it may emit what is decided, and the
+engine is given it after every instant.
 Patterns have no windows that are known beforehand, so what is counted is pieces of time.
 
 Queries count matches that start after they were added, as the engine knows the newest event. Where
@@ -36,12 +38,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import FRONTIER, NOT_YET, Frontier
-from topology.answer.quality_target import target_figures
+from topology.answer.quality_target import QualityTarget, target_figures
 from topology.answer.rules import FINAL
 from topology.model.event import BYE, DATA, HEARTBEAT, PASSED, WATERMARK, Event
 from topology.model.instant import InstantOperator
 from topology.model.kept import FLAG, INT, Shape
-from topology.model.operator import Changes, Figure, Figures, Plain, State, total
+from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State, total
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
@@ -61,9 +63,10 @@ from topology.pattern.run.engine import Engine
 from topology.pattern.run.unit import BEFORE_ALL_TIME
 from topology.pattern.settings import PatternSettings
 from topology.pattern.store.entry import Entry
-from topology.pattern.targets import SAVED_TARGETS, QualityTargets
+from topology.pattern.targets import SAVED_TARGETS
 from topology.query.beginning import BEGINNINGS, QueryBeginning, begin_amid
 from topology.query.fields import Decode
+from topology.query.queries import worst
 
 TARGETS: Final = "promises"
 """A key of the state, beside the engine's: how far the stream is, and queries that wait are."""
@@ -115,8 +118,8 @@ class Pattern(InstantOperator):
     ) -> None:
         super().__init__()
         one = next(iter(queries.values()))
-        qualities = {
-            name: query.quality
+        self._targets = {
+            name: QualityTarget(query.quality, reach_ns=engine.compiled[name].reach_ns)
             for name, query in queries.items()
             if query.answer != FINAL and query.quality is not None
         }
@@ -129,14 +132,13 @@ class Pattern(InstantOperator):
         )
         self.beginnings = [self._beginning]
         self._kept = KeptState(TARGETS, PATTERN)
-        waiting = dict.fromkeys((*qualities, *only_final))
+        waiting = dict.fromkeys((*self._targets, *only_final))
         self._emitted_when_received = [
             name for name in engine.emitted_when_received if name not in waiting
         ]
         """The queries that emit when all known sources have sent."""
         for name in (*waiting, *self._emitted_when_received):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        self._targets = QualityTargets(qualities, engine)
         self._position = position
         self._decode = decode
         self._play = one.clock.play
@@ -169,24 +171,15 @@ class Pattern(InstantOperator):
                     is_open = True
                 elif not event.late:
                     is_open = True
-            elif self._take_word(event, step):
-                is_open = True
+            else:
+                self._instant_open = is_open
+                for beat in climb([event], self._is_due) if is_ramp(event) else ((event,),):
+                    self._take(beat[0], step)
+                is_open = self._instant_open
         self._now_ns, self._instant_open = last_ns, is_open
         if now_ns > last_ns:
             self._now_ns, self._instant_open = now_ns, False
         self._finish(step)
-
-    def _take_word(self, event: Event, step: Step) -> bool:
-        """Something that is no event; whether it opens the instant."""
-        if is_ramp(event):
-            for beat in climb([event], self._is_due):
-                for watermark in beat:
-                    self._take(watermark, step)
-            return True
-        if event.kind in (WATERMARK, PASSED, HEARTBEAT, BYE):
-            self._take(event, step)
-            return True
-        return False
 
     def _take(self, event: Event, step: Step) -> None:
         if self._beginning.is_unknown and not self._begins_with(event):
@@ -218,7 +211,7 @@ class Pattern(InstantOperator):
         return True
 
     def _is_due(self, watermarks: Sequence[Event]) -> bool:
-        if self._targets.is_waiting or self._beginning.is_unknown:
+        if self._beginning.is_unknown or any(each.is_waiting for each in self._targets.values()):
             return True
         after = self._frontier.after(watermarks)
         decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
@@ -237,7 +230,8 @@ class Pattern(InstantOperator):
             event.held_by |= self._position
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
-            self._targets.hear(event, speaks=not event.late, margin_ns=margin_ns)
+            for target in self._targets.values():
+                target.hear(event, speaks=not event.late, margin_ns=margin_ns)
         elif not event.late:
             self._hear_of(event)
 
@@ -269,7 +263,8 @@ class Pattern(InstantOperator):
     def _hear_of(self, event: Event) -> None:
         """No query looks at it, but it says how far its source is."""
         self._instant_open = True
-        self._targets.hear_of(event)
+        for target in self._targets.values():
+            target.hear_of(event)
 
     # -- queries that wait -------------------------------------------------------------------------
 
@@ -280,10 +275,12 @@ class Pattern(InstantOperator):
         now_ns = self._now_ns
         self._engine.on_time(now_ns)  # corrections that were put off until before
         passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
-        self._targets.settle(self._engine, now_ns, passed_ns)
+        for name, target in self._targets.items():
+            target.settle(now_ns, passed_ns)
+            self._engine.raise_target(name, target.closed_ns, now_ns)
 
     def _next_due_ns(self) -> int:
-        return self._targets.next_due_ns()
+        return min([target.due_ns() for target in self._targets.values()], default=NEVER)
 
     # -- the rest of the contract ------------------------------------------------------------------
 
@@ -307,7 +304,8 @@ class Pattern(InstantOperator):
         step = self._begin((), now_ns)
         self._pass_time(now_ns + 1, step)
         self._now_ns = now_ns
-        self._targets.end(now_ns)
+        for target in self._targets.values():
+            target.end(now_ns)
         self._engine.end(now_ns)
         self._finish(step)
         return step
@@ -350,7 +348,7 @@ class Pattern(InstantOperator):
         engine = self._engine
         return {
             "queries": list(engine.compiled),
-            "quality": self._targets.explain(),
+            "quality": {name: target.explain() for name, target in self._targets.items()},
             "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL_TIME else None,
             "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL_TIME else None,
             **self.figures(),
@@ -370,5 +368,5 @@ class Pattern(InstantOperator):
             "without_key": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
-            **self._targets.figures(),
+            **worst(target.figures() for target in self._targets.values()),
         }

@@ -40,7 +40,7 @@ def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
     """The place in one partition; `entries` are those of all. PREV looks at it, until another is
     made."""
-    components, blockers, enders = [], [], []
+    components, blockers, enders = [], [], {}
     for alternative in form.alternatives:
         parts = alternative.components
         components.append([_index(members, p.types, p.own, p.alias) for p in parts])
@@ -55,7 +55,9 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
                 for blocker in alternative.blockers
             ]
         )
-        enders.append([_index(members, p.types) if p.until is not None else None for p in parts])
+        for part in parts:
+            if part.until is not None:
+                enders[alternative.number, part.index] = _index(members, part.types)
     everything = _index(members if form.by_partition else entries, frozenset())
     NO_ENVIRONMENT.neighbours.look_at(everything, form.query.within_ns)
     return Place(components, blockers, everything, enders)

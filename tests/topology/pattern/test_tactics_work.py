@@ -8,7 +8,7 @@ import pytest
 from tests.topology.pattern.generate import entry, of_text
 from tests.topology.pattern.places import ALL, MAXIMAL, NEXT_ALL, evaluate, form_of
 from topology.pattern.match.evaluation import MAX_STEPS, STEPS_PER_MATCH
-from topology.pattern.match.match import Match, Stretch, same_content
+from topology.pattern.match.match import Match, Stretch
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import LIMIT
 
@@ -162,13 +162,11 @@ def test_a_stretch_is_as_the_tuple_of_its_entries() -> None:
         stretch[3]
 
 
-def test_same_content_tells_matches_apart() -> None:
+def test_a_match_is_as_another_of_the_same_entries() -> None:
     a, b, c = of_text("a1 b2 b3")
-    twin = entry("B", 2, 1)
     match = Match(0, ((a,), (b, c)))
     assert (match.first, match.last) == (a, c)
-    assert same_content(match, Match(0, ((a,), (twin, c))))
-    assert same_content(match, Match(0, ((a,), Stretch((b, c), 0, 2))))
-    assert not same_content(match, Match(1, ((a,), (b, c))))
-    assert not same_content(match, Match(0, ((a,), (b,))))
-    assert not same_content(match, Match(0, ((a,), (c, b))))
+    assert match.is_as(Match(0, ((a,), Stretch((b, c), 0, 2))))
+    assert not match.is_as(Match(1, ((a,), (b, c))))
+    assert not match.is_as(Match(0, ((a,), (b,))))
+    assert not match.is_as(Match(0, ((a,), (c, b))))

@@ -19,7 +19,7 @@ from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
-from topology.pattern.match.layout import Layout, ends_of, layouts_of
+from topology.pattern.match.layout import Layout, layouts_of
 from topology.pattern.match.match import Match
 from topology.pattern.match.sets import Sets
 from topology.pattern.match.tactics import tactic_for
@@ -86,10 +86,11 @@ class PatternShape:
 
 class Compiled:
     """`ids`: what its matches are known by, and `known_by`: its state. `filters`: those of its
-    slots by slot, `untils` those of components with UNTIL, and `anchors` the slots that a unit's
-    event can fill. `reach_ns` is for exact times. `settles`: what is found is decided once its
-    evaluation is (`hi_ns`), be that before its window ends; not where an error may still put it in
-    doubt. `steps`: those of its walks, where they can be followed event by event.
+    slots by slot, `untils` those of components with UNTIL, `anchors` the slots that a unit's
+    event can fill, and `ends` those that the last of a match can. `reach_ns` is for exact times.
+    `settles`: what is found is decided once its evaluation is (`hi_ns`), be that before its window
+    ends; not where an error may still put it in doubt. `steps`: those of its walks, where they can
+    be followed event by event.
 
     `shows_apart`: what readers are shown of a match does not follow from its events alone, or is
     shown event by event (`run.decide`); `reads_beyond`: for its columns look beyond it.
@@ -134,6 +135,7 @@ class Compiled:
         self.anchors = frozenset(
             (layout.number, j) for layout in layouts for j in self._anchors_of(layout)
         )
+        self.ends = frozenset((layout.number, j) for layout in layouts for j in layout.ends)
         self.aliases = [
             [component.label or component.alias for component in alternative.components]
             for alternative in self.form.alternatives
@@ -142,7 +144,6 @@ class Compiled:
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._layouts = layouts
-        self._is_limited = any(layout.limits for layout in layouts)
         self._columns = _columns(self.form, environment, self._slots)
         self._hidden = {
             (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
@@ -181,15 +182,13 @@ class Compiled:
     def lag_ns(self) -> int:
         """How long behind its end a match may still change, where times are exact."""
         shape = self.shape
-        stays = shape.open_tail or shape.skips or shape.looks_on or self._is_limited
+        is_limited = any(layout.limits for layout in self._layouts)
+        stays = shape.open_tail or shape.skips or shape.looks_on or is_limited
         return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
-        layout = self._layouts[match.alternative]
-        if not layout.lasting:
-            return match.last.time_ns
-        return max([match.last.time_ns, *layout.over_ns(match)])
+        return max([match.last.time_ns, *self._layouts[match.alternative].over_ns(match)])
 
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
         """Its events in order of time, with their components, and the columns of each: those of
@@ -260,11 +259,6 @@ def shape_of(form: NormalForm, layouts: Sequence[Layout]) -> PatternShape:
         looks_back=back,
         looks_on=on,
     )
-
-
-def end_slots(form: NormalForm) -> frozenset[Slot]:
-    """The slots of the components that can be the last of a match."""
-    return frozenset((a.number, j) for a in form.alternatives for j in ends_of(a))
 
 
 def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFilter:

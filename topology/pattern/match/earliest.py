@@ -46,7 +46,7 @@ class EarliestStart:
         for number, steps in enumerate(self._steps):
             reached_ns = entry.time_ns
             for j, is_strict in steps:
-                index = place.all_entries() if is_strict else place.components[number][j]
+                index = place.everything if is_strict else place.components[number][j]
                 at = index.before_time(reached_ns)  # the last entry before is one back
                 reached_ns = index.times[at - 1] if at else BEFORE_ALL_NS
                 if reached_ns <= since_ns:

@@ -17,7 +17,7 @@ tactics give the same matches (`tests/topology/pattern`: differential laws).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -40,34 +40,24 @@ class Place:
     `components[a][j]`: for component j of alternative a, entries of its types that satisfy its
     `own`; `blockers[a][k]`: for negation k, entries of its types that satisfy those of its
     predicates that name no other alias; `everything`: all entries that a STRICT step looks at
-    (None where no step, and no negation, is strict); `enders[a][j]`: for a component with
-    UNTIL, all entries of its types, whether they satisfy its `own` or not, else None (the
-    whole may be empty where no component has UNTIL)."""
+    (empty where no step, and no negation, is strict); `enders[a, j]`: for a component with
+    UNTIL, all entries of its types, whether they satisfy its `own` or not."""
 
     components: Sequence[Sequence[EntryIndex]]
     blockers: Sequence[Sequence[EntryIndex]]
-    everything: EntryIndex | None = None
-    enders: Sequence[Sequence[EntryIndex | None]] = ()
+    everything: EntryIndex
+    enders: Mapping[tuple[int, int], EntryIndex]
+
+    def indexes(self, alternative: int) -> list[EntryIndex]:
+        """All that an alternative looks into, but for `enders`."""
+        found = [*self.components[alternative], *self.blockers[alternative]]
+        return [*found, self.everything]
 
     def next_one(self, last: Entry) -> Entry | None:
         """The very next of all entries behind that one, which alone a STRICT step may take; None
         where there is none yet."""
-        everything = self.all_entries()
-        at = everything.behind(last.key)
-        return everything.entries[at] if at < len(everything) else None
-
-    def all_entries(self) -> EntryIndex:
-        """Return `everything`, which is there wherever something is strict."""
-        if self.everything is None:
-            raise ValueError("a strict step needs the index of everything")
-        return self.everything
-
-    def enders_of(self, alternative: int, j: int) -> EntryIndex:
-        """What may end the group of this component, which has an UNTIL."""
-        enders = self.enders[alternative][j]
-        if enders is None:
-            raise ValueError("UNTIL needs an index of all entries of the group's types")
-        return enders
+        at = self.everything.behind(last.key)
+        return self.everything.entries[at] if at < len(self.everything) else None
 
 
 @dataclass(slots=True)

@@ -158,7 +158,7 @@ class Layout:
         self.before = [tuple(sorted(part.before)) for part in parts]
         self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
         self.starts = [p.index for p in parts if alternative.may_lack(p.before)]
-        self.ends = ends_of(alternative)
+        self.ends = [j for j in range(len(parts)) if alternative.may_lack(self.after[j])]
         self.goes_on = any(parts[j].greedy for j in self.ends)
         self.clauses = [Clause(each, alternative, scope) for each in alternative.predicates]
         self.untils = [None if p.until is None else GroupEnd(p, p.until, scope) for p in parts]
@@ -196,12 +196,6 @@ class Layout:
         if clause.skips_absent and not all(bound[j] for j in clause.aliases):
             return YES
         return clause.graded(self.binding(bound))
-
-
-def ends_of(alternative: Alternative) -> list[int]:
-    """The components that can be the last of a match: all behind them may be absent."""
-    parts = alternative.components
-    return [j for j in range(len(parts)) if all(p.is_optional for p in parts if j in p.before)]
 
 
 def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:

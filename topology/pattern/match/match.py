@@ -10,7 +10,6 @@ over one frozen copy: 1 M matches with groups of 167 take 0.3 GB, where copies a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from topology.pattern.store.entry import Entry, Identity, key_of
@@ -72,6 +71,10 @@ class Match:
         members = tuple(tuple(entry.identity for entry in entries) for entries in self.bound)
         return (self.alternative, members)
 
+    def is_as(self, other: Match) -> bool:
+        """Whether both are of the same entries for the same components."""
+        return self.alternative == other.alternative and self.bound == other.bound
+
     def ways(self) -> Sequence[Match]:
         """Return the match of each alternative that finds it; several only of a `TwinMatch`."""
         return (self,)
@@ -84,17 +87,6 @@ class Match:
 
     def __repr__(self) -> str:
         return f"<Match {self.alternative} {self.bound}>"
-
-
-def same_content(one: Match, other: Match) -> bool:
-    """Without building it: an event has one entry, so this compares references mostly. False where
-    several alternatives find one of them: by how many it is found may have changed."""
-    if one.alternative != other.alternative or type(one) is not Match or type(other) is not Match:
-        return False
-    if [*map(len, one.bound)] != [*map(len, other.bound)]:
-        return False
-    pairs = zip(chain(*one.bound), chain(*other.bound), strict=True)
-    return all(entry is twin or entry.identity == twin.identity for entry, twin in pairs)
 
 
 def in_order(matches: Sequence[Match]) -> list[Match]:

@@ -14,7 +14,7 @@ the reach, grow, everything beyond the reach is purged: how far a purge had come
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.timers import Timers
@@ -49,6 +49,9 @@ WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSE
 
 FARTHEST_NS: Final = 1 << 62
 
+NO_ENTRIES: Final = EntryIndex()
+"""Nothing is put into it: what a query looks at that has no STRICT step."""
+
 PURGE_SHARE: Final = 8
 """A partition index is purged when its oldest entry is this part of the reach beyond it."""
 
@@ -73,17 +76,6 @@ class Admission:
     def is_crowded(self) -> bool:
         """At most an eighth of the room for entries is left."""
         return 8 * len(self.retained) > 7 * self.max_retained
-
-    def is_plain(self, entry: Entry, frontier_ns: int) -> bool:
-        """It is of a sure time and neither late nor known, and there is room."""
-        retained = self.retained
-        return (
-            not entry.event.error_ns
-            and entry.time_ns >= frontier_ns
-            and -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS
-            and entry.identity not in retained
-            and len(retained) < self.max_retained
-        )
 
     def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
         """Return why it is not taken; empty if it is. What is earlier than `frontier_ns` is
@@ -126,14 +118,6 @@ class Admission:
         self.retained.pop(entry.identity, None)
 
 
-class FiltersOfType(NamedTuple):
-    """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
-    it says."""
-
-    numbers: list[int]
-    is_tested: bool
-
-
 class PartitionIndex:
     """The entries of one partition.
 
@@ -154,36 +138,30 @@ class PartitionIndex:
             for each in group.wirings
         ]
 
-    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
-        """Into the indexes of these filters; whether it is newer than all others."""
-        indexes, newest = self.indexes, self.newest
-        in_order = newest is None or entry.key > newest
-        if in_order:
-            self.newest = entry.key
-            for number in filters:
-                indexes[number].append(entry)
-        else:
-            for number in filters:
-                indexes[number].add(entry)
+    def take(self, entry: Entry, filters: Sequence[int]) -> None:
+        """Into the indexes of these filters."""
+        for number in filters:
+            self.indexes[number].add(entry)
         entry.places += len(filters)
-        self.in_order = in_order
-        return in_order
+        self.in_order = self.newest is None or entry.key > self.newest
+        if self.in_order:
+            self.newest = entry.key
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
         index_of = dict(zip(group.filters, self.indexes, strict=True))
-        components, blockers, enders = [], [], []
+        components, blockers = [], []
         for a in query.form.alternatives:
             slots = range(len(a.components) + len(a.blockers))
             found = [index_of[query.filters[a.number, slot]] for slot in slots]
             components.append(found[: len(a.components)])
             blockers.append(found[len(a.components) :])
-            untils = [query.untils.get((a.number, c.index)) for c in a.components]
-            enders.append([None if each is None else index_of[each] for each in untils])
-        everything = index_of.get(EVERYTHING)
-        if query.shape.everywhere:
-            everything = group.context.everything
-        return Place(components, blockers, everything if query.shape.strict else None, enders)
+        enders = {slot: index_of[each] for slot, each in query.untils.items()}
+        everything = NO_ENTRIES
+        if query.shape.strict:
+            everywhere = query.shape.everywhere
+            everything = group.context.everything if everywhere else index_of[EVERYTHING]
+        return Place(components, blockers, everything, enders)
 
 
 class PartitionGroup:
@@ -214,7 +192,8 @@ class PartitionGroup:
         self.filters = list(asked)
         self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
         self._tests = [entry_test(each, query.environment) for each, query in asked.items()]
-        self._by_type: dict[str, FiltersOfType] = {}
+        self._is_tested = any(test is not None for test in self._tests)
+        self._by_type: dict[str, list[int]] = {}
         self._timers: Timers[PartitionIndex] = Timers()
 
     @property
@@ -225,22 +204,22 @@ class PartitionGroup:
 
     def filters_of(self, entry: Entry) -> list[int]:
         """The filters the entry passes, by number."""
-        known = self._by_type.get(entry.type) or self._remember(entry.type)
-        if not known.is_tested:
-            return known.numbers
+        known = self._by_type.get(entry.type)
+        if known is None:
+            known = self._remember(entry.type)
+        if not self._is_tested:
+            return known
         tests = self._tests
-        return [n for n in known.numbers if (test := tests[n]) is None or test(entry)]
+        return [n for n in known if (test := tests[n]) is None or test(entry)]
 
     def asks_for(self, type_: str) -> bool:
         """Return whether any filter may take an event of this type."""
-        known = self._by_type.get(type_) or self._remember(type_)
-        return self.strict_everywhere or bool(known.numbers)
+        return self.strict_everywhere or bool(self._remember(type_))
 
-    def _remember(self, type_: str) -> FiltersOfType:
-        numbers = [
-            n for n, each in enumerate(self.filters) if not each.types or type_ in each.types
-        ]
-        known = FiltersOfType(numbers, any(self._tests[n] is not None for n in numbers))
+    def _remember(self, type_: str) -> list[int]:
+        """The filters that an event of the type may pass, by number."""
+        filters = enumerate(self.filters)
+        known = [n for n, each in filters if not each.types or type_ in each.types]
         if len(self._by_type) < MAX_TYPES:
             self._by_type[type_] = known
         return known

@@ -86,35 +86,26 @@ class Affected:
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
         """The anchors of the units that the entry, now in the indexes of these filters, can
         change."""
-        shape = self._at.query.shape
+        query, shape = self._at.query, self._at.query.shape
         mine = self._at.wiring.filters.intersection(filters)
         if not mine and not shape.strict:
             return []
-        is_in_doubt = self._at.doubt.margin_ns > 0
-        if self.doubts_apart:
-            anchors = self._late(entry) if not in_order else self._in_order(entry, mine)
-            span_ns, time_ns = self._at.query.span_ns, entry.time_ns
-            return [one for one in anchors if abs(one.time_ns - time_ns) <= span_ns]
-        if not in_order or (is_in_doubt and self._at.query.possible is not None):
+        is_in_doubt, doubts_apart = self._at.doubt.margin_ns > 0, self.doubts_apart
+        if not in_order or (is_in_doubt and query.possible is not None):
             anchors = self._late(entry)
         else:
             anchors = self._in_order(entry, mine)
-            if is_in_doubt:
+            if is_in_doubt and not doubts_apart:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
-        return self._within_reach(entry, anchors) if is_in_doubt else anchors
-
-    def _within_reach(self, entry: Entry, anchors: list[Entry]) -> list[Entry]:
-        """Those of the anchors whose units the event can change, where times are not exact."""
-        query, known = self._at.query, self._at.units.get
-        if query.possible is not None or query.shape.strict or query.untils:
+        if not is_in_doubt or query.possible is not None or shape.strict or query.untils:
             return anchors
-        span_ns = query.span_ns
+        span_ns, known = query.span_ns, self._at.units.get
         return [
             anchor
             for anchor in anchors
             if abs(anchor.time_ns - entry.time_ns) <= span_ns
-            or _is_in_doubt(known(anchor.key), entry, span_ns)
+            or (not doubts_apart and _is_in_doubt(known(anchor.key), entry, span_ns))
         ]
 
     @property
@@ -168,11 +159,11 @@ class Affected:
         if shape.by_end:
             since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
             until_ns = time_ns + (2 if shape.looks_back else 1) * span_ns
-            anchors = self.anchors(since_ns, until_ns)
         else:
             reaches_back = shape.has_start_negation or shape.looks_back
+            since_ns = time_ns - span_ns
             until_ns = time_ns + (span_ns if reaches_back else margin_ns)
-            anchors = self.anchors(time_ns - span_ns, until_ns)
+        anchors = self.anchors(since_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
             return anchors  # a bound may be from before errors were so large
         looks_further = margin_ns > 0 and not self.doubts_apart
@@ -259,9 +250,6 @@ class SureUnits:
         self._stretches: dict[Key, Stretch] = {}
         self._by_length: dict[int, list[Stretch]] = {}
 
-    def __len__(self) -> int:
-        return len(self._stretches)
-
     def note(self, unit: MatchUnit) -> None:
         """What is found of it may be something else than it was, or as sure no more."""
         key = unit.anchor.key
@@ -298,19 +286,12 @@ class SureUnits:
 
 def _stretch_of(unit: MatchUnit) -> Stretch | None:
     """None if nothing of it is sure."""
-    low_ns, high_ns, is_any = 0, 0, False
-    for found in unit.found.values():
-        if found.confidence != CONFIRMED:
-            continue
-        for entries in found.match.bound:
-            for entry in entries:
-                if not is_any:
-                    low_ns, high_ns, is_any = entry.low_ns, entry.high_ns, True
-                if entry.low_ns < low_ns:
-                    low_ns = entry.low_ns
-                if entry.high_ns > high_ns:
-                    high_ns = entry.high_ns
-    return (low_ns, high_ns, unit.anchor.key, unit) if is_any else None
+    sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
+    members = [entry for bound in sure for entries in bound for entry in entries]
+    if not members:
+        return None
+    low_ns = min([entry.low_ns for entry in members])
+    return low_ns, max([entry.high_ns for entry in members]), unit.anchor.key, unit
 
 
 def _bits(stretch: Stretch) -> int:

@@ -61,35 +61,28 @@ class Visibility:
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
         """Look at what is visible of the unit, before SKIP, and arm a timer for when there will be
         more."""
-        query, now, agenda = self._at.query.query, self._at.now, self._at.context.agenda
-        if self._at.wiring.target_ns is not None:
-            visible = self._before_target(unit, self._at.wiring.target_ns)
-        elif query.emit == "final":
-            visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.frontier_ns}
-        elif self._at.query.shape.has_end_negation:
-            visible = {}
-            for id_, found in unit.found.items():
-                over_ns = self._at.query.decided_ns(found.match)
-                if over_ns < now.clock_ns:
-                    visible[id_] = found
-                else:
-                    agenda.events.arm(unit, over_ns)
-        else:
-            visible = unit.found
-        if self.emits_final or query.emit == "final":
+        query, now, agenda = self._at.query, self._at.now, self._at.context.agenda
+        target_ns, is_final = self._at.wiring.target_ns, query.query.emit == "final"
+        if self.emits_final or is_final:
             for found in unit.found.values():
                 if found.decided_ns >= now.frontier_ns:
                     agenda.frontier.arm(unit, found.decided_ns)
-        return visible
-
-    def _before_target(self, unit: MatchUnit, target_ns: int) -> dict[str, FoundMatch]:
-        """What is decided before that instant, and what was emitted when it was."""
-        visible = {}
+        if target_ns is None and not is_final and not query.shape.has_end_negation:
+            return unit.found
+        visible: dict[str, FoundMatch] = {}
         for id_, found in unit.found.items():
-            if found.decided_ns < target_ns or self._is_emitted(unit, id_):
+            if target_ns is not None:
+                if found.decided_ns < target_ns or self._is_emitted(unit, id_):
+                    visible[id_] = found
+                else:
+                    self._at.wiring.at_target.arm(unit, found.decided_ns)
+            elif is_final:
+                if found.decided_ns < now.frontier_ns:
+                    visible[id_] = found
+            elif (over_ns := query.decided_ns(found.match)) < now.clock_ns:
                 visible[id_] = found
             else:
-                self._at.wiring.at_target.arm(unit, found.decided_ns)
+                agenda.events.arm(unit, over_ns)
         return visible
 
     def _is_emitted(self, unit: MatchUnit, id_: str) -> bool:
@@ -134,16 +127,21 @@ class Visibility:
 
 class VisibleMatch:
     """A match that is visible: of which unit, and whether SKIP keeps it. `behind`: the barrier
-    after it; None until SKIP has looked at it."""
+    after it; None until SKIP has looked at it. `place`: its place among all."""
 
-    __slots__ = ("anchor", "behind", "found", "id", "is_kept")
+    __slots__ = ("anchor", "behind", "found", "id", "is_kept", "place")
 
     def __init__(self, anchor: Key, id_: str, found: FoundMatch) -> None:
         self.anchor = anchor
         self.id = id_
         self.found = found
+        self.place = place(found.match)
         self.is_kept = False
         self.behind: Barrier | None = None
+
+
+def _place_of(seen: VisibleMatch) -> Any:
+    return seen.place
 
 
 class Selection:
@@ -154,10 +152,9 @@ class Selection:
         "_changed",
         "_high",
         "_low",
-        "_places",
-        "_places_of",
         "_query",
         "_seen",
+        "_seen_of",
         "barrier",
         "is_stale",
     )
@@ -169,9 +166,8 @@ class Selection:
 
     def clear(self) -> None:
         self.is_stale = True
-        self._places: list[Any] = []
         self._seen: list[VisibleMatch] = []
-        self._places_of: dict[Key, list[Any]] = {}
+        self._seen_of: dict[Key, list[VisibleMatch]] = {}
         self._changed: dict[Key, None] = {}
         self._low = 0
         self._high = -1
@@ -179,30 +175,27 @@ class Selection:
     def replace(self, anchor: Key, visible: Mapping[str, FoundMatch]) -> None:
         """This is what is visible of the unit now."""
         self._changed[anchor] = None
-        places = {place(found.match): (id_, found) for id_, found in visible.items()}
-        before = self._places_of.pop(anchor, None)
-        for each in before or ():
-            at = bisect_left(self._places, each)
-            if each in places:
-                self._seen[at].found = places.pop(each)[1]
+        now = [VisibleMatch(anchor, id_, found) for id_, found in visible.items()]
+        gone = {seen.place: seen for seen in self._seen_of.pop(anchor, ())}
+        for number, seen in enumerate(now):
+            known = gone.pop(seen.place, None)
+            if known is None:
+                self._seen.insert(self._touched(seen), seen)
+                self._high += 1
             else:
-                self._touch(at)
-                del self._places[at], self._seen[at]
-        for each, (id_, found) in places.items():
-            at = bisect_left(self._places, each)
-            self._touch(at)
-            self._high += 1
-            self._places.insert(at, each)
-            self._seen.insert(at, VisibleMatch(anchor, id_, found))
-        if visible:
-            self._places_of[anchor] = [place(found.match) for found in visible.values()]
+                known.found = seen.found
+                now[number] = known
+        for seen in gone.values():
+            del self._seen[self._touched(seen)]
+        if now:
+            self._seen_of[anchor] = now
 
-    def _touch(self, at: int) -> None:
-        """What is there now, or will be, is not where it was."""
-        if self._high < 0:
-            self._low = at
-        self._low = min(self._low, at)
+    def _touched(self, seen: VisibleMatch) -> int:
+        """Where the match is, or will be. What is there now is not where it was."""
+        at = bisect_left(self._seen, seen.place, key=_place_of)
+        self._low = at if self._high < 0 else min(self._low, at)
         self._high = max(self._high, at)
+        return at
 
     def settle(self) -> list[Key]:
         """Keep or drop what is not settled; the units of which something has changed since."""
@@ -233,10 +226,8 @@ class Selection:
 
     def kept(self, anchor: Key) -> dict[str, FoundMatch]:
         """What is kept of the unit, as it was settled."""
-        found = [
-            self._seen[bisect_left(self._places, at)] for at in self._places_of.get(anchor, ())
-        ]
-        return {seen.id: seen.found for seen in found if seen.is_kept}
+        mine = self._seen_of.get(anchor, ())
+        return {seen.id: seen.found for seen in mine if seen.is_kept}
 
     def next_decided_ns(self, frontier_ns: int) -> int:
         """The next instant at which something visible is decided, for a frontier there."""

@@ -101,12 +101,11 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one.confidence != other.confidence or one.values != other.values:
         return False
     was, now = one.match, other.match
-    if was.alternative != now.alternative:
-        return False
     if one.row is None or other.row is None:
-        return was.bound == now.bound
+        return was.is_as(now)
     times = (was.first.time_ns, was.last.time_ns)
-    return one.row[0] == other.row[0] and times == (now.first.time_ns, now.last.time_ns)
+    is_alike = was.alternative == now.alternative and one.row[0] == other.row[0]
+    return is_alike and times == (now.first.time_ns, now.last.time_ns)
 
 
 class MatchEmitter:
@@ -139,15 +138,6 @@ class MatchEmitter:
             self._changes.append((number, query, partition, change))
         self.has_news = True
 
-    def emit_at_once(
-        self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
-    ) -> None:
-        """Make a result of a change, which needs no place among others of its event."""
-        result = self._result(query, partition, change, at_ns)
-        self._findings.append(result)
-        if query.query.into in self._read:
-            self.matches.append(match_event(query, result, change.found.match.last.event.error_ns))
-
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
         """There are more results of the unit than are shown."""
         self._overflowed.append((query, unit))
@@ -163,7 +153,11 @@ class MatchEmitter:
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
-            self.emit_at_once(query, partition, change, at_ns)
+            result = self._result(query, partition, change, at_ns)
+            self._findings.append(result)
+            if query.query.into in self._read:
+                error_ns = change.found.match.last.event.error_ns
+                self.matches.append(match_event(query, result, error_ns))
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()
@@ -235,14 +229,11 @@ class MatchEmitter:
                 members += self._members_of_whole(entries, alias)[entries.low : entries.high]
             else:
                 for entry in entries:
-                    found = entry.member
-                    if entry.inner is not None:
+                    if entry.inner is None:
+                        members.append(member(entry, alias))
+                    else:
                         members += [each._replace(alias=alias) for each in entry.inner]
                         in_order = False
-                        continue
-                    if found is None or found.alias != alias:
-                        found = member(entry, alias)
-                    members.append(found)
         if not in_order:
             members.sort(key=BY_TIME)
         return members

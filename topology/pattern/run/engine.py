@@ -165,47 +165,43 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event, and return what became of it: one of `admit.WORDS`.
-
-        The plain case goes at one go: an event of a sure time, neither before the frontier nor
-        known, that some filter takes, in a partition that is there, of queries that all partition
-        alike; nothing is gathered. It may be out of order."""
-        group, admission, level = self._plain_group, self._admission, self._first
-        now = level.now
-        if (
-            group is None
-            or level.agenda.gathering
-            or not admission.is_plain(entry, now.frontier_ns)
-        ):
-            return self._accept(entry, at_ns)
-        filters = group.filters_of(entry)
-        partition = group.known_partition_of(entry) if filters else None
-        if partition is None:
-            return self._accept(entry, at_ns)
-        if entry.time_ns > now.clock_ns:
-            now.clock_ns = entry.time_ns
-        admission.retained[entry.identity] = entry
-        in_order = partition.take(entry, filters)
-        for run in partition.runs:
-            if not run.follow(entry, filters, at_ns, in_order=in_order):
-                level.note_changed(run, entry, filters, at_ns, in_order=in_order)
-        if level.is_due:
-            self._settle(at_ns)
-        admission.counts[STORED] += 1
-        return STORED
-
-    def _accept(self, entry: Entry, at_ns: int) -> str:
-        self.on_time(at_ns - 1)
+        """Take an event, and return what became of it: one of `admit.WORDS`."""
+        if self._first.agenda.gathering:
+            self.on_time(at_ns - 1)
         word = self._admission.refusal(entry.event, entry.identity, self._first.now.frontier_ns)
         if not word:
-            for level in self.levels:
-                level.put(entry, at_ns)
-            word = STORED if self._admission.keep(entry) else IRRELEVANT
-            self._settle(at_ns)
+            word = STORED if self._put(entry, at_ns) else IRRELEVANT
         elif word == CONFLICT:
             word = self._admission.of_known(entry)
         self.counts[word] += 1
         return word
+
+    def _put(self, entry: Entry, at_ns: int) -> bool:
+        """Emit what an event changes. Return whether an index holds it.
+
+        The plain case goes at one go: an event of a sure time that some filter takes, in a
+        partition that is there, of queries that all partition alike. It may be out of order."""
+        group, level = self._plain_group, self._first
+        if group is not None and not entry.event.error_ns:
+            filters = group.filters_of(entry)
+            partition = group.known_partition_of(entry) if filters else None
+            if partition is not None:
+                if entry.time_ns > level.now.clock_ns:
+                    level.now.clock_ns = entry.time_ns
+                self._admission.retained[entry.identity] = entry
+                partition.take(entry, filters)
+                in_order = partition.in_order
+                for run in partition.runs:
+                    if not run.follow(entry, filters, in_order=in_order):
+                        level.note_changed(run, entry, filters, at_ns, in_order=in_order)
+                if level.is_due:
+                    self._settle(at_ns)
+                return True
+        for each in self.levels:
+            each.put(entry, at_ns)
+        is_kept = self._admission.keep(entry)
+        self._settle(at_ns)
+        return is_kept
 
     def pass_by(self, event: Event) -> str:
         """Take an event of a type that no query asks for, as `accept` takes others. It needs no

@@ -17,7 +17,7 @@ from collections.abc import Container
 
 from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.match.evaluation import Evaluation
-from topology.pattern.match.match import Match, same_content
+from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
@@ -94,12 +94,10 @@ class Evaluator:
         self, possible: Possible, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
     ) -> Evaluation:
         error_ns, place = self._at.doubt.error_ns, self._at.place
-        is_known = self._known.get(anchor.key) == error_ns
-        if newcomer is None or newcomer is anchor or not is_known:
-            evaluation = possible.evaluate(place, anchor, error_ns)
-        else:
-            known = [] if unit is None else [found.match for found in unit.found.values()]
-            evaluation = possible.with_newcomer(place, anchor, error_ns, known, newcomer)
+        if newcomer is anchor or self._known.get(anchor.key) != error_ns:
+            newcomer = None
+        before = [] if unit is None else [found.match for found in unit.found.values()]
+        evaluation = possible.evaluate(place, anchor, error_ns, before, newcomer)
         if possible.each_apart and not evaluation.overflow:
             self._known[anchor.key] = error_ns
         else:
@@ -119,10 +117,10 @@ class Evaluator:
         decided_ns = self._at.doubt.decided_ns(decided_ns)
         if decided_ns < self._at.now.frontier_ns:
             return FoundMatch(match, decided_ns)
-        if known is not None and newcomer is not None and same_content(known.match, match):
-            confidence = self._confidence_of(grading, known, newcomer)
-        else:
+        if known is None or newcomer is None or not _is_still(known.match, match):
             confidence = grading.confidence(self._at.place, match)
+        else:
+            confidence = self._confidence_of(grading, known, newcomer)
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
@@ -173,6 +171,11 @@ class Evaluator:
         """The unit of this anchor is no more."""
         self._sure.drop(anchor.key)
         self._known.pop(anchor.key, None)
+
+
+def _is_still(was: Match, now: Match) -> bool:
+    """Is it the same match, found by one alternative alone? By how many may have changed."""
+    return type(was) is type(now) is Match and was.is_as(now)
 
 
 def _has_unsure(match: Match) -> bool:

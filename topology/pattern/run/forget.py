@@ -75,23 +75,16 @@ def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plai
     be corrected, None if it does not."""
     if unit is None:
         return None if due_ns is None else (due_ns, None)
+    open_ = [old for old in unit.emitted.items() if old[1].content.decided_ns >= frontier_ns]
     if due_ns is None:
-        rows = [
-            (id_, old.revision, old.live, old.final, old.content.decided_ns)
-            for id_, old in unit.emitted.items()
-            if old.content.decided_ns >= frontier_ns
-        ]
+        rows = [(i, old.revision, old.live, old.final, old.content.decided_ns) for i, old in open_]
         return (None, rows) if rows else None
     found = [
         (id_, FOUND.dump(each))
         for id_, each in unit.found.items()
         if each.decided_ns >= frontier_ns
     ]
-    emitted = [
-        (id_, old.revision, old.live, old.final, FOUND.dump(old.content))
-        for id_, old in unit.emitted.items()
-        if old.content.decided_ns >= frontier_ns
-    ]
+    emitted = [(i, old.revision, old.live, old.final, FOUND.dump(old.content)) for i, old in open_]
     waits = None if unit.waits is None else sorted(unit.waits)
     return due_ns, (unit.hi_ns, waits, found, emitted)
 

@@ -117,13 +117,13 @@ class QueryLevel(RunContext):
             if partition is not None:
                 for run in partition.runs:
                     ordered = in_order if run.query.shape.everywhere else partition.in_order
-                    if not run.follow(entry, filters, at_ns, in_order=ordered):
+                    if not run.follow(entry, filters, in_order=ordered):
                         self.note_changed(run, entry, filters, at_ns, in_order=ordered)
                 self.agenda.quiet_ns = min(self.agenda.quiet_ns, group.purge_ns)
             if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
                 for other in group.partitions.values():
                     if other is not partition:
-                        self._disturb(other, entry, at_ns)
+                        self._disturb(other, entry)
 
     def _put_everywhere(self, entry: Entry) -> bool:
         """Put it into the index of all entries, if there is one. Return whether it is newer than
@@ -131,7 +131,7 @@ class QueryLevel(RunContext):
         in_order = self.newest is None or entry.key > self.newest
         if in_order:
             self.newest = entry.key
-        if self.everything is not None:
+        if self.is_everywhere:
             self.everything.add(entry)
             if entry.event.error_ns:
                 self.everything.note_error(entry)
@@ -154,10 +154,10 @@ class QueryLevel(RunContext):
         if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
             self._note(run, anchors).newcomer = entry
 
-    def _disturb(self, other: PartitionIndex, entry: Entry, at_ns: int) -> None:
+    def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
         """Note what the event changes in another partition, where a STRICT step looks at all."""
         for run in other.runs:
-            if run.query.shape.everywhere and not run.follow(entry, (), at_ns, in_order=False):
+            if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
                 anchors = run.affected.by(entry, (), in_order=False)
                 if anchors:
                     self._note(run, anchors)
@@ -178,8 +178,7 @@ class QueryLevel(RunContext):
             self._note_around(entry)
         for entry in old:
             self._withdrawn.add(entry)
-            if self.everything is not None:
-                self.everything.remove(entry)
+            self.everything.remove(entry)
             for group in self.groups:
                 group.take_out(entry)
         for entry in new:
@@ -323,7 +322,7 @@ class QueryLevel(RunContext):
     def _purge_ns(self) -> int:
         """The instant from which on there is enough to let go of, when all before it is decided;
         the earliest there is where each purge has to look."""
-        if self.everything is not None:
+        if self.is_everywhere:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
@@ -334,7 +333,7 @@ class QueryLevel(RunContext):
         for group in self.groups:
             if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
                 self._admission.let_go(group.purge(frontier_ns, is_whole=is_whole))
-        if everything is not None:
+        if self.is_everywhere:
             reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
             since_ns = frontier_ns - reach_ns
             if is_whole or everything.has_enough(since_ns):

@@ -10,7 +10,7 @@ from topology.model.operator import NEVER, Changes, Plain
 from topology.model.result import digest_of, framed, result_id
 from topology.model.timers import Timers
 from topology.pattern.match.anchors import spelled_key
-from topology.pattern.match.compiled import Compiled, EntryFilter, Slot, end_slots
+from topology.pattern.match.compiled import Compiled, EntryFilter, Slot
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
@@ -51,11 +51,10 @@ class Wiring:
         untils = {filters.index(each) for each in query.untils.values()}
         self.filters = frozenset(self.slots_of.keys() | untils)
         self.anchors = frozenset(filters.index(query.filters[slot]) for slot in query.anchors)
-        ends = end_slots(query.form)
-        self.enders = frozenset(filters.index(query.filters[slot]) for slot in ends)
+        self.enders = frozenset(filters.index(query.filters[slot]) for slot in query.ends)
         components = [a.components for a in query.form.alternatives]
         forbidding = [(a, j) for a, j in query.filters if j >= len(components[a])]
-        forbidding += [(a, j) for a, j in ends if components[a][j].greedy]
+        forbidding += [(a, j) for a, j in query.ends if components[a][j].greedy]
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
     def raise_target(self, until_ns: int) -> None:
@@ -91,10 +90,10 @@ class RunContext:
     """What all runs of a level share.
 
     Attributes:
-        everything: The index of all entries, where a STRICT step looks at those of every partition.
+        is_everywhere: Whether a STRICT step looks at the entries of every partition.
+        everything: The index of all entries; empty where none does.
         emits_final: The names of queries that emit once more what has become final.
         is_plain: Whether runs take the plain way where they can.
-        is_alone: Whether there is one query only.
         reads_matches: Whether some events are matches of other queries.
         changed: The runs with something to be written. Who writes it empties this.
         rows: What the changelog has not as it is; None where a row is no more. Emptied as well.
@@ -118,11 +117,10 @@ class RunContext:
         self.agenda = Agenda()
         heeds_errors = any(query.grading is not None for query in queries)
         self.doubt = Doubt(max_error_ns) if heeds_errors else NO_DOUBT
-        is_everywhere = any(query.shape.everywhere for query in queries)
-        self.everything = EntryIndex() if is_everywhere else None
+        self.is_everywhere = any(query.shape.everywhere for query in queries)
+        self.everything = EntryIndex()
         self.emits_final = emits_final
         self.is_plain = is_plain and not types
-        self.is_alone = len(queries) == 1
         self.reads_matches = bool(types)
         self.changed: dict[UnitOwner, None] = {}
         self.rows: Changes = {}
@@ -133,7 +131,7 @@ class PartitionQuery:
     entries; `units` are by the key of their anchor, those only that have emitted something or may
     yet. `doubt`: the errors that the query heeds. `owner`: its run."""
 
-    __slots__ = ("_id_prefix", "_ids", "context", "doubt", "emitter", "indexes", "now", "owner",
+    __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",
                  "partition", "place", "query", "units", "wiring")  # fmt: skip
 
     owner: UnitOwner
@@ -156,10 +154,9 @@ class PartitionQuery:
         self.emitter = context.emitter
         self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self.units: dict[Key, MatchUnit] = {}
-        self._ids = self.query.ids
         key = spelled_key(partition)
         fingerprint = self.query.form.fingerprint.encode()
         self._id_prefix = framed(b"%d:" % len(key) + key + fingerprint)
 
     def id_of(self, match: Match) -> str:
-        return digest_of(self._id_prefix + framed(self._ids.of(match)))
+        return digest_of(self._id_prefix + framed(self.query.ids.of(match)))

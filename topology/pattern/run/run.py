@@ -95,7 +95,7 @@ class Run:
             units += self._evaluator.put_in_doubt(newcomer, anchors)
         return units
 
-    def follow(self, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool) -> bool:
+    def follow(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
         if it is not open."""
         plain = self.plain
@@ -106,20 +106,17 @@ class Run:
             self.give_up()
             return False
         if in_order:
-            complete = walks.follow(entry, filters)
-            is_only = self._at.context.is_alone and len(complete) == 1
-            for taken in complete:
-                self._complete(plain, taken, at_ns, is_only=is_only)
+            for taken in walks.follow(entry, filters):
+                self._complete(plain, taken)
         else:
             for taken in walks.put_right(entry, filters):
                 unit = plain.settled(taken)
                 self._emit_of(unit, unit.found)
         return True
 
-    def _complete(self, plain: PlainWay, taken: Taken, at_ns: int, *, is_only: bool) -> None:
+    def _complete(self, plain: PlainWay, taken: Taken) -> None:
         """A match ends with the newest event. This is the plain case of `emit.changes`: nothing of
-        the unit was ever emitted, and the match is not decided. `is_only`: nothing else is emitted
-        now."""
+        the unit was ever emitted, and the match is not decided."""
         unit = plain.unit_of(taken[0])
         if unit.emitted:
             unit = plain.settled(taken)
@@ -130,10 +127,7 @@ class Run:
         unit.emitted[id_] = CurrentResult(found, 0, live=True)
         self._touch(unit.anchor)
         change = Change(EMIT, id_, 0, found, found, final=False)
-        if is_only:
-            self._at.emitter.emit_at_once(self.query, self._at.partition, change, at_ns)
-        else:
-            self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
+        self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
         """Close the plain way: from now on units are evaluated anew (`Evaluator`)."""

@@ -88,9 +88,6 @@ class FoundMatch:
         self.row: tuple[int, Entry] | None = None
 
 
-CurrentMatch = CurrentResult[FoundMatch]
-
-
 class Gathered:
     """The units of one run that wait to be corrected, by their anchors, and until when they wait
     (`due_ns`; NEVER where none does)."""
@@ -148,7 +145,7 @@ class MatchUnit:
         self.anchor = anchor
         self.owner = owner
         self.found: dict[str, FoundMatch] = {}
-        self.emitted: dict[str, CurrentMatch] = {}
+        self.emitted: dict[str, CurrentResult[FoundMatch]] = {}
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
         self.overflowed = False
@@ -172,9 +169,7 @@ class MatchUnit:
 
     def forget(self, before_ns: int) -> None:
         """What was decided before that instant needs no memory: nothing changes it."""
-        if self.found:
-            for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
-                del self.found[id_]
-        if self.emitted:
-            for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
-                del self.emitted[id_]
+        for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
+            del self.found[id_]
+        for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
+            del self.emitted[id_]

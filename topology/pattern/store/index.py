@@ -53,11 +53,6 @@ class EntryIndex:
         times.insert(at, entry.time_ns)
         self.entries.insert(at, entry)
 
-    def append(self, entry: Entry) -> None:
-        """One that is newer than all others."""
-        self.times.append(entry.time_ns)
-        self.entries.append(entry)
-
     def remove(self, entry: Entry) -> None:
         """If it is in the index."""
         at = self.find(entry)

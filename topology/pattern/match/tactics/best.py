@@ -26,7 +26,6 @@ from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.preference import Preference
-from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import STOP, Branch, RunSearch
 from topology.pattern.store.entry import Entry
@@ -38,10 +37,8 @@ class BestSearch(RunSearch):
     was looked at; `is_open`: a newer one than all may lead to a match that is preferred;
     `is_strictly`: whatever event that is."""
 
-    def __init__(
-        self, rules: RunRules, blockers: Blockers, place: Place, budget: StepBudget, anchor: Entry
-    ) -> None:
-        super().__init__(rules, blockers, place, budget, anchor, 1, [False] * rules.count)
+    def __init__(self, rules: RunRules, place: Place, budget: StepBudget, anchor: Entry) -> None:
+        super().__init__(rules, place, budget, anchor, 1, [False] * rules.count)
         self._reluctant = [part.reluctant for part in rules.layout.components]
         self.met_ns = anchor.time_ns
         self.is_open = False
@@ -91,7 +88,6 @@ class BestFinder:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.rules = RunRules(layout)
-        self.blockers = Blockers(layout)
         self.preference = Preference(layout)
         self.branch = layout.components[0].branches[:1]
         slots = [*layout.ends, *(gap.slot for gap in layout.gaps)]
@@ -117,7 +113,7 @@ class Best:
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
                 break  # nor is any that follows preferred
-            search = BestSearch(finder.rules, finder.blockers, place, budget, anchor)
+            search = BestSearch(finder.rules, place, budget, anchor)
             search.go()
             found += search.found
             met_ns = max(met_ns, search.met_ns)

@@ -26,7 +26,6 @@ from typing import Protocol
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
@@ -77,7 +76,6 @@ class Exhaustive:
 
     def __init__(self, layout: Layout) -> None:
         self._rules = RunRules(layout)
-        self._blockers = Blockers(layout)
         self._in_order = layout.by_end and layout.alternative.is_linear
         self._maximal = layout.matches == "maximal" and any(
             part.is_group or part.is_optional for part in layout.components
@@ -86,7 +84,7 @@ class Exhaustive:
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         most = budget.most if self._maximal else wanted
-        search = RunSearch(self._rules, self._blockers, place, budget, anchor, most, self._chains)
+        search = RunSearch(self._rules, place, budget, anchor, most, self._chains)
         search.go()
         found = search.found
         if self._maximal:

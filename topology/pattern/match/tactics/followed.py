@@ -57,19 +57,15 @@ class Steps:
         self.is_tested = any(self._tests)
         self._absent: list[Binding] = [[()] * (self.count - 1 - j) for j in range(self.count)]
 
-    def begins(self, entry: Entry) -> bool:
-        """Whether a walk may start with the entry, of the first component."""
-        return not self.is_tested or self._holds((), entry)
-
     def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Whether the walk takes the entry next, which is of the next component and within the
         window of its start. STRICT asks for more: that nothing lies between (`Place.next_one`)."""
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
             return False
-        return not self.is_tested or self._holds(taken, entry)
+        return not self.is_tested or self.holds(taken, entry)
 
-    def _holds(self, taken: Sequence[Entry], entry: Entry) -> bool:
+    def holds(self, taken: Sequence[Entry], entry: Entry) -> bool:
         """Whether the conditions hold with the entry taken next."""
         tests = self._tests[len(taken)]
         if not tests:
@@ -94,16 +90,15 @@ class Steps:
                 entry = place.next_one(last)
                 if entry is None:
                     return True
-                if entry.time_ns > until_ns or index.find(entry) < 0:
-                    return False
-                if not self.takes(taken, entry):
+                is_here = entry.time_ns <= until_ns and index.find(entry) >= 0
+                if not is_here or not self.takes(taken, entry):
                     return False
             else:
                 low = index.behind(last.key) if self._by_key else index.up_to_time(last.time_ns)
                 high = index.up_to_time(until_ns)
                 entries = index.entries
                 if self.is_tested:
-                    while low < high and not self._holds(taken, entries[low]):
+                    while low < high and not self.holds(taken, entries[low]):
                         low += 1
                 if low >= high:
                     return True
@@ -152,8 +147,6 @@ class FollowedWalks:
     it are forgotten."""
 
     __slots__ = (
-        "_backwards",
-        "_components",
         "_filters",
         "_place",
         "_since_ns",
@@ -167,11 +160,6 @@ class FollowedWalks:
     def __init__(self, steps: Steps, filters: Sequence[int], since_ns: int, place: Place) -> None:
         self.steps = steps
         self._filters = filters
-        self._backwards = range(steps.count - 1, 0, -1)  # no walk takes an entry twice
-        self._components = [
-            [j for j in self._backwards if number == filters[j]]
-            for number in range(max(filters) + 1)
-        ]  # by filter, but for the first one
         self._since_ns = since_ns
         self._place = place
         self._starts = place.components[0][0]
@@ -182,27 +170,18 @@ class FollowedWalks:
     @property
     def is_beyond(self) -> bool:
         """More entries than an evaluation may look through; then units may overflow."""
-        if not self.steps.is_tested:
-            return False
         return sum(map(len, self._place.components[0])) > LOOKED_THROUGH
 
     def follow(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
         """Move on by an entry of these filters, newer than all others; the walks it completes."""
         complete: list[Taken] = []
         numbers, waiting = self._filters, self._waiting
-        if len(filters) == 1 and not self.steps.is_strict:  # as mostly
-            number = filters[0]
-            if number < len(self._components):
-                for j in self._components[number]:
-                    if waiting[j]:
-                        self._step(j, entry, complete)
-        else:
-            for j in self._backwards:
-                if numbers[j] in filters:
-                    if waiting[j]:
-                        self._step(j, entry, complete)
-                elif self.steps.strict[j]:
-                    waiting[j].clear()
+        for j in range(self.steps.count - 1, 0, -1):  # no walk takes an entry twice
+            if numbers[j] in filters:
+                if waiting[j]:
+                    self._step(j, entry, complete)
+            elif self.steps.strict[j]:
+                waiting[j].clear()
         if numbers[0] in filters and self._begins(entry):
             self.walks[entry.key] = waiting[1][entry.key] = [entry]
         return complete
@@ -230,9 +209,7 @@ class FollowedWalks:
     def _one_before(self) -> Entry | None:
         """The newest entry but one of all that a STRICT step looks at."""
         everything = self._place.everything
-        if everything is None or len(everything) < 2:
-            return None
-        return everything.entries[-2]
+        return everything.entries[-2] if len(everything) > 1 else None
 
     def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
         """Take in an entry that comes late; the walks that are other than they were. `filters` are
@@ -255,9 +232,7 @@ class FollowedWalks:
         """Walk from this start anew; None if no walk begins here."""
         if not self._begins(anchor):
             return None
-        taken = self.walks.get(anchor.key)
-        if taken is None:
-            taken = self.walks[anchor.key] = [anchor]
+        taken = self.walks.setdefault(anchor.key, [anchor])
         self._go_on(taken, 1)
         return taken
 
@@ -290,7 +265,7 @@ class FollowedWalks:
         return until_ns, frozenset(((0, at),))
 
     def _begins(self, entry: Entry) -> bool:
-        return entry.time_ns >= self._since_ns and self.steps.begins(entry)
+        return entry.time_ns >= self._since_ns and self.steps.holds((), entry)
 
     def _go_on(self, taken: Taken, kept: int) -> None:
         """Walk on behind the first entries of what was taken."""

@@ -78,7 +78,4 @@ class Greed:
             lasts = [entries[-1] for entries in bound if entries]
             if lasts and self._place.next_one(max(lasts, key=key_of)) is not entry:
                 return False
-        bound[g].append(entry)
-        fits = rules.holds(bound, g)
-        bound[g].pop()
-        return fits
+        return rules.would_hold(bound, g, entry)

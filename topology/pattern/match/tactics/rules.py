@@ -20,6 +20,8 @@ from operator import ge
 
 from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
+from topology.pattern.match.match import Match
+from topology.pattern.match.tactics.blockers import is_blocked
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge
@@ -113,9 +115,34 @@ class RunRules:
                 return False
         return True
 
+    def would_hold(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
+        """The predicates, were the entry taken next."""
+        if not self.tests[j]:
+            return True
+        bound[j].append(entry)
+        holds = self.holds(bound, j)
+        bound[j].pop()
+        return holds
+
     def holds_at_end(self, bound: list[list[Entry]]) -> bool:
         """The predicates that no step has made due, of a complete run."""
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)
+
+    def match(
+        self,
+        bound: list[list[Entry]],
+        place: Place,
+        first: Entry,
+        last: Entry,
+        budget: StepBudget,
+    ) -> Match | None:
+        """The run's, if it has all, and no predicate on the whole and no negation forbids it."""
+        if not self.is_complete(bound) or not self.holds_at_end(bound):
+            return None
+        if is_blocked(self.layout, place, as_binding(bound), first, last, budget):
+            return None
+        members = tuple([tuple(entries) for entries in bound[: self.count]])
+        return Match(self.layout.number, members, first, last)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
         """It is asked at a step into j, or at the end (-1). What was tested before is tested again
@@ -157,7 +184,7 @@ class RunRules:
         behind an instant; None where the group has no UNTIL, or has not begun."""
         if self.untils[j] is None or not bound[j]:
             return None
-        enders = place.enders_of(self.layout.number, j)
+        enders = place.enders[self.layout.number, j]
         high = enders.up_to_time(until) if isinstance(until, int) else enders.position(until.key)
         for at in range(enders.behind(bound[j][-1].key), high):
             budget.steps += 1

@@ -18,9 +18,6 @@ from __future__ import annotations
 from typing import Final
 
 from topology.pattern.match.evaluation import Place, Search, StepBudget
-from topology.pattern.match.layout import as_binding
-from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, key_of
@@ -54,7 +51,6 @@ class RunSearch(Search):
     def __init__(
         self,
         rules: RunRules,
-        blockers: Blockers,
         place: Place,
         budget: StepBudget,
         anchor: Entry,
@@ -63,7 +59,6 @@ class RunSearch(Search):
     ) -> None:
         super().__init__(rules.layout, place, budget, wanted)
         self._rules = rules
-        self._blockers = blockers
         self._indexes = place.components[self.layout.number]
         self._chains = chains
         self._greed = Greed(rules, place, budget)
@@ -169,17 +164,9 @@ class RunSearch(Search):
         self._begin(branch)
 
     def _report(self, last: Entry) -> None:
-        rules = self._rules
-        bound = self._bound
-        if not rules.is_complete(bound) or not rules.holds_at_end(bound):
-            return
-        first = self._start
-        if self._blockers.blocked(self.place, as_binding(bound), first, last, self.budget):
-            return
-        if self._greed.forbids(bound, first):
-            return
-        members = tuple([tuple(entries) for entries in bound[: rules.count]])
-        self.found.append(Match(self.layout.number, members, first, last))
+        match = self._rules.match(self._bound, self.place, self._start, last, self.budget)
+        if match is not None and not self._greed.forbids(self._bound, self._start):
+            self.found.append(match)
 
     def _next(self, branch: Branch) -> Entry | None:
         """Extend the run by the next entry that fits, of the component `_current`."""
@@ -198,10 +185,7 @@ class RunSearch(Search):
                 self.budget.steps += 1
                 if not bound[j] and rules.untils[j] is not None and rules.is_ender(bound, j, entry):
                     continue
-                bound[j].append(entry)
-                fits = rules.holds(bound, j)
-                bound[j].pop()
-                if fits and not self._misses(branch, j, entry):
+                if rules.would_hold(bound, j, entry) and not self._misses(branch, j, entry):
                     if branch.once:
                         branch.low = branch.high
                     if not self._greed.forbids(bound, self._start, j, entry):

@@ -32,7 +32,7 @@ from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch, in_order
 from topology.pattern.match.ranges import RangeParts, Ranges
-from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.blockers import is_blocked
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -76,14 +76,10 @@ class Cutting:
     once that is known. A single at the end is the anchor from the start. `bound` is by component,
     all else by place."""
 
-    def __init__(
-        self, search: Search, line: Presence, blockers: Blockers, ranges: Ranges, anchor: Entry
-    ) -> None:
+    def __init__(self, search: Search, line: Presence, ranges: Ranges, anchor: Entry) -> None:
         self.search = search
         self.budget = search.budget
         self.line = line
-        self._parts = line.parts
-        self.blockers = blockers
         self.ranges = ranges
         self.views = ranges.views
         self.lows = ranges.lows
@@ -137,7 +133,7 @@ class Cutting:
                 return
             budget.steps += 1
             entry = entries[at]
-            self.bound[self._parts[p]] = (entry,)
+            self.bound[self.line.parts[p]] = (entry,)
             if self.line.is_tested and not self._holds(p):
                 continue
             if is_behind_group:
@@ -176,11 +172,9 @@ class Cutting:
         if self.line.is_tested and not self._holds(self._last):
             return
         for p in self.line.groups:
-            bound[self._parts[p]] = self._group(p)
-        first = bound[self._parts[0]][0]
-        if self.blockers.gaps and self.blockers.blocked(
-            search.place, bound, first, self.anchor, self.budget
-        ):
+            bound[self.line.parts[p]] = self._group(p)
+        first = bound[self.line.parts[0]][0]
+        if is_blocked(layout, search.place, bound, first, self.anchor, self.budget):
             return
         search.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
 
@@ -224,7 +218,7 @@ class Cutting:
         views = [self._sifted(at) for at in range(line.count)]
         ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
         if ranges.is_possible:
-            Cutting(self.search, line, self.blockers, ranges, anchor).extend(0, None)
+            Cutting(self.search, line, ranges, anchor).extend(0, None)
 
     def _sifted(self, at: int) -> EntryIndex:
         """What may be there with the singles as they are chosen."""
@@ -271,7 +265,6 @@ class Slicing:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._blockers = Blockers(layout)
         choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(layout.minimum)]
         lines = [Presence(layout, sum(chosen, ())) for chosen in product(*choices)]
         self._lines = [line for line in lines if line.is_possible]
@@ -288,7 +281,7 @@ class Slicing:
                 continue
             most = budget.most if self._maximal or line.is_sifted else wanted
             search = Search(self._layout, place, budget, most)
-            cutting = Cutting(search, line, self._blockers, ranges, anchor)
+            cutting = Cutting(search, line, ranges, anchor)
             if line.is_sifted:
                 cutting.sift(0, None)
             else:

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
-from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout, as_binding
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.blockers import gaps_at_end
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -39,7 +39,6 @@ class Route:
         rules = RunRules(layout)
         self.layout = layout
         self.rules = rules
-        self.blockers = Blockers(layout)
         named = {j for clause in layout.clauses for j in clause.aliases}
         self.cuts = [
             part.is_group and part.until is None and j not in named and not layout.has_strict_step
@@ -98,15 +97,8 @@ class Walk:
 
     def _fits(self, j: int, entry: Entry) -> bool:
         """Whether the predicates hold with the entry taken; it is not taken yet."""
-        rules = self._rules
-        if rules.is_ender(self.bound, j, entry):
-            return False
-        if not rules.tests[j]:
-            return True
-        self.bound[j].append(entry)
-        fits = rules.holds(self.bound, j)
-        self.bound[j].pop()
-        return fits
+        rules, bound = self._rules, self.bound
+        return not rules.is_ender(bound, j, entry) and rules.would_hold(bound, j, entry)
 
     def _take(self, j: int, entry: Entry) -> None:
         self.bound[j].append(entry)
@@ -211,16 +203,7 @@ class Walk:
     # -- once it is over ----------------------------------------------------------------------
 
     def match(self) -> Match | None:
-        """The walk's, if it has all, and no predicate on the whole and no negation forbids it."""
-        route, bound = self.route, self.bound
-        if not self.is_complete or not route.rules.holds_at_end(bound):
-            return None
-        if route.blockers.blocked(
-            self._place, as_binding(bound), self.start, self.last, self._budget
-        ):
-            return None
-        members = tuple([tuple(entries) for entries in bound[: route.layout.count]])
-        return Match(route.layout.number, members, self.start, self.last)
+        return self._rules.match(self.bound, self._place, self.start, self.last, self._budget)
 
     @property
     def decided_ns(self) -> int:
@@ -268,13 +251,13 @@ class One:
             match = walk.match()
             if match is None and walk.is_complete:
                 # another event may come before the one that a STRICT negation at the end looks at
-                unsettled |= any(gap.strict for gap in route.blockers.at_end(walk.bound))
+                unsettled |= any(gap.strict for gap in gaps_at_end(route.layout, walk.bound))
             if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk
                 evaluation.matches = [match]
         if best is not None:
-            gaps = best.route.blockers.at_end(best.bound)
-            ends = [(best.route.layout.number, gap.slot) for gap in gaps]
+            layout = best.route.layout
+            ends = [(layout.number, gap.slot) for gap in gaps_at_end(layout, best.bound)]
             waits = waits + ends if best.open else ends
             evaluation.hi_ns = until_ns if waits else best.decided_ns
             for walk in before[: before.index(best)]:

@@ -47,8 +47,7 @@ def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
 
 class Case:
     """`bound` may be of a part of a match, where one is being built. `only`: of the events around
-    no other is asked for. `error_ns`: no member has a larger one. `floor`: what is not above it
-    makes no difference, so it need not be told apart."""
+    no other is asked for. `error_ns`: no member has a larger one."""
 
     def __init__(
         self,
@@ -56,19 +55,16 @@ class Case:
         place: Place,
         bound: Sequence[Sequence[Entry]],
         only: Entry | None = None,
-        floor: int = NO,
     ) -> None:
         self.layout = layout
         self.place = place
         self.bound = bound
         self.only = only
-        self.floor = floor
         self.members = [entry for entries in bound for entry in entries]
         self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
         self.first = min(self.members, key=key_of)
         self.last = max(self.members, key=key_of)
         self.error_ns = max([entry.event.error_ns for entry in self.members])
-        self._befores: dict[Entry, tuple[list[list[Entry]], list[list[Entry]]]] = {}
 
     def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
@@ -157,9 +153,6 @@ class Case:
         firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
         if any(before_by_key(one, entry) == YES for one in firsts):
             return NO
-        is_told_apart = self.floor < MAYBE or entry is self.first
-        if not is_told_apart and all(before_by_key(one, entry) < YES for one in self.members):
-            return MAYBE
         sure, open_ = self._before_it(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
             return NO
@@ -175,11 +168,7 @@ class Case:
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """The members that surely are, and those that may be, before it; the same for each
-        component that it is asked for."""
-        known = self._befores.get(entry)
-        if known is not None:
-            return known
+        """The members that surely are, and those that may be, before it."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
@@ -192,7 +181,6 @@ class Case:
                     maybe.append(one)
             sure.append(surely)
             open_.append(maybe)
-        self._befores[entry] = sure, open_
         return sure, open_
 
     def _is_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:
@@ -256,7 +244,7 @@ class Case:
     # -- UNTIL ----------------------------------------------------------------------------------
 
     def enders(self, j: int) -> EntryIndex:
-        return self.place.enders_of(self.layout.number, j)
+        return self.place.enders[self.layout.number, j]
 
     def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
         """Does one of these end the group? `found`: with how surely each is where it may;

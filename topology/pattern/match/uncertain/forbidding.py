@@ -55,15 +55,10 @@ def worst_of(
 
 
 def blocked(case: Case) -> int:
-    worst = case.floor
-    for number, gap in enumerate(case.layout.gaps):
-        worst = max(worst, _blocked(case, number, gap))
-        if worst == YES:
-            break
-    return worst
+    return max((_blocked(case, gap) for gap in case.layout.gaps), default=NO)
 
 
-def _blocked(case: Case, number: int, gap: NegationGap) -> int:
+def _blocked(case: Case, gap: NegationGap) -> int:
     low = [entry for j in gap.left for entry in case.bound[j]]
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
@@ -73,19 +68,19 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
         questions.append(partial(_is_next, case, low, high))
     if gap.ties or gap.own:
         questions.append(partial(_satisfies, case, gap))
-    floor = MAYBE if gap.looks_at_time else case.floor
-    return worst_of(floor, _candidates(case, number, gap, low, high), *questions)
+    least = MAYBE if gap.looks_at_time else NO
+    return worst_of(least, _candidates(case, gap, low, high), *questions)
 
 
 def _candidates(
-    case: Case, number: int, gap: NegationGap, low: list[Entry], high: list[Entry]
+    case: Case, gap: NegationGap, low: list[Entry], high: list[Entry]
 ) -> Iterable[Entry]:
     beyond_ns = case.layout.within_ns
     if gap.for_ns is not None:
         beyond_ns = gap.for_ns + max([0, *(ns for _, ns in gap.after)])
     since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - beyond_ns
     until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + beyond_ns
-    return case.around(case.place.blockers[case.layout.number][number], since_ns, until_ns)
+    return case.around(case.place.blockers[case.layout.number][gap.number], since_ns, until_ns)
 
 
 def _between(
@@ -115,7 +110,7 @@ def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> i
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
-    around = case.around(case.place.all_entries(), since_ns, until_ns, entry)
+    around = case.around(case.place.everything, since_ns, until_ns, entry)
     others = [other for other in around if other is not entry and other not in beside]
 
     def is_between(other: Entry) -> int:
@@ -166,7 +161,7 @@ def taken_otherwise(case: Case) -> int:
         return worst
     if case.layout.matches == "one":
         return max(worst, _walks_otherwise(case))
-    worst = max(worst, _passes_over(case, "next", case.floor))
+    worst = _passes_over(case, "next", worst)
     for j, part in enumerate(case.layout.components):
         if part.greedy and worst < YES:
             worst = max(worst, _leaves_out(case, j))
@@ -179,7 +174,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
     for j, part in enumerate(case.layout.components):
         if edge not in (part.edge, part.loop):
             continue
-        index = case.place.all_entries() if edge == "strict" else case.component(j)
+        index = case.place.everything if edge == "strict" else case.component(j)
         for entry in case.bound[j]:
             edges = case.edges(j, entry)
             if edge in edges and worst < YES:
@@ -212,9 +207,8 @@ def _leaves_out(case: Case, j: int) -> int:
     order = before_by_key if layout.by_key else before
     behind = [one for k in layout.after[j] for one in case.bound[k]]
     ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
-    over_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
-    if behind:
-        over_ns = max(one.time_ns for one in behind)
+    window_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
+    over_ns = max([one.time_ns for one in behind], default=window_ns)
 
     def is_left(entry: Entry) -> int:
         own = case.slots_of.get(entry)
@@ -226,11 +220,11 @@ def _leaves_out(case: Case, j: int) -> int:
 
     around = case.around(case.component(j), case.first.time_ns, over_ns)
     fits, may_step = partial(case.fits, j=j), partial(_may_step, case, j)
-    return worst_of(case.floor, around, is_left, fits, may_step)
+    return worst_of(NO, around, is_left, fits, may_step)
 
 
 def _walks_otherwise(case: Case) -> int:
-    worst = case.floor
+    worst = NO
     for j in range(case.layout.count):
         around = case.around(case.component(j), case.first.time_ns, _over_ns(case))
         others = [entry for entry in around if case.slots_of.get(entry) != j]
@@ -254,7 +248,7 @@ def _may_step(case: Case, j: int, entry: Entry) -> int:
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES
-    others = case.passed(case.place.all_entries(), entry)
+    others = case.passed(case.place.everything, entry)
     free = negated(worst_of(NO, others, partial(_just_before, case, entry)))
     return free if len(edges) == 1 else max(MAYBE, free)
 

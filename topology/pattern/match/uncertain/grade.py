@@ -75,16 +75,11 @@ class Grading:
         """Is it, of all that there are, the match or one of the matches that the query asks for?"""
         if case.layout.matches == "maximal":
             return negated(joined(case))
-        if case.layout.matches == "one" and len(self.layouts) > 1:
-            return self._is_first_of_all(case)
-        return self._start_is_settled(case) if self._prefers else YES
-
-    def _is_first_of_all(self, case: Case) -> int:
-        """May the walk of another alternative end before?"""
-        for layout in self.layouts:
-            if layout.number != case.layout.number and _may_walk(case, layout):
-                return self._start_is_settled(case)
-        return YES
+        is_contested = self._prefers
+        if case.layout.matches == "one":  # the walk of another alternative may end before
+            others = [layout for layout in self.layouts if layout is not case.layout]
+            is_contested = any(_may_walk(case, layout) for layout in others)
+        return self._start_is_settled(case) if is_contested else YES
 
     def _start_is_settled(self, case: Case) -> int:
         """Do true times leave all that the choice among the matches of this start rests on as it is
@@ -142,16 +137,13 @@ def _is_cut(entries: set[Entry], within_ns: int) -> bool:
 def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
     """What the alternative's walk from the first event may depend on."""
     within_ns, place = layout.within_ns, case.place
-    for index in place.components[layout.number]:
+    for index in place.indexes(layout.number):
         yield from _since(case, index)
     for gap, index in zip(layout.gaps, place.blockers[layout.number], strict=True):
-        yield from _since(case, index)
-        for each in (index, place.everything) if gap.strict else (index,):
-            if each is not None and gap.at_start:
+        if gap.at_start:
+            for each in (index, place.everything) if gap.strict else (index,):
                 found = case.around(each, case.first.time_ns - within_ns, case.first.time_ns)
                 yield from (e for e in found if at_most(case.first, e, within_ns))
-    if place.everything is not None:
-        yield from _since(case, place.everything)
 
 
 def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
@@ -189,10 +181,8 @@ def joined(case: Case) -> int:
 def _is_exact_around(case: Case) -> bool:
     """Has no event an error that the match may hang on? Then it is as reference times say."""
     place, layout = case.place, case.layout
-    indexes = [*place.components[layout.number], *place.blockers[layout.number]]
+    indexes = place.indexes(layout.number)
     indexes += [case.enders(j) for j, until in enumerate(layout.untils) if until is not None]
-    if place.everything is not None:
-        indexes.append(place.everything)
     low_ns, high_ns = case.first.time_ns - layout.span_ns, case.last.time_ns + layout.span_ns
     return all(
         entry.low_ns == entry.high_ns

@@ -15,7 +15,7 @@ No false negative: the matches of every world are among these, or part of one (M
 be: several doubts that exclude each other are not distinguished from ones that do not.
 
 Where nothing but each event by itself rules a set out, a newcomer changes little: it may rule out
-sets that there are, and new ones hold it. So these alone are looked for (`with_newcomer`); where a
+sets that there are, and new ones hold it. So these alone are looked for (`_finds_apart`); where a
 set is given up before it is whole, for the steps that it takes (`Plan.prunes`), all are, but what
 is known is asked about the newcomer alone. Where several alternatives find the same (`match.twins`)
 all is found anew: of those that are known only one is.
@@ -25,10 +25,10 @@ Cost: exponential in the length of a group that is not free; bounded as all tact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.compile.grading import NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
@@ -43,7 +43,7 @@ from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 Bound = list[tuple[Entry, ...]]
-Known = Mapping[tuple[int, tuple[Sequence[Entry], ...]], bool]
+Known = dict[tuple[int, tuple[Sequence[Entry], ...]], bool]
 
 
 class Possible:
@@ -61,43 +61,34 @@ class Possible:
         )
         self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
 
-    def with_newcomer(
-        self, place: Place, anchor: Entry, error_ns: int, known: Sequence[Match], newcomer: Entry
-    ) -> Evaluation:
-        """What `evaluate` finds, where `known` is all that it found before the newcomer, with the
-        same errors. Only where events are asked each by itself (`each_apart`)."""
-        is_possible = {
-            (match.alternative, match.bound): not self._rules_out(place, match, newcomer)
-            for match in known
-        }
-        if not self._finds_apart:
-            return self._found(place, anchor, error_ns, [], is_possible, None)
-        found = [match for match in known if is_possible[match.alternative, match.bound]]
-        return self._found(place, anchor, error_ns, found, is_possible, newcomer)
-
     def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
         layout = self._plans[match.alternative].layout
-        alone = Case(layout, place, match.bound, newcomer, floor=MAYBE)
+        alone = Case(layout, place, match.bound, newcomer)
         return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
-    def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
-        return self._found(place, anchor, error_ns, [], {}, None)
-
-    def _found(
+    def evaluate(
         self,
         place: Place,
         anchor: Entry,
         error_ns: int,
-        found: list[Match],
-        known: Known,
-        newcomer: Entry | None,
+        before: Sequence[Match] = (),
+        newcomer: Entry | None = None,
     ) -> Evaluation:
-        """What there is beside what is found already. `known`, `newcomer`: see `SetSearch`."""
+        """`before`: all that was found before the newcomer, with the same errors. Only where events
+        are asked each by itself (`each_apart`)."""
+        known: Known = {}
+        found: list[Match] = []
+        if newcomer is not None:
+            for match in before:
+                is_possible = not self._rules_out(place, match, newcomer)
+                known[match.alternative, match.bound] = is_possible
+                if is_possible and self._finds_apart:
+                    found.append(match)
+        sought = newcomer if self._finds_apart else None
         budget = StepBudget(self._limit)
         sure: list[Match] = []
         for plan in self._plans:
-            search = SetSearch(plan, place, anchor, error_ns, budget, known, newcomer)
-            search.floor = MAYBE if self.each_apart else NO
+            search = SetSearch(plan, place, anchor, error_ns, budget, known, sought)
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
@@ -170,10 +161,9 @@ class Plan:
 
 
 class SetSearch(Search):
-    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL; none where
-    `floor` is MAYBE, so that only what is ruled out in every world is told apart. `known`: whether
-    a set of an alternative is possible. `newcomer`: an event other than the anchor that each set
-    must hold, if any must."""
+    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL. `known`:
+    whether a set of an alternative is possible. `newcomer`: an event other than the anchor that
+    each set must hold, if any must."""
 
     def __init__(
         self,
@@ -194,7 +184,6 @@ class SetSearch(Search):
         self._newcomer = newcomer
         self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
-        self.floor = NO
         self.sure: list[Match] = []
 
     def go(self) -> None:
@@ -307,7 +296,7 @@ class SetSearch(Search):
                 if case.fits(other, k) == YES:
                     return other
         if edges == {"strict"}:
-            for other in self._passed(case, case.place.all_entries(), newest, later_ns):
+            for other in self._passed(case, case.place.everything, newest, later_ns):
                 if any(before_by_key(one, other) == YES for one in case.members):
                     return other
         return None
@@ -367,8 +356,7 @@ class SetSearch(Search):
             if is_possible:
                 self.found.append(Match(layout.number, tuple(self._bound)))
             return
-        case = Case(layout, self.place, self._bound, floor=self.floor)
-        grade = valid(case, is_nominal=False)
+        grade = valid(Case(layout, self.place, self._bound), is_nominal=False)
         if grade > NO:
             match = Match(layout.number, tuple(self._bound))
             self.found.append(match)
