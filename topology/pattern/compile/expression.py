@@ -72,7 +72,7 @@ class Condition:
         return held
 
     def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
-        """Return the result of the test for every frame."""
+        """Return the AND of the test over all frames; without a frame, the vacuous value."""
         test = self._test
         count = unknown = 0
         for frame in product(*domains):

@@ -1,4 +1,6 @@
-"""Finds rows of a match as SQL names them: the last of a variable, a row before it, all up to a row.
+"""Finds rows of a match as SQL names them.
+
+Examples are the last row of a variable, the n-th before it, and all up to a row.
 
 A binding has the events of each component by slot, in the order of keys. Here all slots together
 are in one order. Looking back a few rows costs O(slots), however long the match is. An aggregate

@@ -312,7 +312,7 @@ class RecognizeReader(ConditionReader):
         return Constant(None, span=span)
 
     def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
-        """Read CLASSIFIER() or CLASSIFIER(U): the label of the last row, or of the last one in U.
+        """Read CLASSIFIER() or CLASSIFIER(U): the label of the last row of the match, or of U.
 
         U is a variable or a SUBSET.
         """

@@ -7,8 +7,8 @@ relate an element to singles, since it concerns no other element.
 
 For given singles, take all eligible entries between the neighbours. They are a match if any subset
 of them is one. They have the earliest first and the latest last entry, so the gaps for negations
-are the smallest. This does not hold for STRICT negations, nor for those that name elements of the
-group.
+are the smallest. This is not true of STRICT negations, nor of those that name elements of the
+group. With one of these the group is not free.
 """
 
 from __future__ import annotations

@@ -146,8 +146,7 @@ class Predicate:
     """A conjunct over several positive aliases, or with indexes or aggregates.
 
     `aliases`: the components that it names, by index; none if it is a constant. `whole`: the groups
-    that it needs as a whole (for an aggregate over all, an index other than [1], or a user's
-    function).
+    that it needs as a whole, for an aggregate over all or an index other than [1].
 
     A conjunct on whole groups is tested when they are closed: by the first successor taken, or at
     the end. Any other is tested as soon as everything it names is bound or known to be absent (a
@@ -192,8 +191,8 @@ class Alternative:
 class NormalForm:
     """A query in the form in which it is evaluated.
 
-    `same`: the partition key, which is the paths on which all events agree. They come from `[a,
-    b]`, and from chains of equalities over one path of all aliases (positive and negated). The
+    `same`: the partition key, which is the paths on which all events agree. Its sources are
+    `[a, b]`, and chains of equalities over one path of all aliases (positive and negated). The
     conjuncts that the key implies are in no other place.
 
     `by_partition`: STRICT looks only at the events of the same partition. `node`: the pattern with
