@@ -4,8 +4,8 @@
 too. A condition that depends on the order inside a group (`[i]`, `[1]`, `[..i-1]`, SQL's DEFINE) is
 in doubt if that order is. A function of a value in doubt is in doubt, except abs and coalesce.
 
-Results are sound and not always the narrowest. An event that is named twice counts as two (`a.time
-- a.time` is not 0). The results of `%`, sqrt, stddev and divisors around 0 are unknown.
+Results are sound and not always the narrowest. An event that is named twice counts as two, so
+`a.time - a.time` is not 0. The results of `%`, sqrt, stddev and divisors around 0 are unknown.
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
 """
