@@ -1,4 +1,4 @@
-"""The attributes of an event, by their paths in a query."""
+"""Reads the attributes of an event by their paths in a query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AbsentEvent:
 
 @dataclass(frozen=True, slots=True)
 class AbsentEntry:
-    """In place of an entry that is not there: all its attributes are NULL."""
+    """The stand-in for an absent entry; all its attributes are NULL."""
 
     type: None = None
     time_ns: None = None
@@ -32,7 +32,7 @@ class AbsentEntry:
 ABSENT: Final = AbsentEntry()
 
 Get = Callable[[Entry | AbsentEntry], Any]
-"""An attribute, NULL where there is none."""
+"""A function that reads an attribute, which is NULL if there is none."""
 
 ATTRIBUTES: Final[dict[str, Get]] = {
     "time": lambda entry: entry.time_ns,
@@ -42,11 +42,11 @@ ATTRIBUTES: Final[dict[str, Get]] = {
     "seq": lambda entry: entry.event.seq,
     "type": lambda entry: entry.type,
 }
-"""The reserved ones, which have no parts. `payload` is one too, and has."""
+"""The reserved attributes without parts. `payload` is reserved too, but has parts."""
 
 
 def attribute(path: tuple[str, ...]) -> Get:
-    """The value of `.path`: `.payload.name` is always the payload's."""
+    """Return the function that reads `.path`; `.payload.name` is always the payload's."""
     first, rest = path[0], path[1:]
     if first == "payload":
         return _inside(rest)

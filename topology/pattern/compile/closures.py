@@ -1,8 +1,8 @@
-"""From an expression's tree to closures. `topology.pattern.compile.expression` says what they mean.
+"""Turns the tree of an expression into closures (`topology.pattern.compile.expression`).
 
-Each node becomes a function of the binding and the *frame*: the values of the variables over
-groups, an entry for `group.x` and the number i for `group[i].x`. The commonest shapes (a
-field of one event, a comparison with a constant) have closures of their own.
+Each node becomes a function of the binding and the *frame*. The frame has the values of the
+variables over groups: an entry for `group.x`, and the number i for `group[i].x`. The commonest
+shapes (a field of one event, a comparison with a constant) have closures of their own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PREDICATES: Final = syntax.Test | syntax.Same | syntax.Not | syntax.And | syntax
 
 @dataclass(slots=True)
 class Variable:
-    """Over the elements of a group, or over i with the offsets `low` to `high`."""
+    """A variable over the elements of a group, or over i with the offsets `low` to `high`."""
 
     slot: int
     counts: bool
@@ -47,7 +47,7 @@ class Variable:
         self.high = max(self.high, offset)
 
     def all(self, group: Sequence[Entry]) -> Sequence[Any]:
-        """Its values; an absent group has one, whose attributes are NULL."""
+        """Return the values of the variable; an absent group has one, whose attributes are NULL."""
         if not group:
             return (1,) if self.counts else (ABSENT,)
         if not self.counts:
@@ -55,7 +55,7 @@ class Variable:
         return range(1 - self.low, len(group) - self.high + 1)
 
     def newest(self, group: Sequence[Entry]) -> tuple[Any, ...]:
-        """The one that the last element of a group brought, or none."""
+        """Return the value that the last element of a group adds, or none."""
         if not self.counts:
             return (group[-1],)
         at = len(group) - self.high
@@ -64,8 +64,11 @@ class Variable:
 
 @dataclass(slots=True)
 class Compiler:
-    """`named`: the slots it has met; `needs_whole`: an aggregate over all of a group, or an index
-    other than [1], was met too."""
+    """A compiler of one expression in a scope.
+
+    `named`: the slots that it has met. `needs_whole`: it has met an aggregate over all of a group,
+    an index other than [1], or `[a]`.
+    """
 
     scope: Scope
     variables: list[Variable] = field(default_factory=list)
@@ -84,7 +87,7 @@ class Compiler:
         return attribute(path)
 
     def test(self, expr: Expr) -> Value:
-        """Where a truth value is due."""
+        """Compile a node in a place where a truth value is expected."""
         compiled = self.value(expr)
         if isinstance(expr, PREDICATES):
             return compiled
@@ -94,7 +97,7 @@ class Compiler:
         return list if function == LIST else values.AGGREGATES[function]
 
     def constant(self, expr: Expr) -> Any:
-        """The value of an expression that is one by its form, else None."""
+        """Return the value of an expression that is a constant by its form, else None."""
         match expr:
             case syntax.Constant(value=value):
                 return values.known(value)
@@ -110,7 +113,7 @@ class Compiler:
     # -- events -------------------------------------------------------------------------------
 
     def slot(self, alias: str) -> int | None:
-        """None if no component of the alternative has the alias: it is absent."""
+        """Return the slot of an alias, or None if the alternative does not have the alias."""
         slot = self.scope.slots.get(alias)
         if slot is not None:
             self.named.add(slot)
@@ -132,21 +135,23 @@ class Compiler:
         return _always(None) if slot is None else self._of_members(slot, get)
 
     def _of_members(self, slot: int, get: Get) -> Value:
-        """A single's, or that of each element of a group."""
+        """Compile an attribute of a single, or of each element of a group."""
         if slot not in self.scope.groups:
             return _of_element(slot, 1, get)
         at = self.variable(slot)
         return lambda _, frame: get(frame[at])
 
     def before(self, expr: syntax.Previous) -> Get:
-        """The attribute of the event before the one that is given."""
+        """Return the function that reads the attribute of the event before a given one."""
         neighbours, back = self.scope.environment.neighbours, expr.back
         get = self.attribute(expr.path)
         return lambda entry: get(neighbours.beside(entry, -back))
 
     def variable(self, slot: int, offset: int | None = None) -> int:
-        """Where the frame has the element of this group; with an offset the i, of which the group
-        is to have an element i + offset."""
+        """Return the place in the frame for an element of this group.
+
+        With an offset it is the place of i, where the group must have an element i + offset.
+        """
         counts = offset is not None
         known = [(variable.slot, variable.counts) for variable in self.variables]
         if (slot, counts) not in known:
@@ -172,7 +177,7 @@ class Compiler:
         )
 
     def _same(self, expr: syntax.Same) -> Value:
-        """All that is bound agrees; looked at anew with each event."""
+        """Compile the test that all bound entries agree, which each new event repeats in full."""
         gets = [self.attribute(path) for path in expr.paths]
         self.named.update(self.scope.slots.values())
         self.needs_whole = True
@@ -200,7 +205,7 @@ class Compiler:
     # -- rows, as SQL names them --------------------------------------------------------------
 
     def _slots_of(self, aliases: Sequence[str], *, final: bool) -> tuple[int, ...]:
-        """Those of the alternative's components, of all of them where none is named."""
+        """Return the slots of these components of the alternative, or of all if none is named."""
         slots, whole_at = self.scope.slots, self.scope.whole_at if final else 0
         return tuple(whole_at + slots[alias] for alias in aliases or slots if alias in slots)
 
@@ -308,7 +313,7 @@ def _itself(entry: Entry) -> Entry:
 
 
 def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
-    """What the row is called, by the slot that holds it."""
+    """Compile the label of a row, which depends on the slot that has the row."""
 
     def of(binding: Binding, _: Frame) -> Any:
         row = find(binding)
@@ -319,7 +324,7 @@ def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -
 
 
 def _of_element(slot: int, position: int, get: Get) -> Value:
-    """`[position]`; there is no position 0."""
+    """Compile `[position]`; there is no position 0."""
     enough, at = abs(position), position - (position > 0)
 
     def of(binding: Binding, _: Frame) -> Any:
@@ -355,7 +360,11 @@ def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
 
 
 def _unless(stop: bool, parts: Sequence[Value]) -> Value:
-    """OR (AND): `stop` if one part is, else in doubt or unknown if one is, else not `stop`."""
+    """Compile the OR of the parts (`stop` is True) or their AND (`stop` is False).
+
+    It is `stop` if one part is. Otherwise it is in doubt if one part is, else unknown if one part
+    is, else not `stop`.
+    """
     other = not stop
 
     def test(binding: Binding, frame: Frame) -> Any:

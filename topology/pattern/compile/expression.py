@@ -1,20 +1,20 @@
-"""Expressions of WHERE, UNTIL and RETURN, compiled once into closures; text is never evaluated.
+"""Compiles expressions of WHERE, UNTIL and RETURN into closures, once; text is never evaluated.
 
-A *binding* says which entries stand for what: a list by slot. Slot j is component j of an
-alternative, slot (number of components + k) its negation k. What is absent, or not yet bound,
-is empty. A condition is looked at in three values: True, False, and None for unknown (NULL).
+A *binding* has the entries for the names of an expression: a list by slot. Slot j is component j of
+an alternative; slot (number of components + k) is its negation k. A slot is empty if its component
+is absent or not yet bound. A condition has three values: True, False, and None for unknown (NULL).
 
     group.x          the conjunct must hold for every element of the group
     group[i].x       for every i for which all the indexes [i±k] in it exist, whether i itself does
-                     or not; so `b[i+1] > b[i]` and `b[i] > b[i-1]` say the same. With [..i-k],
-                     which needs an element i and one at least to reduce, i does
-    group[1].x       one element, from the front or (negative) from the end; NULL if it is not there
+                     or not; so `b[i+1] > b[i]` and `b[i] > b[i-1]` mean the same. [..i-k] needs
+                     an element i, and at least one element to reduce
+    group[1].x       one element, from the front or (negative) from the end; NULL if it is absent
 
 `group.x` and `group[i].x` in one conjunct are two variables: every element with every i. The
 elements of an absent group, and an absent single, have NULL attributes.
 
-Cost: compiling is linear in the expression; a test without groups is one call for each of its
-nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` one.
+Cost: compiling is linear in the expression. A test without groups is one call for each of its
+nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` is one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from topology.pattern.tree.syntax import Compare, Expr, Ref
 class Condition:
     """A conjunct over several entries.
 
-    `needs_whole`: it holds an aggregate over all of a group, an index other than [1], or `[a]`
-    within OR: nothing can be said of an element alone."""
+    `needs_whole`: it has an aggregate over all of a group, an index other than [1], or `[a]` within
+    OR. Then nothing can be said of an element alone.
+    """
 
     def __init__(self, compiler: Compiler, expr: Expr, vacuous: bool | None = True) -> None:
         self._test: Callable[[Binding, Frame], bool | None] = compiler.test(expr)
@@ -47,18 +48,20 @@ class Condition:
         self.needs_whole = compiler.needs_whole
 
     def holds(self, binding: Binding) -> bool | None:
-        """Over everything bound."""
+        """Return whether the condition holds for everything that is bound."""
         if not self._variables:
             return self._test(binding, ())
         return self._over(binding, [var.all(binding[var.slot]) for var in self._variables])
 
     def holds_newest(self, binding: Binding, slot: int) -> bool | None:
-        """Only what the last entry of this slot adds, all the rest having been tested.
+        """Return whether the condition holds for what the last entry of this slot adds.
 
-        Once all that the condition names is bound: `holds` is True iff `holds_newest` was at
-        every extension, each slot in key order, since then (at the extension that bound the
-        last of them it looks at everything). A condition that needs a group as a whole is
-        tested anew each time, and the law is not for it."""
+        All the rest must have been tested. Once everything that the condition names is bound,
+        `holds` is True iff `holds_newest` was True at every extension since then. Each slot must be
+        extended in key order. The extension that binds the last of the names tests everything.
+
+        A condition that needs a group as a whole is tested anew each time, so it is an exception.
+        """
         if self.needs_whole or slot not in self._over_slots:
             is_old = slot in self._groups and not self.needs_whole and len(binding[slot]) > 1
             return True if is_old or slot not in self._named else self.holds(binding)
@@ -69,7 +72,7 @@ class Condition:
         return held
 
     def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
-        """The test for every frame."""
+        """Return the AND of the test over all frames; without a frame, the vacuous value."""
         test = self._test
         count = unknown = 0
         for frame in product(*domains):
@@ -84,8 +87,10 @@ class Condition:
         return True if count else self._vacuous
 
     def _fresh(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
-        """Frames that have the slot's last entry in them: as the value of one variable or
-        another."""
+        """Yield the domains of the frames that have the slot's last entry.
+
+        The entry is the value of one variable after the other.
+        """
         everything: list[Sequence[Any]] = [var.all(binding[var.slot]) for var in self._variables]
         for at, var in enumerate(self._variables):
             if var.slot == slot:
@@ -93,19 +98,28 @@ class Condition:
 
 
 def condition(expr: Expr, scope: Scope) -> Condition:
-    """A parameter or function that is not known is a ValueError; checked trees have none."""
+    """Compile a conjunct; raise ValueError for an unknown parameter or function.
+
+    Checked trees have neither.
+    """
     return Condition(Compiler(scope), expr)
 
 
 def until(expr: Expr, scope: Scope) -> Condition:
-    """UNTIL of a group: ask `holds_newest(binding, slot of the group)` with the candidate as the
-    group's last element. Where an index does not exist yet it is unknown: it ends nothing."""
+    """Compile UNTIL of a group.
+
+    Call `holds_newest(binding, slot of the group)` with the candidate as the group's last element.
+    If an index does not exist yet, the result is unknown and ends nothing.
+    """
     return Condition(Compiler(scope), expr, vacuous=None)
 
 
 def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
-    """A column of RETURN. One that names a group without index, or with [i], is a list: of its
-    value for each element (for each i), empty if the group is absent."""
+    """Compile a column of RETURN.
+
+    A column that names a group without an index, or with [i], is a list. It has a value for each
+    element, or for each i, and is empty if the group is absent.
+    """
     compiler = Compiler(scope)
     compute = compiler.value(expr)
     variables = compiler.variables
@@ -126,8 +140,10 @@ def own(
     alias: str,
     environment: Environment = NO_ENVIRONMENT,
 ) -> Callable[[Entry], bool | None]:
-    """All of these conjuncts, which name this alias alone and without index or aggregate, on
-    one entry; True for none."""
+    """Compile these conjuncts into one test of an entry, which is True if there are none.
+
+    They name this alias alone, without an index or an aggregate.
+    """
     tests = [_own(expr, alias, environment) for expr in exprs]
     if not tests:
         return lambda _: True
@@ -146,7 +162,10 @@ def _own(expr: Expr, alias: str, environment: Environment) -> Callable[[Entry], 
 
 
 def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bool | None] | None:
-    """`a.x < 5`, by far the commonest conjunct, straight from the entry."""
+    """Compile a conjunct like `a.x < 5`, by far the commonest, so that it reads the entry directly.
+
+    The result is None for any other conjunct.
+    """
     if not (isinstance(expr, Compare) and isinstance(expr.left, Ref)):
         return None
     constant = compiler.constant(expr.right)
@@ -166,9 +185,12 @@ def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bo
 
 
 def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, ...] | None]:
-    """The key on which events of a match agree; None if one of its values is NULL or has no
-    equality. Equal keys are equal values by `=`, and alike in print: 1 and 1.0 are one (the
-    int), 1 and TRUE two."""
+    """Return the function that computes the key on which the events of a match agree.
+
+    The key is None if one of its values is NULL or cannot be equal to any. Equal keys have values
+    that are equal by `=` and print alike. So 1 and 1.0 are the same (the int), but 1 and TRUE are
+    not.
+    """
     if len(paths) == 1:
         get_one = attribute(paths[0])
         return lambda entry: _typed(get_one(entry))
@@ -187,7 +209,7 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
 
 
 def _typed(part: Any) -> tuple[Any, ...] | None:
-    """A value with its type, as keys have it."""
+    """Return a value with its type, as keys have it, or None if it has no equality."""
     value_type = VALUE_TYPES.get(type(part))
     if value_type is None:
         return None

@@ -1,11 +1,11 @@
-"""Conditions where times are intervals: surely, maybe, or surely not.
+"""Grades conditions whose times are intervals: yes, maybe or no.
 
-`.time` means [low, high] of its event; every other attribute is
-known, `.ts` and `.error` too. What looks at the order inside a group (`[i]`, `[1]`, `[..i-1]`, a
-user's function) is in doubt wherever that order is. A user's function sees reference times.
+`.time` is the interval [low, high] of its event. Every other attribute is exact, `.ts` and `.error`
+too. A condition that depends on the order inside a group (`[i]`, `[1]`, `[..i-1]`, SQL's DEFINE) is
+in doubt if that order is. A function of a value in doubt is in doubt, except abs and coalesce.
 
-Results are sound and not always the narrowest: an event that is named twice counts as two
-(`a.time - a.time` is not 0), and `%`, sqrt, stddev and divisors around 0 give up.
+Results are sound and not always the narrowest. An event that is named twice counts as two, so
+`a.time - a.time` is not 0. The results of `%`, sqrt, stddev and divisors around 0 are unknown.
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
 """
@@ -46,7 +46,10 @@ YES: Final = 2
 
 
 def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
-    """The conjunct over everything bound, as `Condition.holds` where no time is in doubt."""
+    """Compile a conjunct into its grade over everything that is bound.
+
+    If no time is in doubt, it agrees with `Condition.holds`.
+    """
     grader = Grader(scope)
     test = grader.test(expr)
     variables = grader.variables
@@ -68,7 +71,7 @@ def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
 
 
 def is_ordered(group: Sequence[Entry]) -> bool:
-    """Is the order of keys that of the true times, whatever they are?"""
+    """Return whether the order of keys is that of the event times, whichever these are."""
     return all(
         (one.high_ns, one.key[1:]) < (other.low_ns, other.key[1:]) for one, other in pairwise(group)
     )
@@ -80,7 +83,7 @@ def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
 
 
 class Grader(Compiler):
-    """The compiler where times are intervals; what it does not say is as in the exact one."""
+    """A compiler for times that are intervals; its other rules are those of `Compiler`."""
 
     def attribute(self, path: tuple[str, ...]) -> Get:
         return _true_time if path == ("time",) else attribute(path)

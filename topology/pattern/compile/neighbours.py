@@ -1,9 +1,10 @@
-"""The events around one, members of the match or not: what PREV and NEXT look at.
+"""Finds the events around an event, members of the match or not, for PREV and NEXT.
 
-What is before an event depends on the others that have come, so it is looked up when a condition is
-tested and never kept: `look_at` says among which events, right before each evaluation.
+The event before another depends on the events that have arrived. So it is looked up when a
+condition is tested, and is never stored. `look_at` sets the events right before each evaluation.
 
-Cost: a bisect for each value; to be sure of it a cut more, where any time is unsure.
+Cost: a bisect for each value. If any time is inexact, one more search tells whether the value is
+certain.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from topology.pattern.store.index import EntryIndex
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Neighbours:
-    """Those of the query that is evaluated right now."""
+    """The neighbours of events in the query that is evaluated right now."""
 
     __slots__ = ("_everything", "_within_ns")
 
@@ -25,12 +26,12 @@ class Neighbours:
         self._within_ns = 0
 
     def look_at(self, everything: EntryIndex | None, within_ns: int) -> None:
-        """From now on these are the events; what is further apart is no neighbour."""
+        """Set the events; those further apart than `within_ns` are no neighbours."""
         self._everything = everything
         self._within_ns = within_ns
 
     def beside(self, entry: Entry | AbsentEntry, shift: int) -> Entry | AbsentEntry:
-        """The event so many places behind it, or before it (negative)."""
+        """Return the event `shift` places after the entry, or before it if negative."""
         everything = self._everything
         if everything is None or isinstance(entry, AbsentEntry):
             return ABSENT
@@ -42,7 +43,7 @@ class Neighbours:
         return everything.entries[at]
 
     def is_sure(self, entry: Entry | AbsentEntry, shift: int) -> bool:
-        """Is it that event wherever the true times are?"""
+        """Return whether the neighbour is the same event for all possible event times."""
         everything = self._everything
         if everything is None or not everything.unsure or isinstance(entry, AbsentEntry):
             return True
@@ -56,7 +57,10 @@ class Neighbours:
         return self.are_exact(ns, entry.high_ns)
 
     def are_exact(self, low_ns: int, high_ns: int) -> bool:
-        """Are the times of all events exact that may have happened between the two instants?"""
+        """Return whether all events that may have happened between two instants have exact times.
+
+        The two instants are included.
+        """
         everything = self._everything
         if everything is None or not everything.unsure:
             return True

@@ -1,8 +1,10 @@
-"""Rows of a match, as SQL names them: the last of a variable, the n-th before it, all up to a row.
+"""Finds rows of a match as SQL names them.
 
-A binding has the events of each component by slot, in the order of keys; here they are looked at
-across slots, in one order. What looks back a few rows costs O(slots), however long the match is;
-an aggregate, and what is moved by PREV or NEXT from elsewhere than the end, O(rows).
+Examples are the last row of a variable, the n-th before it, and all up to a row.
+
+A binding has the events of each component by slot, in the order of keys. Here all slots together
+are in one order. Looking back a few rows costs O(slots), however long the match is. An aggregate
+costs O(rows), like PREV or NEXT from elsewhere than the end.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ KEY: Final = attrgetter("key")
 def finder(
     ref: RowRef, slots: Sequence[int], every: Sequence[int]
 ) -> Callable[[MatchRows], Entry | None]:
-    """The row that is meant, None where there is none. `slots`: those of its aliases, of `every`
-    one that there is."""
+    """Return the function that finds the row of a reference, or None if there is no such row.
+
+    `slots` are those of its aliases, `every` are all slots.
+    """
     count = ref.offset + 1
 
     def find(binding: MatchRows) -> Entry | None:
@@ -62,7 +66,7 @@ def in_order(binding: MatchRows, slots: Iterable[int]) -> list[Entry]:
 
 
 def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
-    """The rows that are not behind this one."""
+    """Return the rows that are not after this one."""
     return [_cut(entries, last.key) for entries in binding]
 
 

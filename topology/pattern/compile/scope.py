@@ -1,7 +1,7 @@
-"""What the names in an expression stand for: events, parameters, a user's functions.
+"""Defines the meaning of the names in an expression: events, parameters, a user's functions.
 
-An *environment* is what a query is given from outside, the same for all of its expressions. A
-*scope* is that of one alternative: it adds the place of each alias in a binding.
+An *environment* is given to a query from outside, and is the same for all of its expressions. A
+*scope* belongs to one alternative: it adds the place of each alias in a binding.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
 Function = Callable[..., Any]
-"""A user's own: of values, giving a value."""
+"""A user's function from values to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`params`: the values of parameters by name. `functions`: a user's own by name, and `texts`:
-    those of them that have one. `neighbours`: of the query that is evaluated right now."""
+    """The parameters and functions that a query is given from outside.
+
+    `params`: the values of parameters by name. `functions`: the user's own by name. `texts`: the
+    source texts of functions by kind and name. `neighbours`: those of the query that is evaluated
+    right now.
+    """
 
     params: Mapping[str, Any] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -39,10 +43,13 @@ NO_ENVIRONMENT: Final = Environment()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`slots`: the place of each alias in a binding; `groups`: which of the slots are groups. An
-    alias that has no slot (it is of another alternative) is absent. `labels`: what the events of
-    the first slots are called. `whole_at`: where a binding up to a row is followed by the slots of
-    the whole match."""
+    """The names in the expressions of one alternative.
+
+    `slots`: the place of each alias in a binding. An alias without a slot is absent, since it
+    belongs to another alternative. `groups`: the slots that are groups. `labels`: the labels of the
+    first slots' events. `whole_at`: in a binding up to a row, the place where the slots of the
+    whole match begin.
+    """
 
     slots: Mapping[str, int]
     groups: frozenset[int] = frozenset()
@@ -52,7 +59,7 @@ class Scope:
 
     @classmethod
     def of(cls, alternative: Alternative, environment: Environment) -> Scope:
-        """The slots of its components, then those of its negations."""
+        """Return the scope with the slots of the components, then those of the negations."""
         slots = {component.alias: component.index for component in alternative.components}
         for at, blocker in enumerate(alternative.blockers, start=len(slots)):
             slots[blocker.alias] = at
@@ -61,7 +68,7 @@ class Scope:
         return cls(slots, groups, environment, labels)
 
     def with_absent(self, aliases: Iterable[str]) -> Scope:
-        """With a slot, behind all others, for each of the aliases that has none."""
+        """Return the scope with a slot, after all others, for each alias that has none."""
         slots = dict(self.slots)
         for alias in aliases:
             slots.setdefault(alias, len(slots))

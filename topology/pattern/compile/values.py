@@ -1,18 +1,20 @@
-"""Values of expressions and what the operators make of them; nothing here raises.
+"""Defines the values of expressions and the operators on them; nothing here raises.
 
-None is NULL. Numbers are int and float together (compared by value, exactly), then there are
-text and flags (True, False); a flag is no number. What has no meaning is NULL: an operand that
-is NULL or of another type, two types in one comparison, an order of flags, a division by
-zero, NaN, and an int beyond `MAX_INT`. Infinity is a number. Everything else a payload may hold
-(lists, objects) is neither equal to nor smaller than anything.
+None is NULL. The types are numbers, text and flags (True, False). Int and float are one type, and
+are compared by value, exactly. A flag is no number.
 
-Where times are not exact there is `ValueInterval` too, and `ANYTHING`, of which nothing is known,
-not even that it is not NULL; as a truth it means that it may be so or not.
+An operation without a meaning gives NULL. Examples are an operand that is NULL or of another type,
+two types in one comparison, an order of flags, and a division by zero. NaN and an int beyond
+`MAX_INT` are NULL too. Infinity is a number. Everything else in a payload (lists, objects) is
+neither equal to nor smaller than any value.
+
+If times are not exact, there are also `ValueInterval` and `ANYTHING`. The latter is an unknown
+value, which may even be NULL. As a truth value it means that either is possible.
 
     a / b    an int if two ints divide without remainder, else a float
     a % b    takes the sign of a
     stddev   of the whole population: 0 for one value
-    sum, avg, min, max, stddev leave NULLs (and what is of another type) out, and are NULL if
+    sum, avg, min, max, stddev leave NULLs (and values of another type) out, and are NULL if
     nothing remains; sums of floats are rounded once, so no order of the group matters
 """
 
@@ -28,13 +30,13 @@ from typing import Any, Final
 from topology.pattern.tree.words import COMPARED
 
 MAX_INT: Final = 1 << 1024
-"""Beyond what a float can hold; keeps products of products from growing without end."""
+"""The bound of an int, beyond any float; it keeps products of products from growing without end."""
 
 Two = Callable[[Any, Any], Any]
 
 
 class ValueInterval:
-    """Low to high, these included; low < high."""
+    """The numbers from low to high, both included; low < high."""
 
     __slots__ = ("high", "low")
 
@@ -61,14 +63,14 @@ def in_doubt(value: Any) -> bool:
 
 
 def between(low: Any, high: Any) -> Any:
-    """A number that is known to lie there; NULL at an end means that it is unknown."""
+    """Return a number from low to high; NULL at an end means that it is unknown."""
     if low is None or high is None:
         return ANYTHING
     return low if low == high else ValueInterval(low, high)
 
 
 def ends_of(value: Any) -> tuple[Any, Any] | None:
-    """None for what is no number."""
+    """Return the lowest and the highest possible number, or None if it is no number."""
     if type(value) is ValueInterval:
         return value.low, value.high
     return (value, value) if is_number(value) else None
@@ -83,11 +85,11 @@ ORDERED: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT}
 COMPARISONS: Final[dict[str, tuple[Two, dict[type, str]]]] = {
     sign: (test, VALUE_TYPES if sign in {"=", "!="} else ORDERED) for sign, test in COMPARED.items()
 }
-"""Sign to the test, and to the types of values it is for; both operands must be of one."""
+"""By sign: the test, and the types of values that it accepts; both operands must have one type."""
 
 
 def known(value: Any) -> Any:
-    """NaN is NULL."""
+    """Return the value, with NULL instead of NaN."""
     return None if type(value) is float and math.isnan(value) else value
 
 
@@ -137,7 +139,7 @@ def all_of(values: Iterable[Any]) -> Any:
 
 
 def truth(value: Any) -> Any:
-    """A value where a test is due: only a flag is one."""
+    """Return a value as the result of a test: only a flag is one, others are unknown."""
     return value if type(value) is bool or value is ANYTHING else None
 
 
@@ -238,12 +240,15 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "length": _of_text(len),
     "coalesce": _coalesce,
 }
-"""They take one argument, but for coalesce."""
+"""The built-in functions; all but coalesce take one argument."""
 
 
 def like(pattern: str) -> Callable[[Any], Any]:
-    """`%` any characters, `_` one; both cases differ. Never more than the product of the two
-    lengths: each piece behind a `%` is taken where it first fits, and never elsewhere."""
+    """Compile a pattern of LIKE: `%` matches any characters, `_` matches one; case matters.
+
+    The cost is at most the product of the two lengths. Each piece after a `%` is taken where it
+    first fits, and never elsewhere.
+    """
     pieces = [re.escape(piece).replace("_", ".") for piece in pattern.split("%")]
     pieces[-1] += r"\Z"
     behind = "".join(f"(?>.*?{piece})" for piece in pieces[1:])
@@ -287,7 +292,7 @@ def _stddev(values: Sequence[Any]) -> Any:
 
 
 def _extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """The extreme of numbers or of texts; a group that has both has neither."""
+    """Return an aggregate: the extreme of numbers or of texts, NULL for a group with both."""
 
     def of(values: Sequence[Any]) -> Any:
         types = {ORDERED[type(value)] for value in values if type(value) in ORDERED}
@@ -317,7 +322,7 @@ def _total(numbers: Sequence[Any]) -> Any:
         return _bounded(sum(numbers))
     try:
         return known(math.fsum(numbers))
-    except (OverflowError, ValueError):  # at the end, or on the way in this order
+    except (OverflowError, ValueError):  # An overflow in this order, or opposite infinities.
         infinite = [n for n in numbers if type(n) is float and math.isinf(n)]
     if infinite:
         return known(sum(infinite))

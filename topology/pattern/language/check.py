@@ -1,11 +1,11 @@
-"""Whether a query means something: every error of CODES that is not of spelling alone.
+"""Checks whether a query has a meaning: it finds every error of CODES other than bad syntax.
 
-Nothing of this is left for run time. Parameters and functions are checked against those given. Any
-attribute may be there, and hold anything. Trees are checked alike; for a tree from text, give the
-text, so that places can be shown.
+No check is left for run time. Parameters and functions are checked against the given ones. An event
+may have any attribute with any value. Trees are checked in the same way as texts. If a tree comes
+from a text, pass the text too, so that errors can show their places.
 
-Cost: linear in the query, quadratic in its components; 64 alternatives and 32 components are the
-most there may be (normal_form.py).
+Cost: linear in the query, quadratic in its components. A query has at most 64 alternatives and 32
+components (normal_form.py).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def check(
     params: Params | None = None,
     functions: Collection[str] = (),
 ) -> list[QueryError]:
-    """The warnings of a query that may run; raises QueryRefused for all others.
+    """Return the warnings of a query that may run; raise QueryRefused for any other query.
 
-    `params`: the values of its parameters; None if they are bound later, when this is asked
-    again. `functions`: names of the user's own.
+    `params` has the values of the query's parameters. It is None if they are bound later; then the
+    query is checked again. `functions` has the names of the user's own functions.
     """
     findings = Findings()
     deep = too_deep(query)
@@ -80,13 +80,15 @@ def check(
 
 
 def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:
-    """Why the matches of this query are no sets, and what to write; each supposes that there is
-    none before it.
+    """Yield why the matches of this query are not sets, each with a hint.
 
-    A set is described by the events that may match each component. That says which matches there
-    are where nothing but the order of the events decides what goes together: in a plain sequence
-    under skip-till-any, of singles and of free groups, each of which holds all there is between its
-    neighbours. A condition on one event alone is no hindrance, nor is a partition key."""
+    Each reason is valid only if none precedes it.
+
+    A set is described by the events that may match each component. That describes the matches only
+    if the order of the events alone decides which of them belong together. This holds for a plain
+    sequence under skip-till-any, of singles and of free groups. A free group takes every event
+    between its neighbours. A condition on one event alone is no obstacle, nor is a partition key.
+    """
     query = form.query
     alternative = form.alternatives[0]
     parts = alternative.components

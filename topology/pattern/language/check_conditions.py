@@ -1,4 +1,4 @@
-"""Checks of what is asked: the names, indexes, functions and parameters of expressions."""
+"""Checks the expressions of a query: their names, indexes, functions and parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Component = EventNode | Negation
 
 
 class ConditionChecks:
-    """Those of one query. `params` None: they are bound later."""
+    """The checks of one query's expressions. `params` is None if the values are bound later."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class ConditionChecks:
 
 
 def without_value(name: str, known: Iterable[str]) -> str:
-    """What to write for a parameter that has none: most often an attribute was meant."""
+    """Return the hint for a parameter without a value; usually an attribute was meant."""
     event = next((alias for alias in known if not alias.startswith("_")), None)
     attribute = (
         f"`NAME.{cut(name)}` if it is an attribute of an event that you name"

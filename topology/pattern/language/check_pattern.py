@@ -1,4 +1,4 @@
-"""Checks of what is looked for: components, counts, negations, UNTIL."""
+"""Checks the pattern of a query: its components, counts, negations and UNTIL."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _named(name: str, span: Span, seen: set[str], findings: Findings) -> None:
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
-    """`clause`: the place of SKIP."""
+    """Check the variable of SKIP TO; `clause` is the place of SKIP in the text."""
     known = {each.alias: each for each in components(query.node)}
     if query.skip_to and query.skip_to not in known:
         message = f"no component is called `{cut(query.skip_to)}`"
@@ -79,7 +79,10 @@ def check_skip(query: Query, clause: Span, findings: Findings) -> None:
 
 
 def _miscounted(node: EventNode | CountedNode, matches: Matches) -> Iterator[tuple[str, str]]:
-    """What is wrong with its count, and what to write; each supposes that nothing is before it."""
+    """Yield what is wrong with the count of a node, each with a hint.
+
+    Each message is valid only if none precedes it.
+    """
     low, high = node.minimum, node.maximum
     if high == 0:
         yield "a group of none", "write ! for what must not happen, ? for what may"
@@ -129,7 +132,10 @@ def _stepped(parts: Sequence[Part], findings: Findings) -> None:
 
 
 def _matches_something(query: Query, findings: Findings) -> bool:
-    """Whether each of its alternatives can be looked at."""
+    """Return whether the alternatives of the query can be checked one by one.
+
+    The answer is no if a part of it has only negations, or if they are too many or too large.
+    """
     lone = _lone_negations(query.node, findings)
     if not lone and can_be_absent(query.node):
         message = "all of it may be absent: a match is whatever of it there is"
@@ -164,7 +170,7 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
 
 
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
-    """Why it cannot have FOR here, and what to write."""
+    """Return why the negation cannot have FOR here, and a hint; None if it can."""
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step behind FOR is not supported yet"
         return message, "write NEXT before what follows, or leave FOR out"
@@ -192,7 +198,10 @@ def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
 
 
 def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:
-    """Whether somewhere in it is a SEQ of nothing but negations."""
+    """Return whether the pattern contains a SEQ, AND or OR without any event.
+
+    An AND inside the pattern may consist of negations if each has FOR.
+    """
     if isinstance(node, Seq | AllOf | AnyOf) and not any(
         isinstance(each, EventNode) for each in components(node)
     ):
@@ -208,7 +217,7 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
 
 
 def _lone_branches(turns: Turns, findings: Findings) -> None:
-    """Negations in an OR beside which nothing has to happen."""
+    """Refuse a negation in an OR if a match could consist of that negation alone."""
     branches = {
         each
         for node in walk(turns.node)
@@ -229,7 +238,10 @@ def _is_timed(node: Node | Negation) -> bool:
 
 
 def _beside_one(node: AllOf, findings: Findings) -> None:
-    """A negation without FOR in an AND ends with the one event beside it."""
+    """Refuse a negation without FOR in an AND, unless exactly one event is beside it.
+
+    The negation then ends with that event.
+    """
     positive = [each for each in node.nodes if not isinstance(each, Negation)]
     if len(positive) == 1 and isinstance(positive[0], EventNode):
         return
@@ -267,7 +279,7 @@ def _until(query: Query, findings: Findings) -> None:
 
 
 def _relation(node: Node | Negation, one: str, other: str) -> str:
-    """`before`, `after` or `beside`: the place of one component relative to the other."""
+    """Return the place of one component relative to the other: `before`, `after` or `beside`."""
     parts = [{each.alias for each in components(child)} for child in node.children]
     first, second = (
         next(at for at, part in enumerate(parts) if alias in part) for alias in (one, other)

@@ -1,6 +1,6 @@
-"""What a query may say but hardly means, and what may cost more than one thinks.
+"""Warns of queries that are valid but probably not meant, and of queries with an unexpected cost.
 
-Asked only of queries without errors.
+Only queries without errors are examined.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from topology.pattern.tree.walk import components, conjuncts
 from topology.pattern.tree.words import COMPARED, MIRRORED
 
 Bound = tuple[float, int]
-"""A number, and whether the bound is right below it (-1), there (0), or right above it (1)."""
+"""A number, and whether the bound is right below it (-1), at it (0), or right above it (1)."""
 
 
 def warn(form: NormalForm, clause: Span, findings: Findings) -> None:
-    """`clause`: the place of MATCHES or USING."""
+    """Add the warnings; `clause` is the place of MATCHES or USING in the text."""
     spans = {each.alias: each.span for each in components(form.node)}
     if form.query.matches not in FROM_START:
         _costs(form, clause, spans, findings)
@@ -65,7 +65,7 @@ def _costs(form: NormalForm, clause: Span, spans: Mapping[str, Span], findings: 
 
 
 def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
-    """Groups of which every subset may be a match."""
+    """Yield the groups of which every subset may be a match."""
     for alternative in form.alternatives:
         for component in alternative.components:
             grows = component.is_group and component.loop == "any"
@@ -118,8 +118,11 @@ def _is_false(expr: Expr) -> bool:
 
 
 def _range(expr: Expr) -> tuple[Ref, Bound, Bound] | None:
-    """The lowest and the highest value of an attribute for which a comparison with a number
-    holds."""
+    """Return the range in which a comparison of an attribute with a number holds.
+
+    The result is the attribute, its lowest value and its highest value. It is None for any other
+    expression.
+    """
     if not isinstance(expr, Compare):
         return None
     operator: str = expr.operator

@@ -1,4 +1,4 @@
-"""What is expected at a place in a query, in words, and what was probably meant there."""
+"""Describes the words that are valid at a place in a query, and guesses the intended one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
 from topology.spelling.values import ELSEWHERE
 
 MANY: Final = 6
-"""More than these are not listed."""
+"""The largest number of alternatives that a message lists."""
 
 _KINDS: Final = {
     "INT": "a number",
@@ -42,7 +42,10 @@ _GROUPS: Final = (
     ("BANG", "TILDE", "an event type", _EVENT),
     ("WORD", "QUOTED", "a name", _NAME),
 )
-"""Where the first two are accepted, the words of the third stand for all of the last."""
+"""Groups of tokens: two tokens, a description, and all tokens that it covers.
+
+If both tokens are accepted, the description replaces the list of the covered tokens.
+"""
 
 _EXAMPLES: Final = {
     "RPAR": "a parenthesis is not closed",
@@ -72,7 +75,7 @@ def wanted(accepted: Collection[str]) -> str:
 
 
 def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
-    """A hint, empty if there is none."""
+    """Return a hint for an unexpected token, or an empty text if there is none."""
     if "REPORT" in accepted:
         return "leave LATE out; raise `correct_for` where results should be corrected for longer"
     words = [word for word in KEYWORDS if terminal(word) in accepted]
@@ -92,13 +95,13 @@ UNITS: Final = "units are ns, us, ms, s, min, h and d"
 
 
 def unit_meant(word: str) -> str:
-    """A hint for what is no unit of time."""
+    """Return a hint for a word that is not a unit of time."""
     ours = ELSEWHERE.get(word.lower()) or nearest(word, UNITS_NS)
     return f"did you mean `{ours}`?" if ours in UNITS_NS else UNITS
 
 
 def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
-    """What is often meant by such a slip; `before` is the token before, `word` its text."""
+    """Return a hint for a common slip; `before` and `word` are the last token's type and text."""
     if token.type == "LPAR" and before == NAME:
         compound = nearest(word, ("seq", "and", "or"))
         if compound:

@@ -1,5 +1,7 @@
-"""An expression as text, which is read as the same expression again. Names are in back-ticks where
-they must be."""
+"""Writes an expression as text that is read as the same expression again.
+
+Names are in back-ticks if they must be.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from topology.pattern.tree import syntax
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, UNITS_NS, is_plain, quoted
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
-"""How tightly an expression holds together; one that is looser than its place asks for
-is put in parentheses."""
+"""The precedence of expressions, the loosest first.
+
+An expression gets parentheses if it binds more loosely than its place demands.
+"""
 
 
 def duration_text(length_ns: int) -> str:
-    """In the largest unit that holds it without a fraction."""
+    """Return the length in the largest unit that needs no fraction."""
     for unit in ("d", "h", "min", "s", "ms", "us"):
         if length_ns and length_ns % UNITS_NS[unit] == 0:
             return f"{length_ns // UNITS_NS[unit]} {unit}"
@@ -31,7 +35,7 @@ def _at(expr: syntax.Expr, level: int) -> str:
 
 
 def _rendered(expr: syntax.Expr) -> tuple[str, int]:
-    """The text of an expression, and how tightly it holds together."""
+    """Return the text of an expression and its precedence."""
     match expr:
         case syntax.Or(parts):
             return " OR ".join(_at(part, AND) for part in parts), OR
@@ -88,7 +92,8 @@ def _atom(expr: syntax.Expr) -> str:
         case syntax.Param(name):
             return f"${name if is_plain(name) else quoted(name)}"
         case syntax.Ref(alias, path, index):
-            of = f"{quoted(alias)}{_index(index)}." if alias else ""  # none in a RowAggregate
+            # A reference inside a RowAggregate has no alias.
+            of = f"{quoted(alias)}{_index(index)}." if alias else ""
             return f"{of}{_path(path)}"
         case syntax.Previous(alias, path, back):
             places = f", {back}" if back > 1 else ""
@@ -107,7 +112,7 @@ def _atom(expr: syntax.Expr) -> str:
 
 
 def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
-    """As SQL writes it; this language has no such words."""
+    """Return the expression as SQL writes it; the pattern language has no words for it."""
     match expr:
         case syntax.RowRef(aliases, path, from_last, offset, shift):
             of = f"{'|'.join(aliases)}." if aliases else ""
@@ -125,7 +130,7 @@ def row_text(expr: syntax.RowRef | syntax.RowAggregate | syntax.Running) -> str:
 
 
 def _function(name: str) -> str:
-    """In back-ticks it is never taken for a built-in one of other case."""
+    """Return the function's name, in back-ticks if it equals a built-in name but for its case."""
     is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
     return f"`{name}`" if is_other else quoted(name)
 

@@ -1,8 +1,8 @@
-"""Texts of queries as tokens.
+"""Splits the text of queries into tokens.
 
-The patterns of grammar.lark cut the text; what is a keyword depends on its place:
-after a dot or a dollar sign, and in square brackets, no word is reserved. Lexing never fails:
-what belongs to nothing becomes a token that no rule has a place for.
+The patterns of grammar.lark split the text, but whether a word is a keyword depends on its place.
+After a dot or a dollar sign, and in square brackets, no word is reserved. Lexing never fails: text
+that fits no pattern becomes a token that no rule accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS: Final = KEYWORDS | STRATEGIES.keys()
 
 
 def terminal(word: str) -> str:
-    """The token's name of a keyword or a strategy in lower case."""
+    """Return the token name of a keyword or a strategy that is given in lower case."""
     if word in STRATEGIES and word != "strict":
         return "STRATEGY"
     upper = word.upper()
@@ -41,11 +41,11 @@ def _names_in_rules() -> frozenset[str]:
 _BORDERS: Final = frozenset({
     "LSQB", "RSQB", "LPAR", "RPAR", "LBRACE", "RBRACE", "COMPARISON", END,
 })  # fmt: skip
-"""Where square brackets begin and end, closed or forgotten."""
+"""Tokens that open or close square brackets, or show that a closing bracket was forgotten."""
 
 
 class _Keywords(PostLex):
-    """Gives keywords and numbers the names that the grammar has for them."""
+    """A filter of tokens that gives keywords and numbers their names in the grammar."""
 
     always_accept = ("NUMBER", "DASHED", "OPEN_STRING", "OPEN_NAME", "STRANGE", "SEMICOLON")
 
@@ -68,7 +68,7 @@ class _Keywords(PostLex):
 
 @cache
 def grammar() -> Lark:
-    """The parser's tables, made when the first query is read (0.2 s)."""
+    """Return the parser's tables, which are made when the first query is read (0.2 s)."""
     return Lark.open_from_package(
         "topology.pattern.language",
         "grammar.lark",
@@ -82,7 +82,7 @@ def grammar() -> Lark:
 
 
 def signs() -> dict[str, str]:
-    """What is written as the grammar has it, by its token's name."""
+    """Return the fixed signs of the grammar by their tokens' names."""
     fixed = (each for each in grammar().terminals if isinstance(each.pattern, PatternStr))
     return {each.name: f"`{each.pattern.value}`" for each in fixed}
 

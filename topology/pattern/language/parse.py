@@ -1,13 +1,15 @@
-"""The text of patterns, read: `docs/guides/patterns.md` has the language, grammar.lark its rules.
+"""Reads the text of patterns.
 
-A script is one or several queries with `;` between them. What is wrong is reported with its place
-and, where one can be guessed, a remedy; after an error reading goes on with the next query, and
-within a query if a reserved word is where a name is expected. Whether a query means anything is
-not asked here: `topology.pattern.language.check`.
+The language is described in `docs/guides/patterns.md`, its rules are in grammar.lark.
 
-Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX_DIGITS digits
-in a number. Any text gives queries or `QueryRefused`. Cost: linear in the text, about 1 ms
-for a query of ten lines; the parser's tables are made once, in 0.1 to 0.2 s.
+A script is one or several queries with `;` between them. Each error is reported with its place and,
+if one can be guessed, a remedy. After an error, reading continues with the next query. It continues
+within the query if a reserved word is in the place of a name. The meaning of a query is not checked
+here but in `topology.pattern.language.check`.
+
+Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX_DIGITS digits in a
+number. Any text results in queries or in `QueryRefused`. Cost: linear in the text, about 1 ms for a
+query of ten lines. The parser's tables are made once, in 0.1 to 0.2 s.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ from topology.pattern.tree.syntax import Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, too_deep
 
 MAX_TEXT: Final = 100_000
-"""Characters of a script."""
+"""The largest number of characters in a script."""
 
 
 class ParserSteps(Protocol):
-    """What is used of lark's interactive parser."""
+    """The part of lark's interactive parser that is used here."""
 
     def feed_token(self, token: Token) -> Any: ...
     def feed_eof(self, last_token: Token) -> Any: ...
@@ -49,7 +51,7 @@ class ParserSteps(Protocol):
 
 
 def parse(text: str) -> list[Query]:
-    """All queries of a script, in its order. Raises QueryRefused."""
+    """Return all queries of a script in the order of the text, or raise QueryRefused."""
     findings = Findings()
     if len(text) > MAX_TEXT:
         message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
@@ -68,7 +70,7 @@ def parse(text: str) -> list[Query]:
 
 
 def parse_query(text: str) -> Query:
-    """The one query of a text. Raises QueryRefused."""
+    """Return the one query of a text; raise QueryRefused for any other text."""
     queries = parse(text)
     if len(queries) > 1:
         findings = Findings()
@@ -79,7 +81,7 @@ def parse_query(text: str) -> Query:
 
 
 def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
-    """The tokens of each query with the token after it."""
+    """Yield the tokens of each query, together with the token after it."""
     chunk: list[Token] = []
     is_first = True
     for token in tokens(text):
@@ -116,7 +118,10 @@ def _read(text: str, chunk: Sequence[Token], findings: Findings) -> Query | None
 
 
 def _too_deep(chunk: Sequence[Token]) -> Token | None:
-    """The first parenthesis within too many others, so that what reads the tree may recurse."""
+    """Return the first parenthesis that is nested too deep, or None.
+
+    The bound permits recursion in the code that reads the tree.
+    """
     depth = 0
     for token in chunk:
         depth += (token.type == "LPAR") - (token.type == "RPAR")
@@ -126,14 +131,14 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
 
 
 def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
-    """The parse tree of one query, None if it has none."""
+    """Return the parse tree of one query, or None after an error."""
     parser = cast(ParserSteps, grammar().parse_interactive())
     *words, end = chunk
     for place, token in enumerate(words):
         if token.type in UNCLOSED or token.type == STRANGE:
             _strange(token, findings)
             return None
-        # What a wrong token makes the parser conclude before it refuses cannot be undone.
+        # The parser may reduce rules before it refuses a token, which cannot be undone.
         before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
         try:
             parser.feed_token(token)
@@ -154,7 +159,7 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
 
 
 def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
-    """Whether a name would do where a reserved word is; the parser has then taken it."""
+    """Return whether a name fits in place of a reserved word; if so, the parser takes it."""
     if NAME not in parser.accepts():
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))

@@ -1,8 +1,8 @@
-"""From the grammar's parse tree to what both languages have: conditions, columns, names and counts.
+"""Turns parse trees into the parts that both languages have: conditions, columns, names, counts.
 
-Each method is a rule of grammar.lark. Chains of AND and of OR are flat, parentheses or not;
-`-5` is a number, not a negative of one. What is found wrong is collected, and the tree after
-an error is never used.
+Each method is a rule of grammar.lark. Chains of AND and of OR become flat, with or without
+parentheses. `-5` is a number, not a negated one. Errors are collected, and the tree after an error
+is never used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topology.pattern.tree.walk import flat
 from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 MAX_PREV: Final = 1_000
-"""PREV looks no further back."""
+"""The largest number of events that PREV looks back."""
 
 MAX_DIGITS: Final = 100
-"""A number has no more."""
+"""The largest number of digits in a number."""
 
 _OTHERWISE: Final = {"==": "=", "<>": "!="}
-"""Two comparisons in their other spelling."""
+"""Alternative spellings of two comparisons."""
 
 _LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
 
@@ -39,7 +39,10 @@ class Name(NamedTuple):
 
 
 class Quant(NamedTuple):
-    """How often. `reluctant`: fewer are preferred, which a count that leaves no choice never is."""
+    """A count of events or turns. `reluctant`: fewer are preferred.
+
+    A count that leaves no choice is never reluctant.
+    """
 
     minimum: int = 1
     maximum: int = 1
@@ -59,7 +62,7 @@ _COUNTS: Final = {
 
 
 class Group(NamedTuple):
-    """`b[].x` or `b[..i-1].x`, which only aggregates take."""
+    """`b[].x` or `b[..i-1].x`, which only aggregates accept."""
 
     alias: str
     path: tuple[str, ...]
@@ -250,7 +253,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def count(self, _: syntax.Span, children: list[Token]) -> Quant:
         if children[0] in _COUNTS:
             return _COUNTS[children[0]]
-        low, high = children[1], children[-2]  # with braces around them; one token in `{n}`
+        # Braces surround the numbers; in `{n}` both are the same token.
+        low, high = children[1], children[-2]
         return Quant(
             self.int_of(low) if low.type == "INT" else 0,
             self.int_of(high) if high.type == "INT" else syntax.UNBOUNDED,

@@ -1,9 +1,8 @@
-"""From the grammar's parse tree to the tree of syntax.py.
+"""Turns the grammar's parse tree into the tree of syntax.py.
 
-Each method is a rule of grammar.lark. What the grammar lets pass so that it can be reported
-better than as a slip of syntax is found here: windows without a unit, LOOP of compounds, negations
-out of place. What is found wrong is collected, and the tree after an error is never
-used.
+Each method is a rule of grammar.lark. The grammar accepts some wrong texts, so that a better error
+than one of syntax can be reported here. These are windows without a unit, LOOP of compounds, and
+negations in the wrong place. Errors are collected, and the tree after an error is never used.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": 
 
 
 class Loop(NamedTuple):
-    """The fields of an EventNode that say how its group goes on."""
+    """The fields of an EventNode that say how its group continues."""
 
     loop: Edge | None = None
     greedy: bool = False
@@ -52,7 +51,7 @@ class Loop(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """`values`: the fields of the Query that it says."""
+    """A clause of the text; `values` has the fields of the Query that it sets."""
 
     keyword: str
     values: dict[str, Any]
@@ -61,7 +60,7 @@ class Clause(NamedTuple):
 
 @v_args(wrapper=placed)
 class QueryReader(ConditionReader):
-    """Reads one query, since components without an alias are counted."""
+    """A reader of one query; it counts the components without an alias."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -284,6 +283,6 @@ class QueryReader(ConditionReader):
         expr = children[0]
         if len(children) > 1:
             name = children[1].text
-        else:  # what is too deep to be rendered is refused, when all has been read
+        else:  # An expression too deep to render is refused once all is read.
             name = "" if too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)

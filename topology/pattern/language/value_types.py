@@ -1,8 +1,8 @@
-"""What is known of the types of values before any event has come.
+"""Finds the types of values before any event arrives.
 
-A value is a number, text or a flag (TRUE, FALSE); NULL is a type of its own here; None is
-"anything", as attributes of a payload are. What can never be anything but NULL, like
-`'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
+A value is a number, text or a flag (TRUE, FALSE). NULL is a type of its own here. None means any
+type, as for the attributes of a payload. An expression that can only be NULL, like `'a' > 3`, is
+E_LITERAL. A comparison with the word NULL is only a warning, W_ALWAYS_FALSE.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ def value_type_of(value: Value) -> ValueType:
 
 
 class ValueTypes:
-    """The types of the values of one query's expressions. An expression that can have no value but
-    NULL is a finding."""
+    """The types of the values of one query's expressions.
+
+    An expression that can have no value but NULL is reported.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class ValueTypes:
         self._findings = findings
 
     def condition(self, expr: syntax.Expr) -> None:
-        """An expression where TRUE or FALSE is due."""
+        """Check an expression in a place where TRUE or FALSE is expected."""
         value_type = self.of(expr)
         if value_type in {"number", "text"}:
             self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
@@ -75,7 +77,7 @@ class ValueTypes:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
     def of(self, expr: syntax.Expr) -> ValueType | None:
-        """The type of a value, None if it can be any."""
+        """Return the type of a value, or None if it can have any type."""
         match expr:
             case syntax.And() | syntax.Or() | syntax.Not() | syntax.Running():
                 for each in expr.children:

@@ -1,12 +1,13 @@
-"""What DEFINE and MEASURES say, as conditions and columns of the language.
+"""Turns DEFINE and MEASURES into conditions and columns of the pattern language.
 
-A bare column is of the row that is being chosen, or of the last row of the match; `A.x` of the last
-row of A so far. So a condition on the row alone is one on an event alone, which indexes are kept
-by; any other is `Running`: it looks at the match up to the row.
+A bare column in DEFINE is of the row that is being chosen, in MEASURES of the last row of the
+match. `A.x` is of the last row of A so far. A condition on the chosen row alone becomes a condition
+on one event, for which indexes are kept. Any other becomes `Running`, which looks at the match up
+to the row.
 
-PREV and NEXT go along the rows of the stream. Where PATTERN says that the row they mean is one of
-the match they look no further; else MEASURES looks at the stream (`RowRef.beyond`), and so does
-DEFINE for what lies before the row itself.
+PREV and NEXT follow the rows of the stream. If PATTERN guarantees that their row is one of the
+match, they look no further. Otherwise MEASURES looks at the stream (`RowRef.beyond`). DEFINE does
+so only for rows before the chosen row itself.
 """
 
 from __future__ import annotations
@@ -40,17 +41,20 @@ OWN: Final[Mapping[str, str]] = {
     "seq": "seq",
     "type": "type",
 }
-"""Columns that are the event's own, as they are called here."""
+"""Columns that are the event's own attributes, with their names in the pattern language."""
 
 
 def key_of(name: str) -> str:
-    """RowNames with equal keys are one."""
+    """Return the key of a name; names with equal keys are the same."""
     return name if isinstance(name, QuotedName) else name.upper()
 
 
 class RowNames:
-    """What the names of a clause mean. `unions`: the variables of each SUBSET by its key; `tables`:
-    the keys that stand for the rows themselves."""
+    """The meaning of the names in a clause.
+
+    `variables` has the variables of PATTERN by their keys, `unions` those of each SUBSET by its
+    key. The names in `tables` mean the rows themselves.
+    """
 
     def __init__(self, pattern: Node, tables: Sequence[str], findings: Findings) -> None:
         self._findings = findings
@@ -61,14 +65,14 @@ class RowNames:
         self._tables = frozenset(map(key_of, tables))
 
     def of(self, name: str) -> tuple[str, ...] | None:
-        """The variables that it names; None if it names none."""
+        """Return the variables that the name means, or None if it is unknown."""
         key = key_of(name)
         if key in self.variables:
             return (self.variables[key],)
         return self.unions.get(key)
 
     def named(self, name: str, span: Span) -> tuple[str, ...]:
-        """Return the same; none, and an error, if it names none."""
+        """Return the variables that the name means; refuse an unknown one and return none."""
         found = self.of(name)
         if found is None:
             self.unknown(name, span)
@@ -83,7 +87,7 @@ class RowNames:
         return self.of(name) is not None or key_of(name) in self._tables
 
     def split(self, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The variables before a column (all rows: none), and its path."""
+        """Return the variables before a column (none for all rows) and the path of the column."""
         if len(parts) > 1:
             named = self.of(parts[0])
             if named is not None:
@@ -94,7 +98,7 @@ class RowNames:
 
 
 def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The path of a column: an attribute of the event, or of its payload."""
+    """Return the path of a column: an attribute of the event or of its payload."""
     own = OWN.get(parts[0].lower()) if len(parts) == 1 else None
     if own is not None:
         return (own,)
@@ -105,8 +109,11 @@ def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class RowConditions:
-    """Conditions and measures of one clause. `copies`: the aliases of each variable's parts.
-    `has_lines`: each row has a line, up to which measures look."""
+    """The conditions and measures of one clause.
+
+    `copies` has the aliases of each variable's components. `has_lines` means that each row has a
+    result of its own; its measures look at the match up to that row.
+    """
 
     def __init__(
         self,
@@ -126,7 +133,7 @@ class RowConditions:
         self._rows = fewest_events(pattern)
 
     def of(self, name: str, expr: Expr) -> Iterator[Expr]:
-        """The conjuncts of `name AS expr` in DEFINE, for each component of the variable."""
+        """Yield the conjuncts of `name AS expr` in DEFINE, for each component of the variable."""
         for conjunct in conjuncts(expr):
             if conjunct == Constant(value=True):
                 continue
@@ -145,12 +152,18 @@ class RowConditions:
         return found if self._has_lines else rewritten(found, _of_all)
 
     def key(self, path: ColumnName, *, from_last: bool = False) -> Expr:
-        """A column on which all rows agree, or of the last."""
+        """Return a column of the first row of the match, or of the last.
+
+        The first row suits a column of PARTITION BY, since all rows agree on it.
+        """
         return RowRef((), column_path(path.parts), from_last, span=path.span)
 
     def _resolved(self, expr: Expr, name: str) -> Expr:
-        """With variables before paths; what is of the row that `name` is chosen for has no
-        variable. `name` is empty in MEASURES."""
+        """Return the expression with its variables apart from its paths.
+
+        A reference to the row that `name` is chosen for gets no variable. `name` is empty in
+        MEASURES.
+        """
 
         def change(part: Expr) -> Expr:
             if isinstance(part, RowRef):
@@ -199,7 +212,10 @@ class RowConditions:
         return self._names.split(ref.path)
 
     def _placed(self, ref: RowRef, name: str) -> RowRef:
-        """With where PREV and NEXT look for the row: in DEFINE among those of the match."""
+        """Mark a reference with PREV or NEXT that looks at the stream, or refuse it.
+
+        In DEFINE they look at rows of the match. PREV of the chosen row may look further back.
+        """
         message = hint = ""
         if not ref.shift or (ref.is_label and (ref.shift < 0 or not name)):
             return ref
@@ -217,7 +233,10 @@ class RowConditions:
         return ref
 
     def _goes_beyond(self, expr: Expr, name: str) -> bool:
-        """Does it ask for a row before the chosen one that may not belong to the match?"""
+        """Return whether the condition asks for a row before the chosen one that may be no member.
+
+        Such a condition is refused if it also asks for rows of the match.
+        """
         beyond = [
             part
             for part in walk(expr)
@@ -232,7 +251,10 @@ class RowConditions:
         return bool(beyond)
 
     def _known_beside(self, ref: RowRef, name: str) -> int:
-        """How many rows of the match there are at least before (behind) the row that is meant."""
+        """Return the least number of rows of the match before the referenced row.
+
+        For NEXT these are the rows after it.
+        """
         beside = self._before if ref.shift < 0 else self._behind
         if ref.aliases:
             return min(beside[each] for each in ref.aliases)
@@ -249,7 +271,7 @@ class RowConditions:
 
 
 def _of_all(part: Expr) -> Expr:
-    """In one row for all, RUNNING and FINAL are the same."""
+    """Remove FINAL; with one result for the whole match it equals RUNNING."""
     return replace(part, final=False) if isinstance(part, RowRef | RowAggregate) else part
 
 
@@ -258,14 +280,16 @@ def _is_last(ref: RowRef) -> bool:
 
 
 def _is_before_the_row(ref: RowRef) -> bool:
-    """Is it PREV of the row that is chosen?"""
+    """Return whether the reference is PREV of the chosen row."""
     is_from_here = not ref.aliases and ref.from_last and not ref.offset
     return is_from_here and ref.shift < 0 and not ref.is_label
 
 
 def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
-    """Is it of the chosen row, and of nothing else? `by_previous`: with rows before it, be they of
-    the match or not."""
+    """Return whether the expression depends on the chosen row alone.
+
+    `by_previous` also allows rows before it, members of the match or not.
+    """
     rows = [part for part in walk(expr) if isinstance(part, RowRef | RowAggregate)]
     return bool(rows) and all(
         isinstance(ref, RowRef)

@@ -1,9 +1,10 @@
-"""A row pattern as a pattern of the language: components in a row, with MATCHES BEST.
+"""Turns a row pattern into a pattern of the language: a sequence of components, with MATCHES BEST.
 
-A variable that is written in several places has a component for each; the events of all of them
-bear the variable's name. A count of several rows is one of a group, and needs an upper bound.
+A variable that is written in several places has a component for each place. The events of all of
+them have the variable's name as their label. A count of several rows becomes a count of a group,
+which needs an upper bound.
 
-Bound: MAX_PLACES components, before the language's own bounds are asked.
+Bound: MAX_PLACES components; the language's own bounds are checked later.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ MAX_PLACES: Final = 400
 
 
 class TooManyPlaces(Exception):
-    """More than MAX_PLACES components."""
+    """An error: the pattern has more than MAX_PLACES components."""
 
 
 class RowLowering:
-    """The tree of one query. `copies`: the aliases of each variable's components."""
+    """The tree of one query. `copies` has the aliases of each variable's components."""
 
     def __init__(self, names: Sequence[str], findings: Findings) -> None:
         self.copies: dict[str, list[str]] = {name: [] for name in names}
@@ -92,7 +93,7 @@ class RowLowering:
 
 
 def _flat(counted: CountedNode) -> EventNode | CountedNode:
-    """`(A+)?` is `A*`."""
+    """Merge nested counts into one where possible: `(A+)?` becomes `A*`."""
     row, count = counted.node, Quant.of(counted)
     while isinstance(row, CountedNode):
         both = times(count, Quant.of(row))

@@ -1,13 +1,13 @@
-"""MATCH_RECOGNIZE as a second spelling of patterns: SQL's clause, read into the same tree.
+"""Reads MATCH_RECOGNIZE, SQL's spelling of patterns, into the same tree.
 
 Source: ISO/IEC TR 19075-5 (row pattern recognition), and `WITHIN` of Flink.
-docs/guides/match_recognize.md has what is taken, what differs and what is refused. The rows
-of a partition are its events in the order of `ref_time`; one after the other means STRICT,
-preference is MATCHES BEST, events of equal time are in the order of source, epoch and number (TIES
-BY KEY).
+docs/guides/match_recognize.md lists the supported, the different and the refused parts. The rows of
+a partition are its events in the order of `ref_time`. Consecutive rows mean STRICT, and preference
+is MATCHES BEST. Events of equal time are ordered by source, epoch and sequence number (TIES BY
+KEY).
 
-Bounds: those of `topology.pattern.language.parse`. Any text gives a query or `QueryRefused`, with
-the first slip of syntax, or with all that is wrong with what it means.
+Bounds: those of `topology.pattern.language.parse`. Any text results in a query or in
+`QueryRefused`. The latter has the first syntax error, or else all errors of meaning.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BEGINS: Final = re.compile(
 _ASIDE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[^()]", re.DOTALL)
 
 MANY: Final = 6
-"""More words than these are not listed where one is expected."""
+"""The largest number of expected words that a message lists."""
 
 _WORDS: Final = {
     "NAME": "a name",
@@ -66,13 +66,15 @@ _HINTS: Final = {
 
 
 def is_sql(text: str) -> bool:
-    """Whether a query is written in this spelling; no query of the other begins so."""
+    """Return whether a text is written in SQL; no query of the pattern language begins that way."""
     return _BEGINS.match(text) is not None
 
 
 def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
-    """The query of a text. `default_within_ns`: WITHIN where there is none. Raises
-    QueryRefused."""
+    """Return the query of a text, or raise QueryRefused.
+
+    `default_within_ns` is the window of a query without WITHIN.
+    """
     findings = Findings()
     clause = _read(text, findings)
     findings.refuse(text)
@@ -84,7 +86,7 @@ def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
 
 @cache
 def _grammar() -> Lark:
-    """The parser's tables, made when the first query is read (0.1 s)."""
+    """Return the parser's tables, which are made when the first query is read (0.1 s)."""
     return Lark.open_from_package(
         "topology.pattern.sql",
         "grammar.lark",
@@ -196,7 +198,10 @@ def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> Non
 
 
 def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
-    """The interval is exclusive, as Flink's: one unit less than WITHIN of the language."""
+    """Return the window, 1 ns less than the interval, which is exclusive as in Flink.
+
+    WITHIN of the pattern language is inclusive.
+    """
     if clause.within is None and default_ns is None:
         message = "a match has no bound in time, so no result would ever be final"
         hint = "write WITHIN INTERVAL '10' SECOND behind PATTERN's parenthesis, or give a default"
@@ -212,8 +217,10 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 def _skip(
     clause: RecognizeClause, names: RowNames, pattern: Node, findings: Findings
 ) -> tuple[Skip, tuple[str, ...]]:
-    """The kind, and the variables to which it goes. TO NEXT ROW is no skip at all, where a start
-    has one match."""
+    """Return the kind of the skip and the variables to which it goes.
+
+    TO NEXT ROW is no skip, since each start has only one match.
+    """
     if clause.skip is None:
         return "past_last", ()
     kind, to, span = clause.skip.kind, clause.skip.to, clause.skip.span
@@ -232,8 +239,11 @@ def _skip(
 def _columns(
     clause: RecognizeClause, conditions: RowConditions, findings: Findings
 ) -> tuple[Column, ...]:
-    """Return the columns of the result: those of PARTITION BY and MEASURES, or what SELECT chooses
-    among them. Where each row has a result, SELECT may choose the row's own columns, too."""
+    """Return the columns of the result.
+
+    These are the columns of PARTITION BY and MEASURES, or those that SELECT chooses among them. If
+    each row has a result, SELECT may also choose the row's own columns.
+    """
     measures = clause.measures or ()
     named_once(measures, findings)
     found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]

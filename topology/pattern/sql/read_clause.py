@@ -1,8 +1,8 @@
-"""From the grammar's parse tree to the clauses of a MATCH_RECOGNIZE, names not yet resolved.
+"""Turns a parse tree into the clauses of a MATCH_RECOGNIZE, with names not yet resolved.
 
-A column is a `RowRef` whose path is all of its name, a variable before it included; FIRST, LAST,
-PREV and NEXT have been put into it. What SQL has and has no meaning here is refused with the
-reason. What is found wrong is collected, and the tree after an error is never used.
+A column is a `RowRef` whose path is the whole name, including a variable before it. FIRST, LAST,
+PREV and NEXT are part of that `RowRef`. Features of SQL that have no meaning here are refused with
+the reason. Errors are collected, and the tree after an error is never used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NamedValue(NamedTuple):
 
 
 class ColumnName(NamedTuple):
-    """A name with dots, and what it is called by AS."""
+    """A name with dots; `called` is the name that AS gives it."""
 
     parts: tuple[str, ...]
     span: Span
@@ -68,7 +68,7 @@ class ColumnName(NamedTuple):
 
 
 class SkipClause(NamedTuple):
-    """`kind`: as in syntax.Query; `to`: the variable of TO FIRST and TO LAST."""
+    """AFTER MATCH SKIP. `kind`: as in syntax.Query; `to`: the variable of TO FIRST or TO LAST."""
 
     kind: Skip
     to: Name | None
@@ -77,8 +77,11 @@ class SkipClause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecognizeClause:
-    """`chosen`: the names behind SELECT, None for `*`. `tables`: what FROM and AS call the rows.
-    `subset`: of each union its name and its members."""
+    """The parts of one MATCH_RECOGNIZE, and of the SELECT around it.
+
+    `chosen` has the names after SELECT and is None for `*`. `tables` has the names that FROM and AS
+    give to the rows. Each entry of `subset` is the name of a union, then its members.
+    """
 
     pattern: Node
     span: Span
@@ -97,8 +100,11 @@ class RecognizeClause:
 
 @v_args(wrapper=placed)
 class RecognizeReader(ConditionReader):
-    """Reads one clause. `_moved`: the places of columns that FIRST or LAST, PREV or NEXT are of;
-    `_finals` those of FINAL."""
+    """A reader of one clause.
+
+    `_moved` has the places of the columns inside FIRST, LAST, PREV and NEXT. `_finals` has the
+    places of FINAL.
+    """
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -108,7 +114,7 @@ class RecognizeReader(ConditionReader):
     def __default__(
         self, data: Token, children: list[Any], _: object
     ) -> tuple[str, tuple[Any, ...]]:
-        """Read a part of the clause, which lists things."""
+        """Return the name of a part of the clause, and the items that it lists."""
         return str(data), tuple(children)
 
     def select(self, _: Span, children: list[Any]) -> RecognizeClause:
@@ -306,7 +312,10 @@ class RecognizeReader(ConditionReader):
         return Constant(None, span=span)
 
     def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
-        """CLASSIFIER(), or CLASSIFIER(U): of the last row of a variable or a SUBSET."""
+        """Read CLASSIFIER() or CLASSIFIER(U): the label of the last row of the match, or of U.
+
+        U is a variable or a SUBSET.
+        """
         of = arguments[0] if arguments else RowRef((), ("*",), span=span)
         if len(arguments) > 1 or not isinstance(of, RowRef) or len(of.path) != 1:
             message, hint = "CLASSIFIER takes one variable, or none", "write CLASSIFIER(A)"
@@ -315,7 +324,7 @@ class RecognizeReader(ConditionReader):
         return replace(of, is_label=True, span=span)
 
     def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
-        """All columns within are moved."""
+        """Apply FIRST, LAST, PREV or NEXT to every column inside its argument."""
         physical = function in {"prev", "next"}
         step = arguments[1] if len(arguments) == 2 else Constant(1 if physical else 0)
         refs = [each for part in arguments[:1] for each in walk(part)]

@@ -1,6 +1,6 @@
-"""What is asked of a row pattern as it is written, whose aliases are the variables.
+"""Answers questions about a row pattern as it is written, with its variables as aliases.
 
-What they become: `topology.pattern.sql.lowering`.
+`topology.pattern.sql.lowering` turns the pattern into components.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from topology.pattern.tree.syntax import (
 
 
 def fewest_beside(row: Node, *, behind: bool) -> dict[str, int]:
-    """By variable, how many rows of the match lie at least before each of its rows (behind)."""
+    """Return, by variable, the least number of rows in a match before each of its rows.
+
+    With `behind` these are the rows after it.
+    """
     found: dict[str, int] = {}
     _beside(row, 0, behind, found)
     return found
@@ -35,7 +38,7 @@ def _beside(row: Node | Negation, beside: int, behind: bool, found: dict[str, in
 
 
 def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -> bool:
-    """Whether a row of the variable may lie behind the first row of a match."""
+    """Return whether a row of the variable may come after the first row of a match."""
     match row:
         case EventNode(alias=own):
             return own == name and not is_first
@@ -50,7 +53,7 @@ def can_follow_another(row: Node | Negation, name: str, is_first: bool = True) -
 
 
 def times(outer: Quant, inner: Quant) -> Quant | None:
-    """`(A inner) outer` as one count of A, None where it is none."""
+    """Return `(A inner) outer` as one count of A, or None if one count cannot express it."""
     if ONCE in (outer, inner):
         return inner if outer == ONCE else outer
     if outer.reluctant != inner.reluctant:

@@ -1,4 +1,4 @@
-"""Queries that read each other's matches (INTO): which types each reads, and what is wrong."""
+"""Checks queries that read each other's matches (INTO), and finds the types that each reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topology.pattern.tree.walk import components
 
 
 class ChainError(NamedTuple):
-    """What is wrong with the query of this name among the others."""
+    """An error of one query among the others, with a hint."""
 
     query: str
     message: str
@@ -19,8 +19,10 @@ class ChainError(NamedTuple):
 
 
 def types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
-    """By the names of queries, those types that they name and another writes INTO. Who reads itself
-    reads nothing."""
+    """Return, by the names of queries, the types that they name and another query writes INTO.
+
+    A query that reads its own matches, directly or through others, reads nothing.
+    """
     read = _types_named(queries)
     while circle := _circle(queries, read):
         read |= dict.fromkeys(circle, frozenset())
@@ -59,7 +61,7 @@ def _types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
 
 
 def _circle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> list[str]:
-    """Names of queries of which each reads the one behind it, and the last the first."""
+    """Return queries each of which reads the next, and the last the first, or none."""
     writers: dict[str, list[str]] = {}
     for query in queries:
         writers.setdefault(query.into, []).append(query.name)

@@ -1,8 +1,9 @@
-"""What a query means where it says nothing.
+"""Fills in the options that a query leaves out.
 
-USING skip_till_next; MATCHES MAXIMAL for skip_till_any, else ONE; EMIT FINAL where a negation
-can end the pattern (until the window is over nobody knows), else EAGER; UNCERTAIN IGNORE for
-AS SETS, which grades nothing; the rest are the defaults of syntax.Query.
+USING is skip_till_next. MATCHES is MAXIMAL for skip_till_any, else ONE. EMIT is FINAL if the
+pattern can end in a negation, since absence is certain only after the window; else it is EAGER.
+UNCERTAIN is IGNORE for AS SETS, which grades nothing. All other options have the defaults of
+syntax.Query.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from topology.pattern.tree.syntax import (
 
 
 def ends_in_negation(node: Node | Negation) -> bool:
-    """Whether a match can end in a gap in which nothing may happen."""
+    """Return whether a match can end in a gap in which nothing may happen."""
     match node:
         case Negation():
             return True
@@ -36,12 +37,12 @@ def ends_in_negation(node: Node | Negation) -> bool:
 
 
 def can_be_absent(node: Node | Negation) -> bool:
-    """Whether a match may hold no event of it."""
+    """Return whether a match may have no event of the node."""
     return fewest_events(node) == 0
 
 
 def fewest_events(node: Node | Negation) -> int:
-    """How many events of it a match holds at least."""
+    """Return the least number of events of the node in a match."""
     match node:
         case EventNode(minimum=minimum):
             return minimum
@@ -53,7 +54,10 @@ def fewest_events(node: Node | Negation) -> int:
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """The options that were said, and those that depend on the rest, as fields of a Query."""
+    """Return the given options, and the defaults that depend on these or on the pattern.
+
+    They are fields of a Query.
+    """
     return {
         "matches": "maximal" if said.get("strategy") == "any" else "one",
         "emit": "final" if ends_in_negation(node) else "eager",

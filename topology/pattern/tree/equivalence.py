@@ -1,11 +1,11 @@
-"""The partition key of a query: the paths on which all events of a match agree.
+"""Finds the partition key of a query: the paths on which all events of a match agree.
 
-They come from `[a, b]`, and from chains of equalities over one
-path, `a.id = b.id AND b.id = c.id`, that reach all aliases of every alternative, negated ones
-too. A chain counts only if it holds together when optional components are absent (which
-makes conjuncts that name them idle): the components that must be there hang together by
-equalities among themselves (a single one that is no group does), and each other alias equals
-one of them directly.
+They come from `[a, b]`, and from chains of equalities over one path. An example of a chain is
+`a.id = b.id AND b.id = c.id`. It must reach all aliases of every alternative, negated ones too.
+
+A chain must also hold together when optional components are absent, since conjuncts that name them
+then have no effect. So equalities connect all components that must be present (one alone must not
+be a group). Each other alias equals one of these directly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Link = tuple[Path, str, str]
 
 
 def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[Path, ...]:
-    """In the order in which they are named."""
+    """Return the paths in the order in which the conjuncts name them."""
     paths: dict[Path, None] = {}
     links = [link for link in map(_link, conjuncts) if link is not None]
     for expr in conjuncts:
@@ -33,7 +33,7 @@ def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[P
 
 
 def is_implied_by(expr: Expr, paths: Sequence[Path]) -> bool:
-    """Does the conjunct say no more than that events agree on these paths?"""
+    """Return whether the conjunct says only that events agree on these paths."""
     link = _link(expr)
     return isinstance(expr, Same) or (link is not None and link[0] in paths)
 

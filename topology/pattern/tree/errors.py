@@ -1,7 +1,7 @@
-"""What is wrong with a query: where, what, and what to write instead.
+"""Describes the errors of a query: the place, the problem, and a remedy.
 
-A `QueryError` is a value; `QueryRefused` holds all that were found in one go, at most
-`MAX_ERRORS`, in the order of the text, and shows each below the line it is about:
+A `QueryError` is a value. `QueryRefused` has all errors that were found in one go, at most
+`MAX_ERRORS`, in the order of the text. It shows each below the line that has it:
 
     error[E_ALIAS_UNKNOWN]: no component is called `c`
       --> line 2, column 7
@@ -10,8 +10,8 @@ A `QueryError` is a value; `QueryRefused` holds all that were found in one go, a
        |       ^
        = help: did you mean `e`?
 
-Lines and columns count from 1, columns and lengths in characters. A query that did not come
-from text has line 0, and is shown without one.
+Lines and columns count from 1; columns and lengths are in characters. A query that did not come
+from text has line 0, and its errors are shown without a line.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from typing import Final
 from topology.pattern.tree.syntax import Span
 
 MAX_ERRORS: Final = 20
-"""So many are collected; what is wrong beyond that is found when these are mended."""
+"""The largest number of errors that are reported, and of warnings: the first ones in the text.
+
+The others are found when these are corrected.
+"""
 
 MAX_FOUND: Final = 200
-"""No more are reported, the first in the text."""
+"""The largest number of errors and warnings that are collected."""
 
 SHOWN_CHARS: Final = 100
-"""At most so much of a line of the query is repeated."""
+"""The largest part of a query's line, in characters, that an error shows."""
 
 MAX_WORD: Final = 60
-"""At most so much of a wrong word is repeated in a message."""
+"""The largest part of a wrong word, in characters, that a message shows."""
 
 CODES: Final[Mapping[str, str]] = {
     "E_SYNTAX": "the text is not of the language",
@@ -68,8 +71,11 @@ CODES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryError:
-    """`code` is one of CODES: E_… refuses the query, W_… only warns. `hint` says what to
-    write instead, and may be empty."""
+    """An error or a warning of a query.
+
+    `code` is one of CODES: E_… refuses the query, W_… only warns. `hint` is a remedy and may be
+    empty.
+    """
 
     code: str
     line: int
@@ -89,7 +95,7 @@ class QueryError:
 
 
 class QueryRefused(ValueError):
-    """The query is not run. `errors` is never empty."""
+    """An error that refuses a query. `errors` is never empty."""
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class QueryRefused(ValueError):
 
 
 class Findings:
-    """Collects what is found wrong, each thing once."""
+    """A collector of errors and warnings; it keeps each only once."""
 
     def __init__(self) -> None:
         self._found: list[QueryError] = []
@@ -134,13 +140,13 @@ class Findings:
         return sorted(found, key=lambda error: (error.line, error.column))[:MAX_ERRORS]
 
     def refuse(self, text: str) -> None:
-        """Raises if anything that was found is an error."""
+        """Raise QueryRefused if any of the findings is an error."""
         if self.errors:
             raise QueryRefused(self.errors, self.warnings, text)
 
 
 def report(errors: Iterable[QueryError], text: str = "") -> str:
-    """Errors or warnings as a person reads them, below the lines of `text`."""
+    """Return errors or warnings in readable form, each below its line of `text`."""
     lines = text.split("\n")
     return "\n\n".join(_shown(error, lines) for error in errors)
 
@@ -165,7 +171,7 @@ def _shown(error: QueryError, lines: Sequence[str]) -> str:
 
 
 def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
-    """The part of a line around what is meant, and the carets below it."""
+    """Return the part of a line around the error, and the carets below it."""
     line = "".join(each if each.isprintable() else " " for each in line)
     first = max(0, start - SHOWN_CHARS * 2 // 3) if len(line) > SHOWN_CHARS else 0
     part = line[first : first + SHOWN_CHARS]
@@ -177,7 +183,7 @@ def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, else empty."""
+    """Return the known word that was probably meant, or an empty text."""
     if len(word) > MAX_WORD:
         return ""
     by_lower = {each.lower(): each for each in known}
@@ -186,7 +192,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A hint: the likely word, or else all there are, if these are few."""
+    """Return a hint: the word that was probably meant, or all known words if they are few."""
     every = sorted(known)
     close = nearest(word, every)
     if close:
@@ -197,6 +203,6 @@ def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def cut(word: str) -> str:
-    """A word as a message repeats it."""
+    """Return a word in the form in which a message repeats it."""
     plain = "".join(each if each.isprintable() else " " for each in word)
     return plain if len(plain) <= MAX_WORD else f"{plain[:MAX_WORD]}..."

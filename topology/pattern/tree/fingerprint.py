@@ -1,7 +1,7 @@
-"""What a query is known by: a digest of its tree, the same in every process and version.
+"""Computes a digest of a query's tree, which is the same in every process and version.
 
-A tree is digested as its nodes' names with those fields that do not have their default, so a
-field added later changes no fingerprint; spans are left out.
+It covers the names of the nodes, and the fields that differ from their defaults. So a field that is
+added later changes no fingerprint. Spans are left out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def fingerprint(query: Query) -> str:
 
 
 def with_functions(fingerprint: str, digest: str) -> str:
-    """Return the fingerprint of a query and of its user's functions, whose texts have the digest;
-    that of the query where none has a text."""
+    """Return the fingerprint of a query together with its user's functions.
+
+    `digest` is of the texts of these functions. If it is empty, the query's fingerprint stays.
+    """
     if not digest:
         return fingerprint
     return blake2b((fingerprint + digest).encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()

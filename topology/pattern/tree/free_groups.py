@@ -1,13 +1,14 @@
-"""Which groups are free: of them a maximal match holds all entries there are.
+"""Finds the free groups: a maximal match has all their eligible entries between the neighbours.
 
-A group is free if nothing relates its elements to each other, to another
-group, or to how many they are: no maximum, no UNTIL, not greedy, no predicate with an index or an
-aggregate over it, every step from, to and within it under skip-till-any. An element may depend on
-singles (`b.x > a.x`): whether it fits is then its own affair.
+A group is free if nothing relates its elements to each other, to another group, or to their number.
+So it has no maximum and no UNTIL, and is not greedy. No predicate has an index or an aggregate over
+it. Every step from, to and within it is under skip-till-any. A condition like `b.x > a.x` may
+relate an element to singles, since it concerns no other element.
 
-So for given singles the whole of the eligible entries between the neighbours is a match if any
-subset of it is, as it has the earliest first and the latest last entry, and so the smallest gaps
-for negations; only STRICT ones and ones tied to elements of the group do not follow that.
+For given singles, take all eligible entries between the neighbours. They are a match if any subset
+of them is one. They have the earliest first and the latest last entry, so the gaps for negations
+are the smallest. This is not true of STRICT negations, nor of those that name elements of the
+group. With one of these the group is not free.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from topology.pattern.tree.syntax import UNBOUNDED
 
 
 def is_free(alternative: Alternative, component: Component) -> bool:
-    """A single is, being no group. What is greedy must take what another could leave out."""
+    """Return whether a component is free, as every single is unless it is greedy.
+
+    A greedy component must take events that another could leave out.
+    """
     if component.greedy:
         return False
     if not component.is_group:
@@ -33,8 +37,10 @@ def is_free(alternative: Alternative, component: Component) -> bool:
 
 
 def is_boundless(alternative: Alternative, component: Component) -> bool:
-    """A group that any number of events may join or leave, as far as counts, UNTIL and the
-    negations go; its predicates are another matter."""
+    """Return whether any number of events may join or leave a group.
+
+    This considers its counts, its UNTIL and the negations. Its predicates are not considered.
+    """
     if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
         return False
     for blocker in alternative.blockers:
@@ -45,7 +51,10 @@ def is_boundless(alternative: Alternative, component: Component) -> bool:
 
 
 def _is_of_elements(predicate: Predicate, alternative: Alternative, component: Component) -> bool:
-    """Does it say something of each element, with nothing but singles, if they are there?"""
+    """Return whether a predicate concerns each element by itself, or only together with singles.
+
+    It must have no effect if one of those singles is absent.
+    """
     others = [alternative.components[j] for j in predicate.aliases - {component.index}]
     if any(other.is_group for other in others) or not predicate.skips_absent:
         return False

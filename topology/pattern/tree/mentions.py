@@ -1,7 +1,7 @@
-"""How an expression looks at the events that it names, one `Mention` for each place.
+"""Lists how an expression uses the events that it names, with one `Mention` for each place.
 
-Whoever asks what a condition depends on (an element alone, its neighbours, a group as a whole, the
-time of an event) asks it of these, and need not know every kind of node.
+A condition may depend on one element, its neighbours, a whole group, or the time of an event. Code
+that asks for this reads the mentions, and need not know every kind of node.
 """
 
 from __future__ import annotations
@@ -26,20 +26,31 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import expressions, walk
 
 How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
-"""`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k; SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events. SQL's rows in RETURN are none of
-these: they are of the match, or beyond it (`looks_back`, `looks_on`)."""
+"""The ways in which an expression uses an event.
+
+- plain: `a.x`, for a group each of its elements
+- each: `a[i+k].x`
+- at: `a[k].x`
+- whole: an aggregate over all elements
+- before: an aggregate over the elements up to i-k
+- running: SQL's DEFINE
+- previous: `PREV(a.x)`
+- all: `[x]`, which names all events
+
+SQL's rows in RETURN are none of these. They are rows of the match, or beyond it (`looks_back`,
+`looks_on`).
+"""
 
 BY_ORDER: Final = frozenset({"each", "at", "before", "running"})
-"""What depends on the order of a group's elements."""
+"""Uses that depend on the order of a group's elements."""
 
 COUNTED: Final = frozenset({"each", "before"})
-"""One value for each i."""
+"""Uses that have one value for each i."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """`alias` is empty for `[x]`; `number` is the k of an index."""
+    """A use of an event. `alias` is empty for `[x]`; `number` is the k of an index."""
 
     alias: str
     how: How
@@ -54,7 +65,7 @@ def called(query: Query) -> set[str]:
 
 
 def mentions(expr: Expr) -> Iterator[Mention]:
-    """In the order of the text."""
+    """Yield the mentions of an expression in the order of the text."""
     for part in walk(expr):
         match part:
             case Ref(alias, path, None):
@@ -77,7 +88,7 @@ def mentions(expr: Expr) -> Iterator[Mention]:
 
 
 def aliases(expr: Expr) -> set[str]:
-    """All that it names."""
+    """Return all aliases that the expression names."""
     return {mention.alias for mention in mentions(expr)} - {""}
 
 
@@ -86,7 +97,7 @@ def looks_at_time(expr: Expr) -> bool:
 
 
 def looks_back(expr: Expr) -> bool:
-    """Does it ask for what lies before an event, be it a member or not?"""
+    """Return whether the expression asks for events before another, members of the match or not."""
     return any(
         isinstance(part, Previous) or (isinstance(part, RowRef) and part.beyond and part.shift < 0)
         for part in walk(expr)
@@ -94,10 +105,10 @@ def looks_back(expr: Expr) -> bool:
 
 
 def looks_on(expr: Expr) -> bool:
-    """Does it ask for what lies behind an event, be it a member or not?"""
+    """Return whether the expression asks for events after another, members of the match or not."""
     return any(isinstance(part, RowRef) and part.beyond and part.shift > 0 for part in walk(expr))
 
 
 def counted_through(expr: Expr) -> set[str]:
-    """The groups of which it has one value for each i."""
+    """Return the groups of which the expression has one value for each i."""
     return {mention.alias for mention in mentions(expr) if mention.how in COUNTED}

@@ -1,17 +1,17 @@
-"""The normal form of a query: alternatives without OR, each a partial order of components.
+"""Computes the normal form of a query: alternatives without OR, each a partial order of components.
 
-Counts of groups are written out by `turns`, the tree is spread by
-`partial_order`, the partition key found by `equivalence`. The conjuncts of WHERE are separated by
-what they name, and each has the place where it is tested: the partition key; a component's own; a
-negation; all others in `Alternative.predicates`. One that asks for NULL of an optional component
-alone is in two places: its own, for the events, and a predicate, for when there are none.
+`turns` writes out counts of groups, `partial_order` spreads the tree, and `equivalence` finds the
+partition key. The conjuncts of WHERE are separated by the names in them. Each belongs to one place,
+where it is tested: the partition key, a component's own conditions, or a negation. All others are
+in `Alternative.predicates`. A conjunct that asks for NULL of one optional component alone is in two
+places. It is among the component's own, for its events, and a predicate, for its absence.
 
-- A conjunct that names an alias of another branch of an OR is treated as if that were an
-  optional component, absent: it is left out, unless it asks for NULL.
-- `[a]` within OR or NOT is a predicate over all components; of negated events it asks nothing.
+- A conjunct may name an alias of another branch of an OR. It is then treated like one on an absent
+  optional component: it is left out, unless it asks for NULL.
+- `[a]` within OR or NOT is a predicate over all components. It does not apply to negated events.
 
 Cost: the number of alternatives is the product of the branches of the ORs, at most
-`MAX_ALTERNATIVES`; all else is linear in their size, but for the partial order (quadratic).
+`MAX_ALTERNATIVES`. All else is linear in their size, except the partial order (quadratic).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from topology.pattern.tree.walk import conjuncts, flat, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
-"""An alternative has no more; a query with more is refused (E_TOO_LARGE)."""
+"""The largest number of components in an alternative; a larger query is refused (E_TOO_LARGE)."""
 
 EDGES: Final[Mapping[str, Edge]] = {
     "strict": "strict",
@@ -48,25 +48,27 @@ EDGES: Final[Mapping[str, Edge]] = {
     "next": "next",
     "any": "any",
 }
-"""Strategy to the contiguity of a step that has none of its own."""
+"""The contiguity of a step that has none of its own, by the query's strategy."""
 
 
 class TooLarge(ValueError):
-    """More alternatives or components than there may be."""
+    """An error: the query has more alternatives or components than allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """One positive component of an alternative.
 
-    `before`: the components (by index) that all come before this one, transitively.
-    `edge` is the contiguity of the step into it, `loop` of steps inside the group; both are
-    settled, the query's strategy included (`partition` is "strict" with the query's
-    `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
-    `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
-    hold for each element): an event that fails them is never a member.
-    `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode; `branches`,
-    `beside`: see partial_order.Spot.
+    `before`: the components (by index) that all come before this one, transitively. `edge` is the
+    contiguity of the step into it, `loop` that of steps inside the group. Both include the query's
+    strategy; `partition` is "strict" together with `NormalForm.by_partition`. `types` is empty for
+    `_`. `maximum` is UNBOUNDED or a number.
+
+    `own`: conjuncts that name this alias alone, without an index or an aggregate. For a group they
+    hold for each element. An event that fails them is never a member.
+
+    `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode. `branches`, `beside`: see
+    partial_order.Spot.
     """
 
     index: int
@@ -97,30 +99,36 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A negation in its gap. `left` and `right` are the nearest components on either side, by
-    index; an empty `left` is the start of the match, an empty `right` its end.
+    """A negation in its gap.
 
-    An absent optional neighbour is replaced by the next one out when the match is known. So
-    the gap lies behind the last entry of all components at or before `left` that are
-    there, and before the first entry of all at or behind `right`, in reference time, strictly.
-    With nothing there on the left it begins at last - W, with nothing on the right it ends at
-    first + W, of the whole match, these instants included; with nothing on either side (the
-    branch of an AND is absent) there is no gap, and nothing blocks.
+    `left` and `right` are the nearest components on either side, by index. An empty `left` is the
+    start of the match, an empty `right` its end.
 
-    `after`: where FORs end before it: components, and how long after the last of them. The gap
-    begins with the latest of these instants and that last entry.
+    An absent optional neighbour is replaced by the next one further out once the match is known. So
+    the gap begins after the last present entry of all components at or before `left`. It ends
+    before the first present entry of all at or after `right`. Both borders are excluded, and times
+    are corrected timestamps. With nothing on the left the gap begins at last - W, with nothing on
+    the right it ends at first + W. Here first and last are those of the whole match, W is the
+    window, and these instants are included. With nothing on either side (the branch of an AND is
+    absent) there is no gap, and nothing blocks.
 
-    `for_ns`: the gap lasts so long, both ends excluded, in the window or not; with nothing on the
-    left it is so long before the first entry on the right. What is on its right is as far from what
-    is on its left (`Alternative.predicates`).
+    `after`: the ends of FORs before it, as components and a time after the last of them. The gap
+    begins at the latest of these instants and of that last entry.
 
-    `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`: nothing
-    blocks that comes so long after it, this instant excluded. Only of a gap at the end of a match.
+    `for_ns`: the gap has this length, both ends excluded, inside the window or not. With nothing on
+    the left it has this length before the first entry on the right. Predicates of the alternative
+    keep the entries on its right at least this far from those on its left.
 
-    `strict`: only the event directly behind the last entry on the left counts (directly before
-    the first on the right, where nothing is on the left), and only if it is in the gap.
-    `predicates`: the conjuncts that name its alias; one that names an absent optional component
-    too does not count, unless it asks for NULL (`asks_for_null`)."""
+    `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`. Only
+    events less than this length after the component can block. It is only for a gap at the end of a
+    match.
+
+    `strict`: only the event directly after the last entry on the left counts, and only if it is in
+    the gap. With nothing on the left it is the event directly before the first entry on the right.
+
+    `predicates`: the conjuncts that name its alias. One that also names an absent optional
+    component does not count, unless it asks for NULL (`asks_for_null`).
+    """
 
     alias: str
     types: frozenset[str]
@@ -137,12 +145,16 @@ class Blocker:
 class Predicate:
     """A conjunct over several positive aliases, or with indexes or aggregates.
 
-    `aliases`: the components it names, by index; none if it is a constant. `whole`: those groups
-    it needs as a whole (an aggregate over all, an index other than [1], a user's function): it is
-    tested when they are closed, by the first successor taken, or at the end. All others it tests
-    as soon as all it names are bound, or known to be absent (a successor was taken); over a
-    group, for each element taken. `skips_absent`: it holds where an optional component it names
-    is absent (it does not ask for NULL itself)."""
+    `aliases`: the components that it names, by index; none if it is a constant. `whole`: the groups
+    that it needs as a whole, for an aggregate over all or an index other than [1].
+
+    A conjunct on whole groups is tested when they are closed: by the first successor taken, or at
+    the end. Any other is tested as soon as everything it names is bound or known to be absent (a
+    successor was taken). Over a group it is tested for each element taken.
+
+    `skips_absent`: it holds if an optional component that it names is absent, since it does not ask
+    for NULL.
+    """
 
     expr: Expr
     aliases: frozenset[int]
@@ -152,8 +164,11 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """`number` is its place among the alternatives, in the order of the text; `columns`: RETURN's,
-    as they are asked of it; `branches`: see partial_order.Part."""
+    """One way through the ORs of a query.
+
+    `number` is its place among the alternatives, in the order of the text. `columns` are those of
+    RETURN, rewritten for this alternative. `branches`: see partial_order.Part.
+    """
 
     number: int
     components: tuple[Component, ...]
@@ -163,22 +178,26 @@ class Alternative:
     branches: Branches = ()
 
     def may_lack(self, components: Iterable[int]) -> bool:
-        """May a match hold none of these?"""
+        """Return whether a match may have no event of these components."""
         return all(self.components[j].is_optional for j in components)
 
     @property
     def is_linear(self) -> bool:
-        """A plain sequence: each component comes behind all those with smaller index."""
+        """Whether each component comes after all those with a smaller index: a plain sequence."""
         return all(len(component.before) == component.index for component in self.components)
 
 
 @dataclass(frozen=True, slots=True)
 class NormalForm:
-    """`same`: the paths on which all events agree, the partition key, from `[a, b]` and from
-    chains of equalities over the same path of all aliases (positive and negated); the
-    conjuncts it implies are in no other place. `by_partition`: STRICT looks at the events of
-    the same partition only. `node`: the pattern with counts of groups written out. `fingerprint`:
-    hex digest of the tree."""
+    """A query in the form in which it is evaluated.
+
+    `same`: the partition key, which is the paths on which all events agree. Its sources are
+    `[a, b]`, and chains of equalities over one path of all aliases (positive and negated). The
+    conjuncts that the key implies are in no other place.
+
+    `by_partition`: STRICT looks only at the events of the same partition. `node`: the pattern with
+    counts of groups written out. `fingerprint`: the hex digest of the tree.
+    """
 
     query: Query
     node: Node
@@ -189,8 +208,11 @@ class NormalForm:
 
     @property
     def span_ns(self) -> int:
-        """From the first event of a match to the last that can forbid it, and as much before it
-        for what may not be there then: the window, and the longest FOR at either end."""
+        """The longest time from the first event of a match to the last event that can forbid it.
+
+        It also bounds the time before a match in which events can forbid it. It is the window plus
+        the longest FOR at either end.
+        """
         borders = [
             max([0, *(ns for _, ns in blocker.after)]) + (blocker.for_ns or 0)
             for alternative in self.alternatives
@@ -201,7 +223,7 @@ class NormalForm:
 
 
 def normalise(query: Query) -> NormalForm:
-    """The normal form of a checked query."""
+    """Return the normal form of a checked query."""
     count, components = size(query.node)
     if count > MAX_ALTERNATIVES:
         raise TooLarge(f"{count} alternatives, at most {MAX_ALTERNATIVES}: split the query")
@@ -228,7 +250,7 @@ def normalise(query: Query) -> NormalForm:
 
 
 def parts_of(node: Node) -> list[Part]:
-    """The ways through a pattern without counts in which something has to happen."""
+    """Return the ways through a pattern without counts that have at least one component."""
     return [part for part in spread(node) if part.spots]
 
 
@@ -237,7 +259,7 @@ def _aliases_of(part: Part) -> frozenset[str]:
 
 
 def has_choice(alternatives: Sequence[Alternative]) -> bool:
-    """Whether a start may have several matches under MATCHES ALL."""
+    """Return whether a start may have several matches under MATCHES ALL."""
     if len(alternatives) > 1 or not alternatives[0].is_linear:
         return True
     parts = alternatives[0].components
@@ -247,7 +269,7 @@ def has_choice(alternatives: Sequence[Alternative]) -> bool:
 
 
 def asks_for_null(expr: Expr) -> bool:
-    """IS NULL or coalesce is in it: it has something to say of what is absent."""
+    """Return whether IS NULL or coalesce is in it, so that it can hold for an absent component."""
     return any(
         isinstance(part, syntax.IsNull)
         or (isinstance(part, syntax.Call) and part.function == "coalesce")
@@ -263,7 +285,7 @@ def _alternative(
     negated: frozenset[str],
     query: Query,
 ) -> Alternative:
-    """`negated`: the negated aliases of all alternatives."""
+    """Return one alternative; `negated` has the negated aliases of all alternatives."""
     edge, present = EDGES[query.strategy], _aliases_of(part)
     asked = [expr for each in asked_of_all for expr in turns.conditions(each, present)]
     positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
@@ -304,8 +326,10 @@ def _alternative(
 
 
 def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
-    """What is on the right of a negation with FOR comes when its time is over; where a neighbour
-    may be absent, so does what is beyond it."""
+    """Yield the tests that entries on the right of a negation with FOR come when its time is over.
+
+    If a neighbour may be absent, the entries beyond it are tested too.
+    """
     if gap.negation.for_ns is None:
         return
     rights = set(gap.right)
@@ -323,7 +347,7 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
 
 
 def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
-    """What WITHIN on a step and on a loop asks for: the last event before is so near."""
+    """Yield the tests for WITHIN on a step and on a loop: the last event before is near enough."""
     alias, is_group = spot.node.alias, spot.node.is_group
     if spot.node.loop_within_ns is not None:
         each, other = (syntax.Ref(alias, ("time",), syntax.Each(k)) for k in (0, -1))
@@ -350,8 +374,10 @@ def _near(late: Expr, early: Expr, within_ns: int) -> Expr:
 def _limits(
     gap: NegatedSpot, asked: Sequence[Expr], components: Sequence[Component]
 ) -> Iterator[tuple[int, int]]:
-    """See `Blocker.limit`. A component that may be absent limits nothing, nor does a group, which
-    has several times."""
+    """Yield the limits of a gap at the end of a match (`Blocker.limit`).
+
+    A component that may be absent gives no limit, nor does a group, which has several times.
+    """
     single = {c.alias: c.index for c in components if c.minimum == c.maximum == 1}
     alias = gap.negation.alias
     for expr in () if gap.right else asked:
@@ -411,13 +437,13 @@ def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Itera
             about = frozenset(index_of.values())
         only = components[min(about)] if len(about) == 1 else None
         if only and expr in only.own and (skips_absent or not only.is_optional):
-            continue  # nothing is left to ask where each element has been asked
+            continue  # Each element has been tested already.
         whole = frozenset(index for index in about if _is_whole(expr, components[index]))
         yield Predicate(expr, about, whole, skips_absent)
 
 
 def _is_whole(expr: Expr, component: Component) -> bool:
-    """Does it need the group as a whole?"""
+    """Return whether the expression needs the group as a whole."""
     return component.is_group and any(
         mention.how == "whole" or (mention.how == "at" and mention.number != 1)
         for mention in mentions(expr)
@@ -426,9 +452,11 @@ def _is_whole(expr: Expr, component: Component) -> bool:
 
 
 def timed_apart(form: NormalForm) -> NormalForm:
-    """The same, with conditions on the time of one component alone among the predicates. Indexes
-    are not kept by these where times are not exact: an event that fails one by its reference time
-    may hold it by its true one."""
+    """Return the form with conditions on the time of one component alone moved to the predicates.
+
+    This is for inexact times. An event may fail such a condition by its corrected timestamp and
+    satisfy it by its event time, so indexes must not depend on it.
+    """
     return replace(form, alternatives=tuple(map(_timed_apart, form.alternatives)))
 
 

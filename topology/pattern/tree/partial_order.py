@@ -1,14 +1,14 @@
-"""A pattern without OR: its components, which of them come before which, and the gaps.
+"""Spreads a pattern into alternatives without OR: the components, their order, and the gaps.
 
-OR is distributed in the order of the text; SEQ orders all of its left
-before all of its right; AND orders nothing.
+OR is distributed in the order of the text. SEQ orders everything on its left before everything on
+its right. AND orders nothing.
 
-- An edge before a compound is that of each of its first components, unless these have one of
-  their own. One before an optional component goes with it when it is absent.
-- A negation in an AND begins with it, and ends when its FOR is over. One in an OR is what comes
-  to pass where no branch does: it holds no event.
-- A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
-  there is none, it is at the start or the end.
+- An edge before a compound belongs to each of its first components, unless one has its own edge.
+  An edge before an optional component is absent together with it.
+- A negation in an AND begins with the AND, and ends when its FOR is over. A negation in an OR is
+  the alternative in which no other branch happens, and has no event.
+- A negation at a border of a compound has its neighbour outside, in the SEQ around it. Without
+  such a neighbour it is at the start or the end.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from topology.pattern.tree.syntax import (
 )
 
 Branches = tuple[int | tuple[int, int], ...]
-"""Numbers, and OVER for an AND that took nothing."""
+"""The numbers of the branches taken; OVER stands for an AND that took nothing."""
 
 Aliases = frozenset[str]
-"""Components; no two have the same alias."""
+"""Components by their aliases, which are all different."""
 
 Since = tuple[tuple[Aliases, int], ...]
-"""Sets of components, each with a time in ns after the last of them: the latest of these instants.
-A set of none stands for the instant at which the part begins."""
+"""An instant: the latest of several.
+
+Each is a set of components and a time in ns after the last of them. An empty set stands for the
+instant at which the part begins.
+"""
 
 BEGIN: Final[Since] = ((frozenset(), 0),)
 
@@ -48,10 +51,13 @@ OVER: Final = (1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A component. `before`: those that come before it. `branches`: which branch was taken of each
-    OR that begins with it, from the outermost on, but for ORs in an AND; before these, of each that
-    took nothing right before it. `beside`: the first component of the outermost AND that it is in,
-    empty without. `within_ns`: see Item."""
+    """A component and its place.
+
+    `before`: the components that come before it. `branches`: the branch taken of each OR that
+    begins with it, from the outermost on, without ORs in an AND. The branches of ORs right before
+    it that took nothing precede these. `beside`: the first component of the outermost AND around
+    it, or empty. `within_ns`: see Item.
+    """
 
     node: EventNode
     edge: Edge | None = None
@@ -63,8 +69,12 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class NegatedSpot:
-    """`left` and `right` are the nearest components; empty where there are none so far. `beside`:
-    it is one of the parts of an AND. `since`: when what comes before it is over, FORs as well."""
+    """A negation and its place.
+
+    `left` and `right` are the nearest components, empty if there are none so far. `beside`: it is
+    one of the parts of an AND. `since`: the instant when everything before it is over, FORs
+    included.
+    """
 
     negation: Negation
     strict: bool = False
@@ -75,15 +85,18 @@ class NegatedSpot:
 
     @property
     def after(self) -> Since:
-        """What of `since` is later than the last event on the left: where FORs end."""
+        """The ends of FORs: the instants of `since` later than the last event on the left."""
         return tuple((at, ns) for at, ns in self.since if at and ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`spots`: its components by their aliases, in order. `first` and `last`: those that none in
-    the part comes before, or behind. `branches`: of ORs behind the last component that took
-    nothing. `over`: when the part is."""
+    """A way through a part of the pattern.
+
+    `spots`: its components by their aliases, in order. `first` and `last`: the components that have
+    none of the part before them, or after them. `branches`: those of ORs after the last component
+    that took nothing. `over`: the instant when the part is over.
+    """
 
     spots: Mapping[str, Spot] = field(default_factory=dict)
     gaps: tuple[NegatedSpot, ...] = ()
@@ -93,12 +106,12 @@ class Part:
     over: Since = BEGIN
 
     def among(self, aliases: Collection[str]) -> list[Spot]:
-        """Those of its components, in order."""
+        """Return the components with these aliases, in order."""
         return [spot for alias, spot in self.spots.items() if alias in aliases]
 
 
 def size(node: Node | Negation) -> tuple[int, int]:
-    """How many alternatives there are, and components in the largest of them."""
+    """Return the number of alternatives, and of components in the largest of them."""
     match node:
         case EventNode() | Negation():
             return 1, int(isinstance(node, EventNode))
@@ -116,7 +129,7 @@ def size(node: Node | Negation) -> tuple[int, int]:
 
 
 MANY: Final = 10_000
-"""Turns of a group and ways through them, beyond which nobody counts."""
+"""The number of turns, and of ways through them, at which counting stops."""
 
 
 def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
@@ -131,8 +144,10 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
 
 
 def spread(node: Node | Negation) -> list[Part]:
-    """The alternatives of a tree without counts of groups (`topology.pattern.tree.turns`). Their
-    number is that of `size`. A negation, as a branch of an OR, holds no component."""
+    """Return the alternatives of a tree without counts of groups (`topology.pattern.tree.turns`).
+
+    Their number is that of `size`. A negation as a branch of an OR has no component.
+    """
     match node:
         case Negation():
             return [Part(gaps=(NegatedSpot(node),), over=_later(BEGIN, node.for_ns or 0))]
@@ -161,12 +176,12 @@ def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
 
 
 def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
-    """Those of an AND."""
+    """Return the parts that a node of an AND can be."""
     return [NegatedSpot(node, beside=True)] if isinstance(node, Negation) else spread(node)
 
 
 def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
-    """With the branches that were taken ahead of it."""
+    """Return the part with the branches that were taken before it."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
     alias, first = next(iter(part.spots.items()))
@@ -186,7 +201,10 @@ def _entered(part: Part, item: Item) -> Part:
 
 
 def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
-    """A negation without FOR is over with the one part that happens."""
+    """Combine the parts of an AND.
+
+    A negation without FOR is over with the one part that happens.
+    """
     positive = [part for part in parts if isinstance(part, Part)]
     first = frozenset(alias for part in positive for alias in part.first)
     gaps = [

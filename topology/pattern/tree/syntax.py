@@ -1,9 +1,9 @@
-"""The tree of a pattern query: what the text says, and what the checks read.
+"""Defines the tree of a pattern query, which is read from text and then checked.
 
-Trees are values: equal trees mean equal queries, and where in the text a node was
-(`span`) has no part in that (the language: docs/guides/patterns.md).
+Trees are values: equal trees mean equal queries. The place of a node in the text (`span`) does not
+count. docs/guides/patterns.md describes the language.
 
-A tree may be nonsense, like a negation of everything: `topology.pattern.language.check` finds that.
+A tree may be nonsense, like a negation of everything; `topology.pattern.language.check` finds that.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Ties = Literal["strict", "key"]
 Uncertain = Literal["ignore", "nominal", "possible"]
 
 FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
-"""Those that find one match of a start, or none."""
+"""The values of MATCHES that find at most one match for each start."""
 
 UNBOUNDED: Final = -1
 """The maximum of `+`, `*` and `{n,}`."""
 
 EVERY_FIELD: Final = "*"
-"""The column that is all fields of an event, where each is a result."""
+"""The column that stands for all fields of an event, if each event has a result."""
 
 LIMIT: Final = 10_000
-"""Results of a unit (an end or a start event), beyond which it overflows."""
+"""The largest number of results of a unit (an end or a start event); more are an overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in the text, from 1, in characters."""
+    """A place in the text. Line and column count from 1; column and length are in characters."""
 
     line: int = 0
     column: int = 0
@@ -51,9 +51,11 @@ Below = TypeVar("Below")
 
 @dataclass(frozen=True, slots=True)
 class TreeNode(Generic[Below]):
-    """What every node has. A class names in BELOW those of its fields that hold nodes, one or
-    several of them, in the order of the text. `span`: its place, which has no part in what it
-    means."""
+    """The base of all nodes of a tree.
+
+    A class lists in BELOW those of its fields that have nodes, one or several of them, in the order
+    of the text. `span` is the node's place, which does not affect equality.
+    """
 
     BELOW: ClassVar[tuple[str, ...]] = ()
 
@@ -61,7 +63,7 @@ class TreeNode(Generic[Below]):
 
     @property
     def children(self) -> tuple[Below, ...]:
-        """The nodes right below."""
+        """The nodes directly below."""
         found: list[Below] = []
         for name in self.BELOW:
             part = getattr(self, name)
@@ -69,7 +71,7 @@ class TreeNode(Generic[Below]):
         return tuple(found)
 
     def rebuilt(self, children: Sequence[Any]) -> Self:
-        """The same with other children, as many as it has."""
+        """Return the node with other children, as many as it has."""
         rest = iter(children)
         parts: dict[str, Any] = {}
         for name in self.BELOW:
@@ -83,14 +85,14 @@ class TreeNode(Generic[Below]):
 
 
 class Expr(TreeNode["Expr"]):
-    """What has a value."""
+    """An expression: a node with a value."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expr):
-    """A literal of the text. None is NULL."""
+    """A literal of the text; None is NULL."""
 
     value: bool | int | float | str | None
 
@@ -102,21 +104,21 @@ class Duration(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Param(Expr):
-    """Bound when the query starts. A bare name is a parameter too."""
+    """A parameter, bound when the query starts. A bare name is a parameter too."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`[i+offset]`: the elements of a group in turn."""
+    """`[i+offset]`: each element of a group in turn."""
 
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """`[position]`: one element, from 1, or from -1 backwards (`first` is 1, `last` -1)."""
+    """`[position]`: one element, counted from 1, or backwards from -1 (`first` is 1, `last` -1)."""
 
     position: int
 
@@ -126,8 +128,11 @@ Index = Each | At
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expr):
-    """`alias.path`, `alias[index].path`; without index each element of a group. `path` begins with
-    a reserved attribute (RESERVED) or a payload's field."""
+    """`alias.path` or `alias[index].path`.
+
+    Without an index it means each element of a group. `path` begins with a reserved attribute
+    (RESERVED) or a field of the payload.
+    """
 
     alias: str
     path: tuple[str, ...]
@@ -136,9 +141,11 @@ class Ref(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Previous(Expr):
-    """`PREV(alias.path, back)`: the attribute of the event so many places before, among those that
-    a STRICT step looks at; NULL where there is none, or it is more than WITHIN before. For a group
-    it is asked of each element."""
+    """`PREV(alias.path, back)`: the attribute of the event `back` places earlier.
+
+    The places are those of the events that a STRICT step looks at. The value is NULL if there is no
+    such event, or if it is more than WITHIN earlier. A group has a value for each element.
+    """
 
     alias: str
     path: tuple[str, ...]
@@ -146,14 +153,17 @@ class Previous(Expr):
 
 
 RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "payload"})
-"""First names of a path that are not payload fields; `.payload.name` is always the payload's."""
+"""First names of a path that are not fields of the payload; `.payload.name` is always one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall(Expr):
-    """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
-    has an empty path or one (then it counts values that are not NULL). `others`: aliases whose
-    events are elements too, behind those of the first (turns of a group, written out)."""
+    """`function(alias[].path)`: an aggregate over the elements of a group.
+
+    With `before` = k it is over the elements up to i-k only. `count` may have an empty path; with a
+    path it counts the values that are not NULL. `others` has aliases whose events are elements too,
+    after those of the first alias (turns of a group, written out).
+    """
 
     function: str
     alias: str
@@ -187,7 +197,7 @@ class Arithmetic(Expr):
 
 
 class Test(Expr):
-    """What is TRUE or FALSE of values."""
+    """A test of values, which is TRUE or FALSE."""
 
     __slots__ = ()
 
@@ -229,7 +239,7 @@ class IsNull(Test):
 
 @dataclass(frozen=True, slots=True)
 class Like(Test):
-    """`%` matches any characters, `_` for one."""
+    """`operand LIKE pattern`: `%` matches any characters, `_` matches one."""
 
     BELOW = ("operand",)
 
@@ -253,7 +263,7 @@ class Not(Expr):
 
 @dataclass(frozen=True, slots=True)
 class And(Expr):
-    """`a AND b AND c`, flat."""
+    """`a AND b AND c` as one node."""
 
     BELOW = ("parts",)
 
@@ -262,7 +272,7 @@ class And(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Or(Expr):
-    """`a OR b OR c`, flat."""
+    """`a OR b OR c` as one node."""
 
     BELOW = ("parts",)
 
@@ -271,12 +281,17 @@ class Or(Expr):
 
 @dataclass(frozen=True, slots=True)
 class RowRef(Expr):
-    """`path` of a row of the match, as SQL names it: of the last event of `aliases` (of the first),
-    `offset` back from it (on from it) among theirs, and from there `shift` on among all events of
-    the match; `beyond`: among all that a STRICT step looks at, no further away than WITHIN. Without
-    aliases: of any component. NULL where there is no such row. `is_label`: in place of a path the
-    variable's name, of any row of the match. `final`: of the whole match, where a row has a line of
-    its own."""
+    """`path` of a row of the match, as SQL names it; NULL if there is no such row.
+
+    The search for the row begins at the last event of `aliases`, or at the first without
+    `from_last`. It goes `offset` of their events back from the last, or on from the first. From
+    there it goes `shift` on among all events of the match. With `beyond` this last step is among
+    all events that a STRICT step looks at, no further away than WITHIN. Without aliases the search
+    is among the events of all components.
+
+    `is_label`: the value is the name of the row's variable, instead of a path. `final`: the row is
+    sought in the whole match, if each row has a result of its own.
+    """
 
     aliases: tuple[str, ...]
     path: tuple[str, ...]
@@ -290,8 +305,11 @@ class RowRef(Expr):
 
 @dataclass(frozen=True, slots=True)
 class RowAggregate(Expr):
-    """`function(operand)` over the events of `aliases` (without any: of the match), each of which
-    is `""` in the operand; None: the events themselves are counted. `final`: as of a RowRef."""
+    """`function(operand)` over the events of `aliases`, or of the whole match if there are none.
+
+    Each of these events has the alias `""` in the operand. Without an operand the events themselves
+    are counted. `final`: see RowRef.
+    """
 
     function: str
     aliases: tuple[str, ...]
@@ -301,8 +319,10 @@ class RowAggregate(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Running(Expr):
-    """SQL's DEFINE: `test` has to hold for each event of `alias`, where it sees the match up to
-    that event."""
+    """A condition of SQL's DEFINE.
+
+    `test` must hold for each event of `alias`. It sees the match up to that event.
+    """
 
     BELOW = ("test",)
 
@@ -314,24 +334,26 @@ class Running(Expr):
 
 
 class PatternNode(TreeNode["Node | Negation"]):
-    """What events are matched by."""
+    """A node of a pattern, which events match."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EventNode(PatternNode):
-    """A component: `minimum` to `maximum` events of `types` (none named: of every type).
-    `loop_within_ns`: from one of them to the next it takes no longer.
+    """A component: `minimum` to `maximum` events of `types`, or of any type if none is named.
 
-    `alias` is never empty in a finished tree: a component without one has a hidden alias
-    (`_1`, `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the
-    group; `greedy`: an event that fits the group and its successor goes to the group, and MATCHES
-    ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
-    group's types for which `until` is TRUE ends the group and is no member. `reluctant`: MATCHES
-    BEST prefers fewer events of it, else more. `label`: what the events of a match are called, if
-    not by the alias (SQL writes a variable in several places). `hidden`: they have no line of
-    their own (`Query.all_rows`).
+    `alias` is never empty in a finished tree: a component without one has a hidden alias (`_1`,
+    `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the group.
+    `loop_within_ns` is the longest time from one of its events to the next.
+
+    `greedy`: an event that fits both the group and its successor belongs to the group. MATCHES ALL
+    and MAXIMAL then report no match that leaves out an event that the group could take. `until`: an
+    event of the group's types for which it is TRUE ends the group and is no member. `reluctant`:
+    MATCHES BEST prefers fewer events of it; otherwise it prefers more.
+
+    `label`: the name of the events in a match, if it is not the alias (SQL writes a variable in
+    several places). `hidden`: the events have no result of their own (`Query.all_rows`).
     """
 
     types: tuple[str, ...]
@@ -353,8 +375,11 @@ class EventNode(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Negation(PatternNode):
-    """No event of these types, at this place of the sequence; with `for_ns` not for so long behind
-    what comes before it (at the start of a pattern: before what follows)."""
+    """No event of these types, at this place of the sequence.
+
+    With `for_ns` it lasts that long after the events before it. At the start of a pattern it lasts
+    that long before the events after it.
+    """
 
     types: tuple[str, ...]
     alias: str
@@ -363,8 +388,11 @@ class Negation(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A part of a sequence. `edge` overrides the strategy for the step into it, which takes no
-    longer than `within_ns`."""
+    """A part of a sequence.
+
+    `edge` overrides the strategy for the step into it. `within_ns` is the longest time of that
+    step.
+    """
 
     node: Node | Negation
     edge: Edge | None = None
@@ -386,7 +414,7 @@ class Seq(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AllOf(PatternNode):
-    """AND: all of the nodes, in any order. A negation in it begins with it."""
+    """AND: all of the nodes, in any order. A negation in it begins with the AND."""
 
     BELOW = ("nodes",)
 
@@ -404,8 +432,11 @@ class AnyOf(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class CountedNode(PatternNode):
-    """`minimum` to `maximum` turns of the node in a row. `loop` overrides the strategy for the step
-    into a further turn. `name`: what the turns are called. `reluctant`: see EventNode."""
+    """A count of a node: `minimum` to `maximum` turns of it in a row.
+
+    `loop` overrides the strategy for the step into a further turn. `name` is the name of the turns.
+    `reluctant`: see EventNode.
+    """
 
     BELOW = ("node",)
 
@@ -422,7 +453,7 @@ Node = EventNode | Seq | AllOf | AnyOf | CountedNode
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One of RETURN's. `name` is never empty: without AS it is the expression's text."""
+    """A column of RETURN. `name` is never empty: without AS it is the expression's text."""
 
     expr: Expr
     name: str
@@ -430,13 +461,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query; what the text leaves out has its default here, never a blank.
+    """A whole query; each option that the text leaves out has its default value here.
 
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
-    FIRST/LAST, `skip_also` what counts as that alias (SQL's SUBSET). `slack_ns`: of EMIT SLACK with
-    a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `text`:
-    text that it was read from. `clauses`: the places of those that it has. `stream`: the name
-    behind FROM in SQL.
+    FIRST/LAST. `skip_also`: other aliases that count as that one (SQL's SUBSET). `slack_ns`: the
+    duration of EMIT SLACK, if it has one. `columns`: None is RETURN *. `all_rows`: each event of a
+    match is a result. `text`: the text of the query. `clauses`: the places of the clauses that it
+    has. `stream`: the name after FROM in SQL.
     """
 
     node: Node
@@ -463,5 +494,8 @@ class Query:
     all_rows: bool = False
 
     def place_of(self, *clauses: str) -> Span:
-        """That of the first of these clauses that it has; its own if it has none of them."""
+        """Return the place of the first of these clauses that the query has.
+
+        Without any of them it is the place of the query.
+        """
         return next((self.clauses[each] for each in clauses if each in self.clauses), self.span)

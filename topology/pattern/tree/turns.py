@@ -1,17 +1,18 @@
-"""Counts of a whole SEQ, AND or OR, written out: `SEQ(B b, C c){1,3}` as one to three turns.
+"""Writes out counts of a whole SEQ, AND or OR: `SEQ(B b, C c){1,3}` becomes one to three turns.
 
-A turn more is an OR of the turn and of nothing, so that MATCHES BEST has
-the order of choices that a regular expression has. What each turn holds has a name of its own
-(`b@1`), and the `label` that it has in the text. Conditions are rewritten to these:
+A further turn is an OR of the turn and of nothing, so that MATCHES BEST has the order of choices of
+a regular expression. Each component of a turn has a name of its own (`b@1`), and the `label` that
+it has in the text. Conditions are rewritten to these names:
 
-    b.x            each b, with each of what else is asked; of a negation those of its own turn
+    b.x            each b, with each other event that is named; for a negation those of its turn
     b[i].x         of the i-th turn, for each i for which all indexes used exist
-    b[2].x         of the second turn, of `first` and `last`; NULL where it is not there, and left
-                   out, as of any group, where no turn is
-    count(b)       over all turns, and like it the other aggregates; `count(turn)` by the name
+    b[2].x         of the second turn, like `first` and `last`; NULL without such a turn, and left
+                   out, as for any group, without any turn
+    count(b)       over all turns, like the other aggregates; `count(turn)` by the name
 
-Indexes are of what each turn holds one event of (`indexed`). Cost: the turns written out, and each
-condition once for each turn; one that names several events plainly once for each pair of turns.
+An index is for an event that each turn has exactly once (`indexed`). Cost: the turns written out,
+and each condition once for each turn. A condition that names several events plainly is written once
+for each pair of turns.
 """
 
 from __future__ import annotations
@@ -47,18 +48,21 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import components, rewritten, walk
 
 NOTHING: Final = Seq(())
-"""What stands for no further turn."""
+"""The alternative to a further turn."""
 
 MAX_ASKED: Final = 1_000
-"""Choices of turns that one condition is asked of; more are refused."""
+"""The largest number of choices of turns for which one condition is tested; more are refused."""
 
 LIST: Final = "list"
-"""The aggregate that is the values themselves; only a column becomes one."""
+"""The aggregate that returns the values themselves; only a column becomes one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedGroup:
-    """A count that is in no other. `indexed`: what each turn holds exactly one event of."""
+    """A count that is inside no other.
+
+    `indexed`: the aliases of which each turn has exactly one event.
+    """
 
     node: CountedNode
     aliases: frozenset[str]
@@ -67,7 +71,7 @@ class CountedGroup:
 
 
 def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
-    """In the order of the text."""
+    """Yield the outermost counts in the order of the text."""
     if not isinstance(node, CountedNode):
         for each in node.children:
             yield from counted_groups(each)
@@ -82,7 +86,7 @@ def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
 
 
 def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
-    """The most choices of turns that a condition is asked of. `groups`: by alias."""
+    """Return the largest number of choices of turns for a condition; `groups` is by alias."""
     found = list(mentions(expr))
     plain = {mention.alias for mention in found if _is_plain(mention)} & groups.keys()
     through = counted_through(expr) & groups.keys()
@@ -93,7 +97,7 @@ def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
 
 
 def _turns_of(node: Node) -> int:
-    """The most turns of a count, with those of counts within it."""
+    """Return the largest number of turns of a count, times those of the counts inside it."""
     return prod([each.maximum for each in walk(node) if isinstance(each, CountedNode)])
 
 
@@ -108,7 +112,7 @@ def _in_each_turn(node: Node | Negation) -> Iterator[str]:
 
 
 class Turns:
-    """A pattern written out. `node`: without any count of a group."""
+    """A pattern with its counts written out. `node` is the pattern without any count of a group."""
 
     def __init__(self, node: Node) -> None:
         self._groups = list(counted_groups(node))
@@ -155,7 +159,7 @@ class Turns:
         return replace(node, alias=alias, label=node.label or node.alias, until=until)
 
     def _of_turn(self, part: Expr, turn: tuple[int, ...]) -> Expr:
-        """What UNTIL names in its own turn."""
+        """Replace an alias in UNTIL by its copy in the same turn."""
         if isinstance(part, Ref | AggregateCall | Previous) and part.alias in self._copies:
             for at, alias in self._copies[part.alias]:
                 if _agree(at, turn):
@@ -165,7 +169,7 @@ class Turns:
     # -- conditions ---------------------------------------------------------------------------
 
     def conditions(self, expr: Expr, present: Collection[str]) -> list[Expr]:
-        """A conjunct as it is asked of an alternative that has these aliases."""
+        """Return the conditions that a conjunct becomes in an alternative with these aliases."""
         if not self._groups:
             return [expr]
         found = [self._shared(expr, present)]
@@ -174,7 +178,7 @@ class Turns:
         return found
 
     def column(self, column: Column, present: Collection[str]) -> Column:
-        """A column of RETURN; what each turn has a value of is a list."""
+        """Return a column of RETURN; an attribute that each turn has becomes a list."""
         match column.expr:
             case Ref(alias, path, None) if alias in self._of:
                 expr = self._aggregate(AggregateCall(LIST, alias, path), present)
@@ -183,7 +187,7 @@ class Turns:
         return replace(column, expr=expr)
 
     def _shared(self, expr: Expr, present: Collection[str]) -> Expr:
-        """With what is of all turns, or of one by its number."""
+        """Rewrite the parts that are of all turns, or of one turn by its number."""
 
         def change(part: Expr) -> Expr:
             match part:
@@ -238,7 +242,7 @@ class Turns:
                 yield from self._plain(expr, plain, own, present)
 
     def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
-        """With `i` for the turn; None where an index does not exist."""
+        """Replace `i` by the number of the turn; return None if an index does not exist."""
         for mention in mentions(expr):
             if mention.alias in group.aliases and mention.how in {"each", "before"}:
                 at = turn + mention.number if mention.how == "each" else turn - mention.number
@@ -264,7 +268,10 @@ class Turns:
         within: tuple[int, ...],
         present: Collection[str],
     ) -> Iterator[Expr]:
-        """For each copy of what is named plainly. `within`: the turn that they are of."""
+        """Yield the expression for each choice of copies of the aliases in `plain`.
+
+        `within` is the turn of these copies.
+        """
         choices = []
         for alias in plain:
             copies = [
@@ -286,7 +293,7 @@ class Turns:
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Is one within the other, or the same?"""
+    """Return whether one turn is inside the other, or the same."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 

@@ -1,7 +1,7 @@
-"""Ways through a tree: its components, its conjuncts, all parts of an expression.
+"""Traverses a tree: its components, its conjuncts, and all parts of an expression.
 
-Nothing that looks recurses, so that a tree of any depth can be looked at before it is refused; what
-makes another tree does, and is for checked ones.
+Functions that only look do not recurse, so that they can examine a tree of any depth before it is
+refused. Functions that make another tree recurse, and are for checked trees.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from topology.pattern.tree.syntax import (
 )
 
 MAX_DEPTH: Final = 100
-"""How deep conditions lie in conditions, patterns in patterns, and the terms of one sum."""
+"""The largest depth of nested conditions, of nested patterns, and of the terms of one sum."""
 
 
 def walk(root: Below) -> Iterator[Below]:
-    """A node, of an expression or a pattern, and all that is in it, in the order of the text."""
+    """Yield a node of an expression or a pattern, and all nodes in it, in the order of the text."""
     waiting: list[Any] = [root]
     while waiting:
         each = waiting.pop()
@@ -36,12 +36,12 @@ def walk(root: Below) -> Iterator[Below]:
 
 
 def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
-    """In the order of the text."""
+    """Return the components in the order of the text."""
     return (each for each in walk(node) if isinstance(each, EventNode | Negation))
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
-    """What must hold, each by itself."""
+    """Return the conditions that must all hold."""
     found: list[Expr] = []
     waiting = [expr] if expr is not None else []
     while waiting:
@@ -54,7 +54,10 @@ def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
 
 
 def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE) -> Expr:
-    """All parts in one AND or OR, without another of its kind inside; one part is itself."""
+    """Return the parts as one AND or OR, without another of its kind inside.
+
+    One part alone is returned as it is.
+    """
     below: list[Expr] = []
     for part in parts:
         below.extend(part.children if isinstance(part, kind) else (part,))
@@ -62,7 +65,7 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
 
 
 def expressions(query: Query) -> Iterator[Expr]:
-    """WHERE, every UNTIL, every column."""
+    """Yield WHERE, every UNTIL and every column."""
     if query.where is not None:
         yield query.where
     for component in components(query.node):
@@ -73,7 +76,7 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 
 def too_deep(query: Query) -> Expr | Node | Negation | None:
-    """The first part that is nested deeper than MAX_DEPTH."""
+    """Return the first part that is nested deeper than MAX_DEPTH, or None."""
     roots = (query.node, *expressions(query))
     return next((deep for root in roots if (deep := too_deep_in(root))), None)
 
@@ -89,7 +92,7 @@ def too_deep_in(root: Below) -> Below | None:
 
 
 def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` made to every node, to those below first."""
+    """Return the expression with `change` applied to every node, the lower ones first."""
     below = expr.children
     new = tuple(rewritten(each, change) for each in below)
     is_same = all(one is other for one, other in zip(new, below, strict=True))
@@ -97,7 +100,7 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def with_events(node: Any, change: Callable[[EventNode], EventNode]) -> Any:
-    """The pattern with other events."""
+    """Return the pattern with `change` applied to every event."""
     if isinstance(node, EventNode):
         return change(node)
     return node.rebuilt([with_events(each, change) for each in node.children])

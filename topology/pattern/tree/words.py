@@ -1,7 +1,7 @@
-"""The words of the query language: keywords, strategies, units, functions.
+"""Lists the words of the query language: keywords, strategies, units, functions.
 
-Keywords are distinguished from names regardless of case. `first` and `last` mean something in
-their own places only and stay free as names; so do units and functions.
+Keywords are recognized in any case. `first` and `last` have a meaning only in their own places and
+stay free as names. The same is true of units and functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYWORDS: Final = frozenset({
     "false", "sets", "for", "best",
 })  # fmt: skip
 FREE: Final = frozenset({"first", "last", "sets", "best"})
-"""Keywords that are good names all the same."""
+"""Keywords that may be used as names too."""
 
 STRATEGIES: Final[Mapping[str, Strategy]] = {
     "strict": "strict",
@@ -34,7 +34,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "skip_till_any": "any",
     "skip_till_any_match": "any",
 }
-"""As written, with `_` for `-`."""
+"""Strategies by their spelling, with `_` for `-`."""
 
 RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
 
@@ -48,7 +48,7 @@ UNITS_NS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 MAX_NS: Final = 1 << 62
-"""No length of time is longer (146 years)."""
+"""The longest length of time (146 years)."""
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
@@ -59,7 +59,7 @@ COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""With its sides exchanged."""
+"""Each comparison with its sides exchanged."""
 
 AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max", "stddev"})
 
@@ -71,18 +71,18 @@ FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "length": (1, 1),
     "coalesce": (1, 100),
 }
-"""The least and the largest number of arguments."""
+"""The least and the largest number of arguments of each function."""
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 
 
 def is_plain(name: str) -> bool:
-    """Whether it is a name after a dot without quotes."""
+    """Return whether the name needs no quotes after a dot."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def quoted(name: str) -> str:
-    """A name as it is written: in back-ticks if it would be read as something else."""
+    """Return a name as it is written: in back-ticks if it would be read as something else."""
     if is_plain(name) and name.lower() not in RESERVED_WORDS:
         return name
     return f"`{name}`"
