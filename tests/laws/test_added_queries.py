@@ -284,7 +284,8 @@ def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
     if "session" in kind:
         allowance_ns = GAP
     checked = 0
-    for seed in SEEDS:
+    seeds = {*SEEDS, 9} if kind == "inner" else SEEDS  # Few seeds have a row of it.
+    for seed in seeds:
         unbroken, broken = runs_of(mode, kind, seed)
         since_ns = broken.since_ns()
         if since_ns is None or since_ns == UNKNOWN:

@@ -138,14 +138,19 @@ class PartitionIndex:
             for each in group.wirings
         ]
 
-    def take(self, entry: Entry, filters: Sequence[int]) -> None:
-        """Into the indexes of these filters."""
-        for number in filters:
-            self.indexes[number].add(entry)
-        entry.places += len(filters)
-        self.in_order = self.newest is None or entry.key > self.newest
-        if self.in_order:
+    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
+        """Put the entry into the indexes of these filters; return whether it is the newest."""
+        indexes, newest = self.indexes, self.newest
+        in_order = self.in_order = newest is None or entry.key > newest
+        if in_order:
             self.newest = entry.key
+            for number in filters:
+                indexes[number].append(entry)
+        else:
+            for number in filters:
+                indexes[number].add(entry)
+        entry.places += len(filters)
+        return in_order
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query

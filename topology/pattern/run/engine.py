@@ -165,43 +165,41 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event, and return what became of it: one of `admit.WORDS`."""
-        if self._first.agenda.gathering:
+        """Take an event, and return what became of it: one of `admit.WORDS`.
+
+        The plain case has a short way: an event of a certain time that some filter takes, in a
+        known partition, of queries that all have one key. It may be out of order.
+        """
+        group, level, admission = self._plain_group, self._first, self._admission
+        now = level.now
+        if level.agenda.gathering:
             self.on_time(at_ns - 1)
-        word = self._admission.refusal(entry.event, entry.identity, self._first.now.frontier_ns)
-        if not word:
-            word = STORED if self._put(entry, at_ns) else IRRELEVANT
-        elif word == CONFLICT:
-            word = self._admission.of_known(entry)
+        word = admission.refusal(entry.event, entry.identity, now.frontier_ns)
+        if word:
+            word = admission.of_known(entry) if word == CONFLICT else word
+        elif (
+            group is not None
+            and not entry.event.error_ns
+            and (filters := group.filters_of(entry))
+            and (partition := group.known_partition_of(entry)) is not None
+        ):
+            word = STORED
+            if entry.time_ns > now.clock_ns:
+                now.clock_ns = entry.time_ns
+            admission.retained[entry.identity] = entry
+            in_order = partition.take(entry, filters)
+            for run in partition.runs:
+                if not run.follow(entry, filters, in_order=in_order):
+                    level.note_changed(run, entry, filters, at_ns, in_order=in_order)
+            if level.is_due:
+                self._settle(at_ns)
+        else:
+            for each in self.levels:
+                each.put(entry, at_ns)
+            word = STORED if admission.keep(entry) else IRRELEVANT
+            self._settle(at_ns)
         self.counts[word] += 1
         return word
-
-    def _put(self, entry: Entry, at_ns: int) -> bool:
-        """Emit what an event changes. Return whether an index holds it.
-
-        The plain case goes at one go: an event of a sure time that some filter takes, in a
-        partition that is there, of queries that all partition alike. It may be out of order."""
-        group, level = self._plain_group, self._first
-        if group is not None and not entry.event.error_ns:
-            filters = group.filters_of(entry)
-            partition = group.known_partition_of(entry) if filters else None
-            if partition is not None:
-                if entry.time_ns > level.now.clock_ns:
-                    level.now.clock_ns = entry.time_ns
-                self._admission.retained[entry.identity] = entry
-                partition.take(entry, filters)
-                in_order = partition.in_order
-                for run in partition.runs:
-                    if not run.follow(entry, filters, in_order=in_order):
-                        level.note_changed(run, entry, filters, at_ns, in_order=in_order)
-                if level.is_due:
-                    self._settle(at_ns)
-                return True
-        for each in self.levels:
-            each.put(entry, at_ns)
-        is_kept = self._admission.keep(entry)
-        self._settle(at_ns)
-        return is_kept
 
     def pass_by(self, event: Event) -> str:
         """Take an event of a type that no query asks for, as `accept` takes others. It needs no

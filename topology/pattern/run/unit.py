@@ -169,7 +169,9 @@ class MatchUnit:
 
     def forget(self, before_ns: int) -> None:
         """What was decided before that instant needs no memory: nothing changes it."""
-        for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
-            del self.found[id_]
-        for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
-            del self.emitted[id_]
+        if self.found:
+            for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
+                del self.found[id_]
+        if self.emitted:
+            for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
+                del self.emitted[id_]

@@ -44,14 +44,17 @@ class EntryIndex:
 
     def add(self, entry: Entry) -> None:
         """The caller has seen to it that no entry of this key is in it."""
-        times = self.times
-        if not times or entry.key > self.entries[-1].key:
-            times.append(entry.time_ns)
-            self.entries.append(entry)
+        if not self.times or entry.key > self.entries[-1].key:
+            self.append(entry)
             return
         at = self.position(entry.key)
-        times.insert(at, entry.time_ns)
+        self.times.insert(at, entry.time_ns)
         self.entries.insert(at, entry)
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry that is newer than all others."""
+        self.times.append(entry.time_ns)
+        self.entries.append(entry)
 
     def remove(self, entry: Entry) -> None:
         """If it is in the index."""

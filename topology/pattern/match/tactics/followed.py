@@ -147,6 +147,7 @@ class FollowedWalks:
     it are forgotten."""
 
     __slots__ = (
+        "_backwards",
         "_filters",
         "_place",
         "_since_ns",
@@ -159,6 +160,7 @@ class FollowedWalks:
 
     def __init__(self, steps: Steps, filters: Sequence[int], since_ns: int, place: Place) -> None:
         self.steps = steps
+        self._backwards = range(steps.count - 1, 0, -1)
         self._filters = filters
         self._since_ns = since_ns
         self._place = place
@@ -176,7 +178,7 @@ class FollowedWalks:
         """Move on by an entry of these filters, newer than all others; the walks it completes."""
         complete: list[Taken] = []
         numbers, waiting = self._filters, self._waiting
-        for j in range(self.steps.count - 1, 0, -1):  # no walk takes an entry twice
+        for j in self._backwards:  # No walk takes an entry twice.
             if numbers[j] in filters:
                 if waiting[j]:
                     self._step(j, entry, complete)
