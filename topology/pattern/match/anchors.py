@@ -1,14 +1,14 @@
-"""What a match is known by: its id, made of content alone, never of arrival.
+"""Makes the id of a match, from content alone and never from the order of arrival.
 
 A late event that changes the id of a match retracts it and emits another.
 
-* MATCHES ONE and BEST: the start event. Whatever is taken from it on, it is one result.
-* MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last
-  event of each group that a group follows directly, and a mark for each optional one not taken.
+* MATCHES ONE and BEST: the start event. It is one result, whatever is taken after that event.
+* MAXIMAL where all groups are free: the *skeleton*. It has the end event, all singles, the last
+  event of each group directly before another group, and a mark for each absent optional part.
   So a late event that joins a group updates the match.
-* AS SETS: the end event. Whatever joins the set of its matches, it is one result.
-* Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
-  another result.
+* AS SETS: the end event. The set of its matches is one result, whatever joins it.
+* Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component. Another set of
+  events is another result.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ EVERY: Final = 2
 
 
 class Anchors:
-    """What the matches of a query are known by. Cost: what is spelled, O(components), or O(events)
-    where all count."""
+    """A maker of the ids of a query's matches.
+
+    Cost: the length of the id: O(components), or O(events) if all count.
+    """
 
     def __init__(self, form: NormalForm) -> None:
         by_content = form.query.uncertain == "possible"
@@ -72,7 +74,7 @@ def has_skeleton(alternative: Alternative) -> bool:
 
 
 def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
-    """The place of each component, and what of it counts."""
+    """Return the place of each component, and which of its events count."""
     components = alternative.components
     found = []
     for j, component in enumerate(components):
@@ -83,7 +85,7 @@ def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
 
 
 def spelled(entry: Entry) -> bytes:
-    """The identity, set apart from what follows; made once."""
+    """Return the identity with separators, so that it cannot run into the next; it is made once."""
     if not entry.spelled:
         event = entry.event
         number = digits(event.epoch), digits(event.seq)
@@ -92,7 +94,7 @@ def spelled(entry: Entry) -> bytes:
 
 
 def spelled_key(partition: Sequence[Any]) -> bytes:
-    """The key in one spelling: equal values, like 1 and 1.0, have the same."""
+    """Return the key in one spelling; equal values, like 1 and 1.0, are spelled the same."""
     return "\0".join(_spelled_value(value) for value in partition).encode()
 
 

@@ -1,8 +1,8 @@
-"""A query made ready to run: what it looks at, what it can be affected by, and how long.
+"""Compiles a query for its run: what it reads, what can affect it, and for how long.
 
-A *filter* is a set of types with conditions on one
-entry alone; each slot (component or negation) of each alternative has one, and slots with the same
-filter share one index, in all queries that partition alike.
+A *filter* is a set of types with conditions on one entry alone. Each slot (component or negation)
+of each alternative has one. Slots with the same filter share one index, across all queries that
+partition alike.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ Slot = tuple[int, int]
 
 
 class EntryFilter(NamedTuple):
-    """What an entry must be to be looked at: one of these types (any, if none is named), and such
-    that the conditions `own`, which name it `alias`, hold."""
+    """The condition for an entry to be indexed.
+
+    The entry must have one of the types, or any type if none is given. It must also satisfy the
+    conditions `own`, in which it is named `alias`.
+    """
 
     types: frozenset[str]
     own: tuple[Expr, ...] = ()
@@ -57,13 +60,16 @@ EVERYTHING = EntryFilter(frozenset())
 
 @dataclass(frozen=True, slots=True)
 class PatternShape:
-    """What of a query decides who is affected by an event.
+    """The properties of a query that decide which units an event affects.
 
-    `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
-    decided up to its first event's time and the window. `looks_ahead`: what comes after its end
-    may forbid it. `strict`: any entry matters. `skips`: what becomes of a match depends
-    on those that start before it. `looks_back`: so does it on the events a window before it;
-    `looks_on`: what is shown of it depends on those a window behind it."""
+    `by_end`: its units are end events; otherwise they are start events. `open_tail`: a match may
+    change until its first event's time plus the window. `looks_ahead`: an event after its end may
+    forbid it. `strict`: any entry matters.
+
+    `skips`: the fate of a match depends on matches that start earlier. `looks_back`: it also
+    depends on the events of one window before the match. `looks_on`: the reported columns depend on
+    the events of one window after it.
+    """
 
     by_end: bool
     has_start_negation: bool
@@ -78,26 +84,33 @@ class PatternShape:
 
     @property
     def doubles(self) -> bool:
-        """An event matters for two windows: one until the match is decided, one before it."""
+        """Whether an event matters for two windows.
+
+        One window is until the match is final, the other is before the match.
+        """
         if self.by_end:
             return self.looks_ahead or (self.has_start_negation and self.skips)
         return self.has_start_negation and (self.open_tail or self.skips)
 
 
 class Compiled:
-    """`ids`: what its matches are known by, and `known_by`: its state. `filters`: those of its
-    slots by slot, `untils` those of components with UNTIL, `anchors` the slots that a unit's
-    event can fill, and `ends` those that the last of a match can. `reach_ns` is for exact times.
-    `settles`: what is found is decided once its evaluation is (`hi_ns`), be that before its window
-    ends; not where an error may still put it in doubt. `steps`: those of its walks, where they can
-    be followed event by event.
+    """A query that is ready to run.
 
-    `shows_apart`: what readers are shown of a match does not follow from its events alone, or is
-    shown event by event (`run.decide`); `reads_beyond`: for its columns look beyond it.
+    `ids` names its matches and `known_by` names its state. `filters` are those of the slots,
+    `untils` those of components with UNTIL. `anchors` are the slots that a unit's event can fill.
+    `ends` are the slots that the last event of a match can fill.
 
-    `sets` finds the matches of an end event as one set; None where the query asks for each.
-    `grading` says how sure a match is where times are not exact, and `possible` finds those that
-    there may be; None where the query does not ask for it."""
+    `reach_ns` applies to exact times. `settles`: a match is final as soon as its evaluation is
+    (`hi_ns`), even before its window ends. This is not so if an error may still put it in doubt.
+    `steps` are those of its walks, if these can be followed event by event.
+
+    `shows_apart`: the result that readers get does not follow from the events of the match alone,
+    or has a row for each event (`run.decide`). `reads_beyond`: its columns look beyond the match.
+
+    `sets` finds the matches of an end event as one set; it is None if the query asks for each
+    match. `grading` grades a match where times are not exact. `possible` finds the matches that are
+    possible. Both are None if the query does not ask for them.
+    """
 
     def __init__(self, query: Query, environment: Environment = NO_ENVIRONMENT) -> None:
         self.query = query
@@ -150,7 +163,8 @@ class Compiled:
         }
 
     def _anchors_of(self, layout: Layout) -> Iterable[int]:
-        if self.possible is not None:  # by reference times any event may be the last, or first
+        # By corrected timestamps any event may be the last, or the first.
+        if self.possible is not None:
             return range(layout.count)
         return layout.ends if self.shape.by_end else layout.starts
 
@@ -167,9 +181,11 @@ class Compiled:
             self.filters[number, count + at] = _filter(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:
-        """Return the time after which no event can change the match, where times are exact. With
-        SKIP it is the end of the window of its start: then all matches that start before are
-        decided, and so whether they drop it."""
+        """Return the time after which no event can change the match, if times are exact.
+
+        With SKIP it is the end of the window that begins at its start. By then all matches that
+        start earlier are final, so it is final whether they drop this one.
+        """
         if self.shape.open_tail or self.shape.skips:
             return match.first.time_ns + self.span_ns
         if self.shape.looks_on:
@@ -180,19 +196,22 @@ class Compiled:
 
     @property
     def lag_ns(self) -> int:
-        """How long behind its end a match may still change, where times are exact."""
+        """How long after its end a match may still change, if times are exact."""
         shape = self.shape
         is_limited = any(layout.limits for layout in self._layouts)
         stays = shape.open_tail or shape.skips or shape.looks_on or is_limited
         return self.span_ns if stays else 0
 
     def end_ns(self, match: Match) -> int:
-        """The time of its last event, or the end of an absence for a time that ends it."""
+        """Return the time of its last event, or the end of an absence for a time that ends it."""
         return max([match.last.time_ns, *self._layouts[match.alternative].over_ns(match)])
 
     def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
-        """Its events in order of time, with their components, and the columns of each: those of
-        the match up to it, or, where FINAL says so, of the whole. The column * is all fields."""
+        """Yield the events of a match in order of time, with their components and columns.
+
+        The columns are computed from the match up to that event, or from the whole match where
+        FINAL says so. The column * has all fields.
+        """
         whole, columns = self._binding(match), (self._columns or ())[match.alternative]
         for j, entry in match.labelled():
             if (match.alternative, j) in self._hidden:
@@ -213,7 +232,10 @@ class Compiled:
     def values(
         self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
     ) -> dict[str, Any]:
-        """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""
+        """Return the columns of RETURN, or, for RETURN *, the payloads by alias.
+
+        `payloads` turns the entries of a group into a value.
+        """
         if self._columns is not None:
             binding = self._binding(match)
             return {name: read(binding) for name, read in self._columns[match.alternative]}
@@ -266,7 +288,7 @@ def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFi
 
 
 def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
-    """What RETURN * returns: an alias, its components, and whether it is of a group."""
+    """Return what RETURN * shows: each alias, its components, and whether it is a group."""
     found: dict[str, tuple[list[int], bool]] = {}
     for component in alternative.components:
         name = component.label or component.alias
@@ -280,8 +302,11 @@ def _columns(
     environment: Environment,
     whole_at: int,
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
-    """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
-    its own, are empty. `whole_at`: as of a Scope, if each event is a result."""
+    """Return the columns of each alternative, or None for RETURN *.
+
+    Aliases that an alternative lacks are absent in it: they have empty slots after its own.
+    `whole_at` is that of a Scope, if each event is a result.
+    """
     if form.query.columns is None:
         return None
     scopes = [Scope.of(alternative, environment) for alternative in form.alternatives]
@@ -298,7 +323,7 @@ def _columns(
 def entry_test(
     chosen: EntryFilter, environment: Environment
 ) -> Callable[[Entry], bool | None] | None:
-    """None: all entries of the types pass."""
+    """Return the test of a filter's own conditions, or None if all entries of the types pass."""
     if not chosen.own:
         return None
     return expression.own(chosen.own, chosen.alias, environment)

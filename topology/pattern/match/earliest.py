@@ -1,14 +1,14 @@
-"""From when on a start may have a match that ends with the newest event.
+"""Bounds how early a match that ends with the newest event may start.
 
-MATCHES ALL from start events: an event in order that can end a match brings matches that end with
-it, and changes no other. A step under NEXT takes the first event there is for its component, so
-what comes before it is no earlier than the one before that; a STRICT step takes the very next
-event. Going back so from the end to the first component, only the starts of the last few events are
-left, where the whole window would have to be looked through.
+This serves MATCHES ALL from start events. If an event in order can end a match, it brings matches
+that end with it and changes no other. A step under NEXT takes the first event for its component. So
+the event before it is no earlier than the component's event before that. A STRICT step takes the
+very next event. Going back this way from the end to the first component leaves the starts of the
+last few events. Without the bound the whole window would have to be searched.
 
-A condition between events may pass over the first there is, and a group under NEXT goes back as far
-as the window: there is no bound then, and all starts of the window are asked. The bound is by time,
-so it may be lower than it could be, never higher.
+There is no bound if a condition between events may pass over the first event. Nor is there one for
+a group under NEXT, which goes back as far as the window. Then all starts of the window are
+searched. The bound is by time, so it may be lower than necessary, but never higher.
 
 Cost: a bisect for each step.
 """
@@ -25,12 +25,16 @@ from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import UNBOUNDED
 
 MAX_STEPS_BACK: Final = 64
-"""So many events back are looked at, at most: groups with a count far above would cost more."""
+"""The largest number of events to look back; groups with a count far above would cost more."""
 
 
 class EarliestStart:
-    """`_steps`: for each alternative the components whose steps lead back to the first, the last
-    first; True for a STRICT step. None: one of the alternatives has no bound."""
+    """A bound on the starts of matches that end with the newest event.
+
+    `_steps` has, for each alternative, the components whose steps lead back to the first, starting
+    with the last. A step is paired with True if it is STRICT. None: one of the alternatives has no
+    bound.
+    """
 
     def __init__(self, layouts: list[Layout]) -> None:
         found = [_steps_back(layout) for layout in layouts]
@@ -38,8 +42,10 @@ class EarliestStart:
         self._steps = known if len(known) == len(found) else None
 
     def before(self, place: Place, entry: Entry, since_ns: int) -> int:
-        """The earliest instant at which a match that ends with this entry, the newest there is, may
-        begin; never before `since_ns`."""
+        """Return the earliest instant at which a match that ends with this entry may begin.
+
+        The entry is the newest there is. The result is never before `since_ns`.
+        """
         if self._steps is None:
             return since_ns
         earliest_ns = entry.time_ns
@@ -47,7 +53,8 @@ class EarliestStart:
             reached_ns = entry.time_ns
             for j, is_strict in steps:
                 index = place.everything if is_strict else place.components[number][j]
-                at = index.before_time(reached_ns)  # the last entry before is one back
+                # The last entry before that time is one step back.
+                at = index.before_time(reached_ns)
                 reached_ns = index.times[at - 1] if at else BEFORE_ALL_NS
                 if reached_ns <= since_ns:
                     return since_ns
@@ -56,7 +63,7 @@ class EarliestStart:
 
 
 def _steps_back(layout: Layout) -> list[tuple[int, bool]] | None:
-    """None: how far back a match goes is not known."""
+    """Return the steps back, or None if there is no bound on how far back a match goes."""
     if not layout.alternative.is_linear:
         return None
     tests = RunRules(layout).tests

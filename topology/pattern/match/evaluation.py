@@ -1,12 +1,12 @@
-"""What the engine asks of a tactic: the matches of one unit, from the indexes alone.
+"""The interface of a tactic: it finds the matches of one unit from the indexes alone.
 
-A *unit* is the grain of evaluation, correction and finality: the end
-event under skip-till-any, else the start event. Nothing is computed until an event can
-finish something; then a unit is evaluated anew from what the indexes hold, and the
-engine compares with what it has emitted before. So a tactic keeps no state of its own, and all
-tactics give the same matches (`tests/topology/pattern`: differential laws).
+A *unit* is the grain of evaluation, correction and finality. It is the end event under
+skip-till-any, otherwise the start event. Nothing is computed until an event can complete a match.
+Then the unit is evaluated again from the indexes, and the engine compares the result with what it
+has emitted. So a tactic keeps no state of its own, and all tactics find the same matches
+(`tests/topology/pattern`: differential laws).
 
-    exhaustive   everything the language has; the definition, made to run backwards or
+    exhaustive   supports the whole language; the definition, run backwards or
                  forwards through the indexes
     walk         MATCHES ONE: one walk from a start
     best         MATCHES BEST: the first match that a search by preference finds
@@ -27,21 +27,27 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 MAX_STEPS: Final = 200_000
-"""Work of one evaluation, beyond which the unit overflows: an entry or a cut looked at is a
-step. A query's limit of more than MAX_STEPS / STEPS_PER_MATCH matches raises it."""
+"""The steps of one evaluation after which the unit overflows.
+
+Each entry or cut that is looked at is a step. A query whose limit exceeds MAX_STEPS /
+STEPS_PER_MATCH matches raises the bound.
+"""
 
 STEPS_PER_MATCH: Final = 16
 
 
 @dataclass(slots=True)
 class Place:
-    """What the indexes of one query hold in one partition.
+    """The indexes of one query in one partition.
 
-    `components[a][j]`: for component j of alternative a, entries of its types that satisfy its
-    `own`; `blockers[a][k]`: for negation k, entries of its types that satisfy those of its
-    predicates that name no other alias; `everything`: all entries that a STRICT step looks at
-    (empty where no step, and no negation, is strict); `enders[a, j]`: for a component with
-    UNTIL, all entries of its types, whether they satisfy its `own` or not."""
+    `components[a][j]` has the entries for component j of alternative a: those of its types that
+    satisfy its `own`. `blockers[a][k]` has those for negation k: entries of its types that satisfy
+    the predicates that name no other alias.
+
+    `everything` has all entries that a STRICT step looks at; it is empty if no step and no negation
+    is strict. `enders[a, j]` has all entries of the types of a component with UNTIL, whether they
+    satisfy its `own` or not.
+    """
 
     components: Sequence[Sequence[EntryIndex]]
     blockers: Sequence[Sequence[EntryIndex]]
@@ -49,29 +55,36 @@ class Place:
     enders: Mapping[tuple[int, int], EntryIndex]
 
     def indexes(self, alternative: int) -> list[EntryIndex]:
-        """All that an alternative looks into, but for `enders`."""
+        """Return all indexes that an alternative reads, except `enders`."""
         found = [*self.components[alternative], *self.blockers[alternative]]
         return [*found, self.everything]
 
     def next_one(self, last: Entry) -> Entry | None:
-        """The very next of all entries behind that one, which alone a STRICT step may take; None
-        where there is none yet."""
+        """Return the entry directly after that one, or None if there is none yet.
+
+        A STRICT step may take this entry only.
+        """
         at = self.everything.behind(last.key)
         return self.everything.entries[at] if at < len(self.everything) else None
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """`matches` of the unit, in the order of `match.in_order`, at most the query's limit.
+    """The result of evaluating one unit.
 
-    `overflow`: there are more, or they were not all looked for (MAX_STEPS). What is left are the
-    smallest in that order for units of an end event without AND; in the other cases those found
-    first, and of MAXIMAL those that are maximal among those found.
-    `hi_ns`: only an event of this time or earlier can change the result. `waits`: which entries
-    newer than all that are held can change it: the slots (alternative, j) of components and,
-    with j from the number of components on, of negations; None: any entry. It is
-    known for MATCHES ONE and BEST, and empty where the result is settled; for the other modes it
-    is None. `steps`: the work done."""
+    `matches` are those of the unit, in the order of `match.in_order`, at most the query's limit.
+
+    `overflow`: there are more, or the search was cut short (MAX_STEPS). For units of an end event
+    without AND, the smallest matches in that order remain. Otherwise the matches found first
+    remain, and for MAXIMAL those that are maximal among the ones found.
+
+    `hi_ns`: only an event of this time or earlier can change the result. `waits` are the slots
+    (alternative, j) whose entries can change it, if they are newer than all present ones. From the
+    number of components on, j is a negation. None means any entry. It is set for MATCHES ONE and
+    BEST, and empty if the result is settled. For the other modes it is None.
+
+    `steps` is the work done.
+    """
 
     matches: list[Match] = field(default_factory=list)
     overflow: bool = False
@@ -81,8 +94,11 @@ class Evaluation:
 
 
 class StepBudget:
-    """Counts `steps`: entries and cuts looked at. When it is spent the search stops and the unit
-    overflows, so that a query that explodes costs a bounded time for each event."""
+    """A counter of `steps`, the entries and cuts that were looked at, with a limit.
+
+    When it is spent the search stops and the unit overflows. So even a query that explodes costs a
+    bounded time for each event.
+    """
 
     __slots__ = ("most", "steps")
 
@@ -97,17 +113,20 @@ class StepBudget:
 
 class Tactic(Protocol):
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
-        """The matches that end with `anchor` (any), or that start with it (all other
-        strategies), blockers already regarded. `anchor` is in the indexes of some component."""
+        """Return the matches that end with `anchor` (any), or start with it (other strategies).
+
+        Negations are already applied. `anchor` is in the indexes of some component.
+        """
         ...
 
 
 class Search:
-    """A search in one unit and one alternative goes on until `wanted` matches are `found`, or the
-    budget is spent.
+    """A search in one unit and one alternative, until enough matches are `found`.
 
-    `RunSearch` extends runs entry by entry, `Cutting` takes groups as cuts of an index, `SetSearch`
-    puts sets together whose order is not known."""
+    It stops at `wanted` matches or when the budget is spent. `RunSearch` extends runs entry by
+    entry. `Cutting` takes groups as cuts of an index. `SetSearch` combines sets whose order is not
+    certain.
+    """
 
     def __init__(self, layout: Layout, place: Place, budget: StepBudget, wanted: int) -> None:
         self.layout = layout

@@ -1,8 +1,8 @@
-"""An alternative laid out for whoever looks for its matches, or says how sure one is.
+"""Lays out an alternative for the search of its matches and for their grading.
 
-Every condition is there twice: as it is by reference times, in two values that matter (it holds, or
-not), and graded, in three, for times that are known between two ends. An error of 0 is the special
-case in which both say the same; the tactics ask the first, which costs a third.
+Every condition is compiled twice. The plain form uses corrected timestamps and holds or does not.
+The graded form has three values, for times that are known as intervals. With an error of 0 both
+forms agree. The tactics use the plain form, which costs a third.
 
 A binding has the slots of the components and then those of the negations.
 """
@@ -35,17 +35,23 @@ NO_MAXIMUM: Final = 1 << 62
 GREEDY_LOOP: Final = 0
 SUCCESSOR: Final = 1
 LOOP: Final = 2
-"""Which component an event goes to that fits several: the lower."""
+"""The rank of a component to which an event may go. An event that fits several goes to the lowest.
+"""
 
 Graded = Callable[[Binding], int]
 
 
 class Clause:
-    """A predicate. `settled_at`: the one component whose every step tests it, or -1 if that
-    depends on the run. `looks_back`: it asks for what is before an event. `in_doubt`: so it does,
-    or it looks at times, or at the order in a group, so that what holds by reference times may not
-    hold. `for_each`: it says something of each element, and what fails it fails it in any larger
-    match."""
+    """A predicate of an alternative, compiled.
+
+    `settled_at` is the one component whose every step tests it, or -1 if that depends on the run.
+
+    `looks_back`: it asks for events before another event. `in_doubt`: its result by corrected
+    timestamps may be wrong. This is so if it looks back, at times, or at the order in a group.
+
+    `for_each`: it makes a statement about each element. If a match fails it, every larger match
+    fails it too.
+    """
 
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
         self.condition: Condition = expression.condition(predicate.expr, scope)
@@ -65,8 +71,11 @@ class Clause:
 
 
 class GroupEnd:
-    """The UNTIL of a group. `alone`: it says of an event whether it ends the group, whatever went
-    before."""
+    """The UNTIL of a group.
+
+    `alone` decides from an event by itself whether it ends the group. It is None if the decision
+    depends on earlier events.
+    """
 
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
         self.condition: Condition = expression.until(expr, scope)
@@ -76,9 +85,12 @@ class GroupEnd:
 
 
 class Tie:
-    """A condition on a negated event. `needed`: the components that it must find there to be one;
-    none where it asks for NULL. `is_own`: it names no other, so the index has seen to it, by
-    reference times."""
+    """A condition on a negated event.
+
+    It applies only if all components in `needed` are present; there are none if it asks for NULL.
+    `is_own`: it names no other alias. The index has then tested it already, by corrected
+    timestamps.
+    """
 
     def __init__(self, expr: Expr, blocker: Blocker, scope: Scope) -> None:
         others = aliases(expr) - {blocker.alias}
@@ -90,13 +102,19 @@ class Tie:
 
 
 class NegationGap:
-    """A negation. `left` and `right`: all components on either side, not the nearest alone; where
-    all of these may be absent it may be `at_start` or `at_end` of a match.
-    `after`: all components before each FOR that is before it, and how long after the last.
-    `over`: the same for its own FOR, if something is before it: when that is over.
-    `ties` are the conditions that tie it to the match, `own` those on it alone; one that names an
-    alias the alternative lacks is none, unless it asks for NULL. `looks_at_time`: its index is
-    kept by a condition on its own time."""
+    """A negation, and the gap in which its event must not occur.
+
+    `left` and `right` are all components on either side, not only the nearest. If all of a side may
+    be absent, the gap may be `at_start` or `at_end` of a match.
+
+    `after` has an entry for each FOR before this negation: all components before that FOR, and how
+    long after the last of them it ends. `over` has the same entries for this negation's own FOR,
+    which end when that is over. It is empty if nothing precedes the FOR.
+
+    `ties` are the conditions that tie the negated event to the match; `own` are those on the event
+    alone. A condition is ignored if it names an alias that the alternative lacks, unless it asks
+    for NULL. `looks_at_time`: the condition that filters its index looks at the event's own time.
+    """
 
     def __init__(self, number: int, blocker: Blocker, layout: Layout, scope: Scope) -> None:
         self.number = number
@@ -130,11 +148,18 @@ class NegationGap:
 
 
 class Layout:
-    """`before[j]` and `after[j]`: the components that come before and behind component j. `starts`
-    and `ends`: those that can be the first and the last, as all before or behind may be absent.
+    """An alternative with everything that the tactics and the grading ask of it.
+
+    `before[j]` and `after[j]` are the components before and after component j. `starts` and `ends`
+    are the components that can be first and last, because all others before or after them may be
+    absent.
+
     `is_strict`: any event at all may matter to a step or a negation. `goes_on`: a match may end
-    with a greedy group; so what comes later may forbid it, as may a negation (`looks_ahead`).
-    `lasting`: when its absences for a time are over, and `limits`: those of `Blocker.limit`."""
+    with a greedy group. A later event may then forbid the match, as it may with a negation at the
+    end (`looks_ahead`).
+
+    `lasting` says when the absences for a time are over. `limits` are those of `Blocker.limit`.
+    """
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment
@@ -173,16 +198,16 @@ class Layout:
 
     @property
     def by_end(self) -> bool:
-        """Its units are end events, else start events."""
+        """Whether its units are end events; otherwise they are start events."""
         return self.query.strategy == "any"
 
     def over_ns(self, match: Match) -> Iterator[int]:
-        """Return when each FOR of a match is over."""
+        """Yield the time at which each FOR of a match is over."""
         for left, length_ns in self.lasting:
             yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
 
     def settled_ns(self, match: Match) -> int:
-        """Return when a match is decided that nothing but its FORs and limits keep open."""
+        """Return the time at which a match is final if only its FORs and limits keep it open."""
         over = [ns - 1 for ns in self.over_ns(match)]
         window_ns = match.first.time_ns + self.within_ns
         for j, length_ns in self.limits:
@@ -199,15 +224,15 @@ class Layout:
 
 
 def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:
-    """The layouts of its alternatives, in their order."""
+    """Return the layouts of the alternatives, in their order."""
     return [Layout(form, alternative, environment) for alternative in form.alternatives]
 
 
 def _looks_at_groups(expr: Expr) -> bool:
-    """Is an index in it, an aggregate, or what sees a group as a whole?"""
+    """Return whether the expression has an index, an aggregate, or looks at a whole group."""
     return any(mention.how != "plain" for mention in mentions(expr))
 
 
 def as_binding(bound: list[list[Entry]]) -> Binding:
-    """A list of lists is a list of sequences, as long as nobody puts others in."""
+    """Return the lists as a binding; they stay lists if nobody puts other sequences in."""
     return cast(Binding, bound)

@@ -1,10 +1,10 @@
-"""A match of an alternative: which entries stand for which component.
+"""A match of an alternative: the entries that are bound to each component.
 
-`bound[j]` are the entries of component j in the order of their keys, empty where an optional
-one is absent. Two matches are the same if alternative and bound entries are the same.
+`bound[j]` are the entries of component j in the order of their keys. It is empty if an optional
+component is absent. Two matches are equal if their alternative and bound entries are equal.
 
-Where many matches of a unit hold long stretches of the same entries, they hold them as `Stretch`es
-over one frozen copy: 1 M matches with groups of 167 take 0.3 GB, where copies alone would be 1.4.
+Matches of one unit may share long runs of entries. They keep them as `Stretch`es over one frozen
+copy: 1 M matches with groups of 167 take 0.3 GB instead of 1.4 GB with copies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Bound = tuple[Sequence[Entry], ...]
 
 
 class Stretch(Sequence[Entry]):
-    """`whole[low:high]`, without the copy. It equals the tuple of its entries."""
+    """A view of `whole[low:high]` without a copy; it equals the tuple of its entries."""
 
     __slots__ = ("high", "low", "whole")
 
@@ -49,7 +49,7 @@ class Stretch(Sequence[Entry]):
 
 
 class Match:
-    """`first` and `last` are found where the maker does not know them."""
+    """A match; `first` and `last` are computed if the caller does not pass them."""
 
     __slots__ = ("alternative", "bound", "first", "last")
 
@@ -67,16 +67,16 @@ class Match:
 
     @property
     def content(self) -> tuple[int, tuple[tuple[Identity, ...], ...]]:
-        """What distinguishes it from every other match, whatever arrived when."""
+        """The value that distinguishes it from every other match, whatever arrived when."""
         members = tuple(tuple(entry.identity for entry in entries) for entries in self.bound)
         return (self.alternative, members)
 
     def is_as(self, other: Match) -> bool:
-        """Whether both are of the same entries for the same components."""
+        """Return whether both matches have the same entries for the same components."""
         return self.alternative == other.alternative and self.bound == other.bound
 
     def ways(self) -> Sequence[Match]:
-        """Return the match of each alternative that finds it; several only of a `TwinMatch`."""
+        """Return the match of each alternative that finds it; only a `TwinMatch` has several."""
         return (self,)
 
     def labelled(self) -> Iterator[tuple[int, Entry]]:
@@ -90,8 +90,11 @@ class Match:
 
 
 def in_order(matches: Sequence[Match]) -> list[Match]:
-    """By end, start, alternative, and then component by component, by the keys of the entries:
-    the order in which a search from the first component on finds them."""
+    """Sort by end, start, alternative, and then component by component.
+
+    Entries are compared by their keys. This is the order in which a search from the first component
+    on finds the matches.
+    """
     return sorted(matches, key=_place)
 
 

@@ -1,13 +1,14 @@
 """Matches as events of other queries (INTO).
 
-A match is an event of the type that INTO names, at the time of its end, right behind all others of
-that instant. Its payload has `start_ns`, `end_ns`, `key` where the query has one, and the columns;
-its time is as unsure as that of its last event, and an uncertain match makes uncertain what is
-found with it. What becomes of the match becomes of the event: an update replaces it, a retract
-removes it.
+A match becomes an event of the type that INTO names. Its time is the end of the match, after all
+other events of that instant. Its payload has `start_ns`, `end_ns`, the columns, and `key` if the
+query has one.
 
-A match that moves in time is another event, so that an event is known by its number alone. What is
-read of a match is what was written of it: a number beyond 64 bits is null.
+Its time error is that of the match's last event. An uncertain match makes every match that contains
+it uncertain. An update of the match replaces the event, and a retract removes it.
+
+A match whose end moves becomes another event, so an event is identified by its number alone.
+Readers get the values that were written: a number beyond 64 bits is null.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from topology.pattern.match.compiled import Compiled
 from topology.pattern.store.entry import Entry, Identity
 
 BEHIND_SOURCES: Final = "\U0010ffff"
-"""Before the name of a query it is a source that comes behind all others."""
+"""The prefix of a query's name that makes a source sort after all others."""
 
 LOOK_AT: Final = 64
-"""A table of fewer matches is not large."""
+"""The least number of matches of a large table."""
 
 NUMBER_DIGITS: Final = 15
-"""Digits of a digest that are a number, of 60 bits."""
+"""The hexadecimal digits of a digest that form the number, 60 bits."""
 
 
 @dataclass(slots=True)
 class MatchEvent:
-    """What has become of a match. `entry`: the event that it is, or was until it was retracted."""
+    """The latest state of a match, and the event `entry` that it is, or was before a retract."""
 
     into: str
     query: str
@@ -82,7 +83,7 @@ MATCH_EVENT: Final = record(
 
 
 def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns: int) -> MatchEvent:
-    """Return what has become of a match. `error_ns`: that of its last event."""
+    """Return the latest state of a match; `error_ns` is that of its last event."""
     payload: dict[str, Any] = {"start_ns": result.start_ns, "end_ns": result.end_ns}
     if result.key is not None:
         payload["key"] = result.key
@@ -103,10 +104,10 @@ def match_event(query: Compiled, result: MatchResult | MatchSetResult, error_ns:
 
 
 class MatchTable(Table[Identity, MatchEvent]):
-    """The matches that other queries read, by the identities of the events that they are.
+    """The matches that other queries read, by the identities of their events.
 
-    Withdrawn ones are known too, as long as the reach of the readers has them: the revisions of
-    what was found by one go on if it comes again.
+    Retracted matches stay while they are within the reach of the readers. If such a match comes
+    again, the revisions of the matches that contain it continue.
     """
 
     def __init__(self) -> None:
@@ -133,8 +134,10 @@ class MatchTable(Table[Identity, MatchEvent]):
         super().forget(key)
 
     def take(self, events: Iterable[MatchEvent]) -> tuple[list[Entry], list[Entry]]:
-        """Take what has become of matches. Return the events that they are no more, and those that
-        they are now."""
+        """Apply the latest states of matches, and return the old events and the new ones.
+
+        The old events are no longer valid, the new ones replace or join them.
+        """
         old: list[Entry] = []
         new: dict[Identity, Entry] = {}
         for event in events:
@@ -154,19 +157,21 @@ class MatchTable(Table[Identity, MatchEvent]):
 
     @property
     def is_large(self) -> bool:
-        """Whether it has grown so much that somebody should look which matches are over."""
+        """Whether it has grown so much that the finished matches should be looked for."""
         return len(self.rows) >= self._look_at
 
     def purge(self, before_ns: int) -> None:
-        """Let go of matches of before that instant."""
+        """Forget the matches that end before that instant."""
         for identity, event in list(self.rows.items()):
             if event.end_ns < before_ns:
                 self.forget(identity)
         self._look_at = max(LOOK_AT, 2 * len(self.rows))
 
     def restore(self, rest: State, types: Collection[str]) -> list[MatchEvent]:
-        """Take the rows out of a state. Return those of matches of these types, and forget the
-        others."""
+        """Take the rows out of a state and return the matches of these types.
+
+        Matches of other types are forgotten.
+        """
         mine = {name: rest.pop(name) for name in list(rest) if name.startswith(self.prefix)}
         for _ in self.read(mine, None):
             pass

@@ -1,13 +1,13 @@
-"""Which of two matches of a start MATCHES BEST prefers: the order of their choices.
+"""Decides which of two matches of a start MATCHES BEST prefers, by the order of their choices.
 
-A match is spelled as the choices that lead to it, from left to right in the text: which branch of
-an OR; of a group and of what is optional, for each event that it went on and which event that was,
-and then that it stopped. The lesser spelling is preferred.
+A match is spelled as the choices that lead to it, from left to right in the text. For an OR the
+choice is the branch. A group or an optional part has a choice for each event: that it went on, and
+with which event. Its last choice is that it stopped. The lesser spelling is preferred.
 
-Within an AND the events are in no order of the text, so there the choices are spelled as the
-events come: of which part each is, the first in the text before others, unless its count is
-reluctant and has its minimum; then it comes behind the end of the AND. Which branch was taken of an
-OR in an AND is seen from the part.
+Within an AND the text gives the events no order, so there the choices are spelled as the events
+come. Each event is spelled as its part, and the first part in the text goes before others. A
+reluctant part that has its minimum goes after the end of the AND. The part shows which branch of an
+OR in an AND was taken.
 
 Cost: O(members) for each match.
 """
@@ -27,8 +27,12 @@ SOONER, END, LATER = range(3)
 
 
 class Preference:
-    """That of the matches of one alternative, comparable with those of the others. `_places`: where
-    its components are in the text; `_regions`: those of an AND together, and each other alone."""
+    """The preference among the matches of one alternative.
+
+    It is comparable with the preferences of the other alternatives. `_places` has the position of
+    each component in the text. `_regions` has the components of an AND together, and every other
+    component by itself.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -1,11 +1,12 @@
-"""What each component may take in the matches that end in one event, before any is made.
+"""Finds the range of entries that each component may take in the matches of an end event.
 
-In a sequence under skip-till-any, of singles and of free groups, a match
-is a choice of entries in the order of the components; a group takes all there is between its
-neighbours. So what takes part in some match is one range of each component's index: going
-backwards from the end, up to the latest that has enough behind it; then going forwards, from the
-earliest that has enough before it. All matches of an end event as one (AS SETS, `sets`) are these
-ranges; the single matches (`tactics.slices`) are made within them.
+In a sequence under skip-till-any, of singles and of free groups, a match is a choice of entries in
+the order of the components. A group takes all entries between its neighbours. So the entries that
+are part of some match are one range of each component's index.
+
+A backward pass from the end finds the latest entry of each component that has enough after it. A
+forward pass finds the earliest entry that has enough before it. All matches of an end event as one
+(AS SETS, `sets`) are these ranges. The single matches (`tactics.slices`) are built within them.
 
 Cost: two bisects for each component.
 """
@@ -20,9 +21,11 @@ from topology.pattern.store.index import EntryIndex
 
 
 class RangeParts:
-    """Which components take part; the others are optional, and absent. Everything is by place in
-    their order: `parts[p]` is the component. A group is free here, so its minimum is the only bound
-    of its count."""
+    """The components that take part; the others are optional, and absent.
+
+    All lists are by place in their order: `parts[p]` is the component. A group is free here, so its
+    minimum is the only bound of its count.
+    """
 
     def __init__(self, layout: Layout, parts: Sequence[int]) -> None:
         self.layout = layout
@@ -35,15 +38,17 @@ class RangeParts:
 
 
 class Ranges:
-    """The ranges of an anchor, by place: positions from `lows` up to `highs` of the views. None of
-    them counts where it is not possible that there is a match."""
+    """The ranges of an anchor, by place: positions from `lows` up to `highs` of the views.
+
+    They are meaningless unless `is_possible`, which says whether there may be a match.
+    """
 
     __slots__ = ("by_key", "highs", "is_possible", "lows", "views")
 
     def __init__(
         self, parts: RangeParts, views: Sequence[EntryIndex], anchor: Entry, since_ns: int
     ) -> None:
-        """The matches are those that begin at `since_ns` or later."""
+        """Find the ranges of the matches that begin at `since_ns` or later."""
         self.by_key = parts.by_key
         self.views = views
         self.lows = [0] * parts.count
@@ -53,7 +58,7 @@ class Ranges:
         )
 
     def _set_highs(self, parts: RangeParts, anchor: Entry) -> bool:
-        """Backwards from the anchor: the latest entries with enough behind them."""
+        """Find, backwards from the anchor, the latest entries with enough after them."""
         last, views = parts.count - 1, self.views
         high = views[last].find(anchor) + 1
         self.highs[last] = high
@@ -66,7 +71,7 @@ class Ranges:
         return high > 0
 
     def _set_lows(self, parts: RangeParts, since_ns: int) -> bool:
-        """Forwards from the window's begin: the earliest entries with enough before them."""
+        """Find, forwards from the window's begin, the earliest entries with enough before them."""
         last, views, highs = parts.count - 1, self.views, self.highs
         low = views[0].before_time(since_ns)
         for p in range(last + 1):
@@ -81,11 +86,11 @@ class Ranges:
         return True
 
     def before(self, p: int, entry: Entry) -> int:
-        """How many of the place's entries may come before the entry."""
+        """Return how many of the place's entries may come before the entry."""
         view = self.views[p]
         return view.position(entry.key) if self.by_key else view.before_time(entry.time_ns)
 
     def behind(self, p: int, entry: Entry) -> int:
-        """Position of the place's first that may come behind the entry."""
+        """Return the position of the place's first entry that may come after the entry."""
         view = self.views[p]
         return view.behind(entry.key) if self.by_key else view.up_to_time(entry.time_ns)

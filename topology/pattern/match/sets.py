@@ -1,15 +1,15 @@
-"""All matches of an end event as one (AS SETS): their ranges, and how many they are.
+"""Reports all matches of an end event as one set (AS SETS): their ranges and their number.
 
-In a plain sequence under skip-till-any, of singles and of free groups, the
-`ranges` of an end event say what its matches are. The set is a `Match` whose `bound` holds them.
+In a plain sequence under skip-till-any, of singles and of free groups, the `ranges` of an end event
+determine its matches. The set is a `Match` whose `bound` has them.
 
-Matches are counted without being made. What is chosen is singles, and borders between adjacent
-groups. Going from the first component to the last, it is known of each choice how many ways there
-are to it: those of all choices of the place before that are early enough, which are a prefix of
-them, so their sum is one look into the sums so far.
+Matches are counted without being built. The choices are singles, and borders between adjacent
+groups. From the first component to the last, each choice has a number of ways that lead to it.
+These are the ways of all choices at the place before that are early enough. Those choices form a
+prefix, so one look into the running sums gives their total.
 
-Cost: a set is found by two bisects and a copy of references for each component, whatever the
-number of its matches; counting takes a bisect, O(log n), for each entry of the ranges.
+Cost: finding a set takes two bisects and a copy of references for each component, whatever the
+number of its matches. Counting takes a bisect, O(log n), for each entry of the ranges.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from topology.pattern.match.ranges import RangeParts, Ranges
 from topology.pattern.store.entry import Entry
 
 Instants = list[Any]
-"""What decides the order of entries, ascending: their times, or under TIES BY KEY their keys."""
+"""The values that order the entries, ascending: their times, or their keys under TIES BY KEY."""
 
 
 class Sets:
-    """The sets of one query (`language.check`)."""
+    """A finder and counter of the sets of one query (`language.check`)."""
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
         self._instant = attrgetter("key" if layout.by_key else "time_ns")
 
     def evaluate(self, place: Place, anchor: Entry, since_ns: int) -> Evaluation:
-        """The set of the matches that end in the anchor and begin at `since_ns` or later, if there
-        is any."""
+        """Return the set of the matches that end in the anchor and begin at `since_ns` or later.
+
+        The evaluation has no match if there is none.
+        """
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         ranges = Ranges(self._parts, place.components[0], anchor, since_ns)
         if ranges.is_possible:
@@ -50,7 +52,7 @@ class Sets:
         return evaluation
 
     def count(self, bound: Sequence[Sequence[Entry]]) -> int:
-        """How many matches there are in a set."""
+        """Return the number of matches in a set."""
         parts, last = self._parts, self._parts.count - 1
         instants: list[Instants] = [list(map(self._instant, entries)) for entries in bound]
         ways = Ways()
@@ -70,9 +72,12 @@ class Sets:
 
 
 class Ways:
-    """How many ways there are to get so far. `chosen`: what may be chosen at the place before, and
-    `sums[i]` the ways to the first i of it; None before the first place. A group whose neighbour is
-    a single, or the end, is no choice: it waits as `filling`, of at least `minimum`."""
+    """A count of the ways that lead to each choice so far.
+
+    `_chosen` are the choices at the place before; it is None before the first place. `sums[i]` is
+    the number of ways to the first i of them. A group next to a single, or at the end, is no
+    choice. It waits as `filling`, with at least `minimum` entries.
+    """
 
     __slots__ = ("_chosen", "filling", "minimum", "sums")
 
@@ -83,7 +88,10 @@ class Ways:
         self.minimum = 0
 
     def choose(self, choices: Instants, enough: Instants) -> None:
-        """One of these; what was chosen before it lies before `enough` at the same position."""
+        """Add a place with these choices.
+
+        The choice of the place before must be earlier than `enough` at the same position.
+        """
         filling, least = self.filling, self.minimum
         if filling:
             ends = list(map(bisect_left, repeat(filling), choices))
@@ -100,8 +108,10 @@ class Ways:
 
 
 def _borders(group: Instants, following: Instants, minimum: int) -> list[int]:
-    """Positions of what may be the last of a group that another follows: nothing of the group lies
-    between it and the first that follows it."""
+    """Return the positions of entries that may be the last of a group before another group.
+
+    No entry of the group is between such an entry and the first of the next group after it.
+    """
     firsts = list(map(bisect_right, repeat(following), group))
     last = len(group) - 1
     return [

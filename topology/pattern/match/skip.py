@@ -1,9 +1,11 @@
-"""After-match skip: what a kept match drops. The choice is made by `run.decide`.
+"""After-match skip: decides which matches an accepted match drops, for `run.decide`.
 
-Matches sorted by (start, end) are kept or dropped one after the other: TO NEXT drops
-others with the start of a kept one, PAST LAST those that start at or before a kept one's end,
-TO FIRST/LAST v those that start before that event of v. So what was kept last decides about
-what follows, and what is final needs no more looking at than its `Barrier`.
+Matches sorted by (start, end) are accepted or dropped one after the other. TO NEXT drops others
+with the start of an accepted match. PAST LAST drops those that start at or before its end. TO
+FIRST/LAST v drops those that start before that event of v.
+
+So the last accepted match decides about the following ones. The only state needed of final matches
+is their `Barrier`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ BEFORE_ALL: Key = (-(1 << 63), "", -1, -1)
 
 
 class Barrier:
-    """Matches that start before `key`, or with it, are dropped."""
+    """A bound below which matches are dropped: those that start before `key`.
+
+    `includes`: those that start with `key` are dropped too.
+    """
 
     __slots__ = ("includes", "key")
 
@@ -34,13 +39,16 @@ class Barrier:
         return self.key == other.key and self.includes == other.includes
 
     def behind(self, other: Barrier) -> Barrier:
-        """The one of the two that drops more."""
+        """Return the barrier of the two that drops more."""
         return self if (self.key, self.includes) >= (other.key, other.includes) else other
 
 
 def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:
-    """What a kept match drops of those that follow it. `components`: those of SKIP TO's alias;
-    `end_ns`: when the match is over, be it an absence for a time that ends it."""
+    """Return the barrier that an accepted match sets for those that follow it.
+
+    `components` are those of SKIP TO's alias. `end_ns` is when the match is over, which may be the
+    end of an absence for a time.
+    """
     if mode == "past_last":
         if end_ns > match.last.time_ns:
             return Barrier((end_ns + 1, "", -1, -1))
@@ -54,5 +62,5 @@ def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Ba
 
 
 def place(match: Match) -> Any:
-    """Its place among all matches of a run, in the order in which they are looked at."""
+    """Return the sort key of a match in the order in which SKIP looks at matches."""
     return (match.first.key, match.last.key, match.content)

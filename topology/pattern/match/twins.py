@@ -1,12 +1,12 @@
-"""Matches that several alternatives find: the same events under the same aliases.
+"""Merges matches that several alternatives find: the same events under the same aliases.
 
-Two branches of an OR that may both be absent lead to them (`OR(C? c, D? d)`), and so does a turn
-that may be of nothing (`SEQ(C* c[])?`). Such a match is merged before the limit of the query
-applies. It stands as long as one of the alternatives finds it. So it is decided when the first of
-them is, and that one's match is kept. It is confirmed if that one or another that is decided at the
-same instant confirms it.
+Two branches of an OR that may both be absent lead to them (`OR(C? c, D? d)`), and so does a group
+that may be empty (`SEQ(C* c[])?`). Such a match is merged before the limit of the query applies. It
+is valid while one of the alternatives finds it. So it is final when the first of them is, and the
+match of that alternative is used. It is confirmed if any alternative that is final at that instant
+confirms it.
 
-Cost: nothing where no two alternatives can find the same; else O(members) for each match.
+Cost: nothing if no two alternatives can find the same match; otherwise O(members) for each match.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from topology.pattern.match.match import Match
 
 
 class TwinMatch(Match):
-    """A match that several alternatives find, all of which are decided at the same instant."""
+    """A match that several alternatives find, all of which are final at the same instant."""
 
     __slots__ = ("_ways",)
 
     def __init__(self, ways: Sequence[Match]) -> None:
-        """`ways`: the match of each alternative; it is itself one of the first of them."""
+        """Merge `ways`, the match of each alternative; the first of them gives its values."""
         one = ways[0]
         super().__init__(one.alternative, one.bound, one.first, one.last)
         self._ways = ways
@@ -33,8 +33,11 @@ class TwinMatch(Match):
 
 
 class Twins:
-    """A merger of the matches of one query. `may_be`: two of its alternatives can find the same,
-    because what must be there has the same aliases in both."""
+    """A merger of the matches of one query.
+
+    `may_be`: two alternatives can find the same match, because their required components have the
+    same aliases.
+    """
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._layouts = layouts
@@ -46,7 +49,7 @@ class Twins:
         self.may_be = len(required) < len(layouts)
 
     def merged(self, matches: list[Match]) -> list[Match]:
-        """Return each once. `matches`: in the order of their alternatives."""
+        """Return each match once; `matches` are in the order of their alternatives."""
         alike: dict[object, list[Match]] = {}
         for match in matches:
             taken = zip(self._aliases[match.alternative], match.bound, strict=True)
