@@ -1,21 +1,22 @@
 """MATCHES BEST: the match of a start that a backtracking regular expression finds first.
 
-docs/guides/patterns.md has examples ("The best match"). It is the least of the matches that ALL
-finds of the start, in the order of the choices that lead to them (`preference`): to go on in a
-group before what follows it, or after it where the count is reluctant; what is optional before its
-absence, or after it; the branches of an OR by their place in the text. So it is a function of the
-set of these matches alone, and a late event changes the least of them, of the same id, or leaves
-none.
+docs/guides/patterns.md has examples ("The best match"). The best match is the least of the matches
+that ALL finds of the start, in the order of the choices that lead to them (`preference`). The
+choice to go on in a group goes before the choice of what follows, or after it if the count is
+reluctant. An optional part goes before its absence, or after it. The branches of an OR go by their
+place in the text. So the best match is a function of the set of these matches alone. A late event
+changes the best match, which keeps its id, or leaves none.
 
-The search is that of ALL (`search`), which tries what is preferred first and stops at the first
-match: that is the least of an alternative. The least of those of all alternatives is taken.
+The search is that of ALL (`search`), but it tries preferred choices first and stops at the first
+match. That match is the least of an alternative. The result is the least of all alternatives.
 
-A match is settled (`Evaluation.hi_ns`) where nothing that is preferred to it can still come: each
-step that was tried before it has met what it had to take, or, if it is STRICT, what it could not
-take. Else the end of the window settles it, as it does always with SKIP (`Compiled.settles`).
+A match is settled (`Evaluation.hi_ns`) if no preferred match can still come. Each step that was
+tried before it must have met the event that it had to take. A STRICT step may also have met one
+that it could not take. Otherwise the end of the window settles it. With SKIP the window always does
+(`Compiled.settles`).
 
-Cost: that of the search up to the first match, linear where each step but one leaves no choice, and
-at worst all runs that are preferred to it; bounded by the budget.
+Cost: that of the search up to the first match. It is linear if each step but one leaves no choice.
+At worst it covers all preferred runs; the budget bounds it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from topology.pattern.store.index import EntryIndex
 
 
 class BestSearch(RunSearch):
-    """The least match of a start in one alternative. `met_ns`: the time of the latest event that
-    was looked at; `is_open`: a newer one than all may lead to a match that is preferred;
-    `is_strictly`: whatever event that is."""
+    """A search for the least match of a start in one alternative.
+
+    `met_ns` is the time of the latest event that was looked at. `is_open`: an event newer than all
+    present ones may lead to a preferred match. `is_strictly`: any such event may.
+    """
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget, anchor: Entry) -> None:
         super().__init__(rules, place, budget, anchor, 1, [False] * rules.count)
@@ -82,8 +85,11 @@ class BestSearch(RunSearch):
 
 
 class BestFinder:
-    """An alternative, with what its searches share. `branch`: that of the OR that the pattern
-    begins with, if it does. `ends`: the slots of what newer events may change a match by."""
+    """An alternative, with the data that its searches share.
+
+    `branch` is that of the OR at the beginning of the pattern, if there is one. `ends` are the
+    slots through which newer events may change a match.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -95,8 +101,11 @@ class BestFinder:
 
 
 class Best:
-    """The tactic. A unit waits for what can end a match, and for any event where a STRICT step has
-    none behind it yet."""
+    """The tactic of MATCHES BEST.
+
+    A unit waits for the events that can end a match. It waits for any event if a STRICT step has no
+    event after it yet.
+    """
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._finders = [BestFinder(layout) for layout in layouts]
@@ -112,7 +121,7 @@ class Best:
             if not any(place.components[number][j].find(anchor) >= 0 for j in finder.layout.starts):
                 continue
             if found and finder.branch > self._finders[found[0].alternative].branch:
-                break  # nor is any that follows preferred
+                break  # The following ones are not preferred either.
             search = BestSearch(finder.rules, place, budget, anchor)
             search.go()
             found += search.found

@@ -1,10 +1,9 @@
-"""Negations: is there an event in a gap of the match that must not be there?
+"""Applies negations: is there a forbidden event in a gap of the match?
 
-`normal_form.Blocker` says exactly where a gap begins and ends. All
-bounds are reference times.
+`normal_form.Blocker` says exactly where a gap begins and ends. All bounds are corrected timestamps.
 
-Cost: two bisects for each negation; a scan of the gap only where a predicate ties the negated
-event to the match.
+Cost: two bisects for each negation. The gap is scanned only if a predicate ties the negated event
+to the match.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from topology.pattern.store.index import EntryIndex
 def is_blocked(
     layout: Layout, place: Place, bound: Binding, first: Entry, last: Entry, budget: StepBudget
 ) -> bool:
-    """By any negation of the alternative. `bound` has the slots of a binding; those of negations
-    are empty before and after."""
+    """Return whether any negation of the alternative forbids the match.
+
+    `bound` has the slots of a binding; those of negations are empty before and after.
+    """
     for gap in layout.gaps:
         index = place.blockers[layout.number][gap.number]
         if not index.times:
@@ -47,7 +48,7 @@ def is_blocked(
 
 
 def gaps_at_end(layout: Layout, bound: Sequence[Sequence[Entry]]) -> list[NegationGap]:
-    """The negations whose gap is the end of this match."""
+    """Return the negations whose gap is at the end of this match."""
     return [gap for gap in layout.gaps if not any(bound[j] for j in gap.right)]
 
 
@@ -60,8 +61,11 @@ def _cut(
     since_ns: int,
     until_ns: int,
 ) -> tuple[int, int]:
-    """Positions of what is in the gap between `left` and `right`, of which one is there; in place
-    of the other its window, from `since_ns` to `until_ns`, bounds the gap."""
+    """Return the positions of the entries in the gap between `left` and `right`.
+
+    At least one of the two is present. In place of the other its window, from `since_ns` to
+    `until_ns`, bounds the gap.
+    """
     for_ns = gap.for_ns
     if left is not None:
         begin_ns = left.time_ns
@@ -70,7 +74,7 @@ def _cut(
             if entry is not None:
                 begin_ns = max(begin_ns, entry.time_ns + ns)
         low = index.up_to_time(begin_ns)
-        if for_ns is not None:  # what is on the right comes later
+        if for_ns is not None:  # The right side comes later.
             return low, index.before_time(begin_ns + for_ns)
     elif right is not None and for_ns is not None:
         low = index.up_to_time(right.time_ns - for_ns)
@@ -91,8 +95,10 @@ def _satisfies(gap: NegationGap, bound: Binding, entry: Entry) -> bool:
 def _next_one(
     everything: EntryIndex, index: EntryIndex, left: Entry | None, right: Entry | None
 ) -> int:
-    """Position of the entry directly behind `left` (where there is none, directly before `right`);
-    -1 if it is not in the index."""
+    """Return the position of the entry directly after `left`, or -1 if the index lacks it.
+
+    If there is no `left`, it is the entry directly before `right`.
+    """
     if left is not None:
         at = everything.behind(left.key)
     else:

@@ -1,20 +1,20 @@
-"""Everything the language has: units of an end event, and ALL from a start event.
+"""Finds matches in the whole language: for units of an end event, and ALL from a start event.
 
-MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that
-no other contains. That is exponential in the length of a group whose members depend on each
-other. Where they do not, `slices` finds the same without; where they depend on their neighbours
-only, *chains* spare most of it.
+MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that no
+other contains. That is exponential in the length of a group whose members depend on each other. If
+they do not, `slices` finds the same matches without this cost. If they depend on their neighbours
+only, *chains* avoid most of it.
 
-What leaves out an entry that a greedy group could take is no valid match (`greedy`).
+A match that leaves out an entry that a greedy group could take is not valid (`greedy`).
 
-A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`.
-Such a group is not free, but whether one more element can be put in
-between two others, or at either end, is seen from these alone and from singles that come before
-the group. So a search for maximal matches turns back as soon as a run has passed over an entry
-that fits in: whatever follows, the match with that entry is larger. (Two entries that fit in
-together only are not seen so; matches that are contained in others for that are sifted at the end.)
+A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`. Such a
+group is not free. But its neighbours, and the singles before the group, decide whether one more
+element fits between two others or at either end. So a search for maximal matches turns back as soon
+as a run has passed over an entry that fits. Whatever follows, the match with that entry is larger.
+Two entries that fit only together are not noticed this way; the matches that are contained in
+others for that reason are removed at the end.
 
-Under the conditions here the larger match is valid: it has the earlier first and the later last
+Under the conditions here the larger match is valid. It has the earlier first and the later last
 entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_groups`).
 """
 
@@ -37,14 +37,18 @@ from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 
 
 class Finder(Protocol):
-    """Finds the matches of one alternative, in the order of `match.in_order`; if there are more
-    than `wanted`, so many or more of them."""
+    """A finder of the matches of one alternative, in the order of `match.in_order`.
+
+    If there are more than `wanted`, it finds at least that many.
+    """
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]: ...
 
 
 class Enumeration:
-    """The tactic of all modes but ONE: each alternative by its finder, the results together."""
+    """The tactic of all modes but ONE and BEST: it combines the results of each alternative's
+    finder.
+    """
 
     def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
         query = layouts[0].query
@@ -72,7 +76,7 @@ class Enumeration:
 
 
 class Exhaustive:
-    """A finder for any alternative."""
+    """A finder that handles any alternative."""
 
     def __init__(self, layout: Layout) -> None:
         self._rules = RunRules(layout)
@@ -93,7 +97,7 @@ class Exhaustive:
 
 
 def chains(alternative: Alternative) -> list[bool]:
-    """By component."""
+    """Return for each component whether it is a chain."""
     parts = alternative.components
     if not alternative.is_linear or any(part.edge != "any" or part.greedy for part in parts):
         return [False] * len(parts)
@@ -120,5 +124,5 @@ def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component:
     own = {mention.how for mention in named if mention.alias == component.alias}
     offsets = {mention.number for mention in named if mention.how == "each"}
     if not own <= {"plain", "each"} or ("plain" in own and offsets):
-        return False  # with both every element goes with every i
+        return False  # With both, every element is paired with every i.
     return not offsets or max(offsets) - min(offsets) <= 1

@@ -1,28 +1,28 @@
-"""Walks of a plain sequence that are remembered, and moved on by each event.
+"""Remembers the walks of a plain sequence, and moves them on with each event.
 
 A sequence of single events under skip-till-next or STRICT, without negations, has one walk from a
-start, and what the walk has taken says all about it: so many components are taken, and the next one
-is awaited. So such walks can be remembered where `walk` would start anew. `steps_of` says which
-queries these are, all conditions on the query in one place.
+start. The entries that the walk has taken describe it fully: some components are taken, and it
+awaits the next one. So such walks can be remembered, while `walk` would start again. `steps_of`
+says which queries qualify, with all conditions on the query in one place.
 
-Each start has a walk, which holds what it has `taken`; walks that wait are kept by the component
-they wait for. What a walk takes is said by its `Steps`:
+Each start has a walk, which has the entries it has `taken`. Waiting walks are stored by the
+component that they wait for. `Steps` decides which entry a walk takes:
 
-* an event in order (the newest of its partition) moves each walk that waits for it by one step;
-* a late one is put right in the walks that pass over its place: it is taken where it comes before
-  what was taken, and the walk goes on from there through the indexes. Without conditions over
-  several events later starts never take earlier events, so that these walks lie side by side
-  and are found from the newest backwards. A strict step breaks where anything comes between: all
-  starts of the window are walked anew.
+* An event in order (the newest of its partition) moves each walk that waits for it by one step.
+* A late event is inserted into the walks that pass over its place. A walk takes it if it comes
+  before the entry that was taken, and goes on from there through the indexes. Without conditions
+  over several events, later starts never take earlier events. So these walks are adjacent and are
+  found from the newest backwards. A strict step breaks if any event comes between: all starts of
+  the window are walked again.
 
-What `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) find is the definition; a law holds the
-steps to it. They are not made of `walk` itself: a walk that looks at all open components costs
-three times as much for each step. Nothing of it is state: what waits follows from the indexes, so a
-restart builds it again.
+The results of `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) are the definition; a law
+compares the steps with them. The steps do not use `walk` itself: a walk that looks at all open
+components costs three times as much for each step. Nothing here is state: the waiting walks follow
+from the indexes, so a restart builds them again.
 
-Cost: an event in order, O(walks moved); a late one O(log n) for each walk that it changes: a bisect
-for each component taken from the indexes, and where conditions name several events also the
-entries looked at.
+Cost: an event in order, O(walks moved). A late one costs O(log n) for each walk that it changes: a
+bisect for each component taken from the indexes. If conditions name several events, the entries
+looked at are added.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ ONCE_EACH: Final = (1, 1, None, False)
 
 
 class Steps:
-    """`strict[j]`: the step into component j takes the very next event or none. `is_strict`: one
-    of them does; `is_tested`: one has conditions that name other events too."""
+    """The rules by which walks of one sequence take entries.
+
+    `strict[j]`: the step into component j takes the very next event or none. `is_strict`: at least
+    one step does. `is_tested`: at least one step has conditions that name other events too.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.count = layout.count
@@ -58,15 +61,18 @@ class Steps:
         self._absent: list[Binding] = [[()] * (self.count - 1 - j) for j in range(self.count)]
 
     def takes(self, taken: Sequence[Entry], entry: Entry) -> bool:
-        """Whether the walk takes the entry next, which is of the next component and within the
-        window of its start. STRICT asks for more: that nothing lies between (`Place.next_one`)."""
+        """Return whether the walk takes the entry next.
+
+        The entry is of the next component and within the window of its start. STRICT also requires
+        that no event is between them (`Place.next_one`).
+        """
         last = taken[-1]
         if not (last.key < entry.key if self._by_key else last.time_ns < entry.time_ns):
             return False
         return not self.is_tested or self.holds(taken, entry)
 
     def holds(self, taken: Sequence[Entry], entry: Entry) -> bool:
-        """Whether the conditions hold with the entry taken next."""
+        """Return whether the conditions hold with the entry taken next."""
         tests = self._tests[len(taken)]
         if not tests:
             return True
@@ -79,9 +85,12 @@ class Steps:
         return True
 
     def resume(self, taken: list[Entry], place: Place) -> bool:
-        """Take what the indexes have behind the entries taken so far, the start at least. Whether
-        the walk awaits a newer entry then: it does not where it is complete, or where a strict step
-        met what it could not take."""
+        """Take the following entries from the indexes, and return whether the walk awaits a newer
+        one.
+
+        At least the start has been taken. The walk awaits none if it is complete, or if a strict
+        step met an entry that it could not take.
+        """
         until_ns = taken[0].time_ns + self.within_ns
         while len(taken) < self.count:
             j, last = len(taken), taken[-1]
@@ -111,11 +120,13 @@ class Steps:
 
 
 def steps_of(layouts: Sequence[Layout]) -> Steps | None:
-    """None where something of the query asks for more.
+    """Return the steps of a query, or None if its walks cannot be followed.
 
-    One alternative, a plain sequence of two events or more, each exactly once, no negation; each
-    step takes the first that fits, or the very next; all conditions over several events can be
-    tested at the step that binds the last. What is found is emitted at once, and all of it."""
+    The query must have one alternative: a plain sequence of two or more events, each exactly once,
+    without negation. Each step takes the first event that fits, or the very next. All conditions
+    over several events must be testable at the step that binds the last of them. All matches are
+    emitted, and at once.
+    """
     layout = layouts[0]
     query, alternative = layout.query, layout.alternative
     if len(layouts) > 1 or layout.count < 2 or alternative.blockers or not alternative.is_linear:
@@ -134,17 +145,21 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
 
 
 LOOKED_THROUGH: Final = MAX_STEPS // 2
-"""So many entries may be in the indexes of a sequence where conditions separate them: no walk
-then takes the steps of which a unit overflows."""
+"""The most entries in the indexes of a sequence where conditions separate them.
+
+Up to this number no walk takes enough steps for its unit to overflow.
+"""
 
 Taken = list[Entry]
-"""What a walk has taken: its start, and the entries that followed."""
+"""The entries that a walk has taken: its start, and those that followed."""
 
 
 class FollowedWalks:
-    """Those of one query in one partition. `filters[j]` is the number of component j's filter.
-    Starts before `since_ns` are not the query's. `over_ns`: the walks of all starts a window before
-    it are forgotten."""
+    """The walks of one query in one partition.
+
+    `filters[j]` is the number of component j's filter. The query ignores starts before `since_ns`.
+    The walks of all starts more than a window before `over_ns` are forgotten.
+    """
 
     __slots__ = (
         "_backwards",
@@ -171,11 +186,11 @@ class FollowedWalks:
 
     @property
     def is_beyond(self) -> bool:
-        """More entries than an evaluation may look through; then units may overflow."""
+        """Whether an evaluation may not look through so many entries; units may then overflow."""
         return sum(map(len, self._place.components[0])) > LOOKED_THROUGH
 
     def follow(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
-        """Move on by an entry of these filters, newer than all others; the walks it completes."""
+        """Move on by the newest entry, which has these filters, and return the completed walks."""
         complete: list[Taken] = []
         numbers, waiting = self._filters, self._waiting
         for j in self._backwards:  # No walk takes an entry twice.
@@ -189,8 +204,10 @@ class FollowedWalks:
         return complete
 
     def _step(self, j: int, entry: Entry, complete: list[Taken]) -> None:
-        """The walks that wait for component j take the entry, where it fits. Those whose window is
-        over wait no longer, nor do those that a STRICT step breaks."""
+        """Move on the walks that wait for component j, if the entry fits them.
+
+        Walks whose window is over stop waiting, as do those that a STRICT step breaks.
+        """
         steps, waiting = self.steps, self._waiting
         walks, waiting[j] = waiting[j], {}
         is_last = j + 1 == steps.count
@@ -209,13 +226,15 @@ class FollowedWalks:
                 waiting[j][key] = taken
 
     def _one_before(self) -> Entry | None:
-        """The newest entry but one of all that a STRICT step looks at."""
+        """Return the second newest of the entries that a STRICT step looks at."""
         everything = self._place.everything
         return everything.entries[-2] if len(everything) > 1 else None
 
     def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
-        """Take in an entry that comes late; the walks that are other than they were. `filters` are
-        empty where it lies in another partition."""
+        """Insert a late entry, and return the walks that it changes.
+
+        `filters` is empty if the entry is in another partition.
+        """
         numbers = self._filters
         changed: dict[Key, Taken] = {}
         if self.steps.is_strict:
@@ -231,7 +250,7 @@ class FollowedWalks:
         return list(changed.values())
 
     def walk(self, anchor: Entry) -> Taken | None:
-        """Walk from this start anew; None if no walk begins here."""
+        """Walk from this start again, or return None if no walk begins here."""
         if not self._begins(anchor):
             return None
         taken = self.walks.setdefault(anchor.key, [anchor])
@@ -239,8 +258,10 @@ class FollowedWalks:
         return taken
 
     def over(self, floor_ns: int) -> list[Entry]:
-        """Forget the walks that nothing can change any more, now that all before `floor_ns` is
-        decided; the starts of those."""
+        """Forget the walks that nothing can change any more, and return their starts.
+
+        All before `floor_ns` is final.
+        """
         starts, within_ns = self._starts, self.steps.within_ns
         low = starts.before_time(self.over_ns - within_ns)
         high = starts.before_time(floor_ns - within_ns)
@@ -258,7 +279,7 @@ class FollowedWalks:
         return at < self.steps.count and taken[0].key in self._waiting[at]
 
     def evaluated(self, taken: Taken) -> tuple[int, frozenset[tuple[int, int]]]:
-        """`hi_ns` and `waits` of an evaluation that finds the walk as it is."""
+        """Return `hi_ns` and `waits` of an evaluation that finds the walk in its present state."""
         at, until_ns = len(taken), taken[0].time_ns + self.steps.within_ns
         if at == self.steps.count:
             return taken[-1].time_ns, frozenset()
@@ -270,7 +291,7 @@ class FollowedWalks:
         return entry.time_ns >= self._since_ns and self.steps.holds((), entry)
 
     def _go_on(self, taken: Taken, kept: int) -> None:
-        """Walk on behind the first entries of what was taken."""
+        """Keep the first `kept` entries of a walk, and walk on after them."""
         self._wait_no_more(taken)
         del taken[kept:]
         if self.steps.resume(taken, self._place):
@@ -290,8 +311,10 @@ class FollowedWalks:
                 changed[anchor.key] = taken
 
     def _take_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
-        """In the walks that have what comes before component j before the entry, and j itself
-        behind it, or not yet."""
+        """Insert the entry into the walks that can take it for component j.
+
+        These have taken the components before j before the entry, and j itself after it or not yet.
+        """
         steps, starts = self.steps, self._starts
         low = starts.before_time(entry.time_ns - steps.within_ns)
         for at in range(starts.up_to_time(entry.time_ns) - 1, low - 1, -1):
@@ -301,7 +324,7 @@ class FollowedWalks:
             if len(taken) > j and taken[j].key < entry.key:
                 if steps.is_tested:
                     continue
-                break  # so have all starts before this one
+                break  # All starts before this one have taken an earlier entry too.
             if steps.takes(taken[:j], entry):
                 self._go_on(taken, j)
                 changed[taken[0].key] = taken

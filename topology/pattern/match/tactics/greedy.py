@@ -1,16 +1,18 @@
-"""LOOP GREEDY under MATCHES ALL and MAXIMAL: a match must not leave out what its group could take.
+"""LOOP GREEDY under MATCHES ALL and MAXIMAL: a match must include all that its group could take.
 
-A match is valid only if no entry that fits the greedy group lies behind the group's last entry
-(if it is absent, behind the last of what comes before it; where there is none, behind the match's
-first) and before the first entry of what follows it; where nothing of that is there, up to
-the end of the window. Nor may that first entry fit the group itself: what fits both goes to
-the group. To *fit* is to be eligible as the next of the group: in order, within its maximum,
-not ended by UNTIL, contiguous, and with conditions that hold with what the match has before it.
-"Before" is by reference time, or by key with TIES BY KEY, as everywhere. Entries that the match
-has elsewhere (AND) are taken already.
+A match is valid only if no entry that fits the greedy group is between two bounds. The lower bound
+is the group's last entry. If the group is absent, it is the last entry before it, or the match's
+first if there is none. The upper bound is the first entry after the group, or the end of the window
+if there is none. Nor may that first entry fit the group itself: an entry that fits both goes to the
+group.
 
-So the question is asked at the step that closes the group, and of groups never closed at
-the end. MATCHES ONE does not ask it: its walk lets the group take what it can (`walk`).
+An entry *fits* if it is eligible as the next of the group. It must be in order, within the group's
+maximum, contiguous, and not ended by UNTIL. The conditions must hold with the entries that the
+match has before it. "Before" is by corrected timestamp, or by key with TIES BY KEY, as everywhere.
+Entries that the match has elsewhere (AND) are already taken.
+
+So the test is done at the step that closes the group, and at the end for groups that are never
+closed. MATCHES ONE does not need it: its walk lets the group take all it can (`walk`).
 
 Cost: a few bisects for each such step, and each entry of the group's index in between, up to the
 first that fits.
@@ -36,7 +38,10 @@ class Greed:
     def forbids(
         self, bound: list[list[Entry]], first: Entry, j: int = -1, entry: Entry | None = None
     ) -> bool:
-        """The step into j by the entry, which has not been taken yet, or the end of the match."""
+        """Return whether a greedy group forbids the step into j, or the end of the match.
+
+        The entry of the step has not been taken yet.
+        """
         rules = self._rules
         return any(
             (entry is None or g in rules.before[j])

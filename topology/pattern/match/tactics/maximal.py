@@ -1,8 +1,8 @@
-"""Which of the matches of an end event are contained in no other of their alternative.
+"""Selects the matches of an end event that no other match of their alternative contains.
 
 Matches are compared as sets of events labelled with their component.
 
-Cost: O(members) for each match, an operation being one over a bit for each match that is kept.
+Cost: O(members) operations for each match, each over one bit for each selected match.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Member = tuple[int, Key]
 
 
 def maximal(matches: list[Match]) -> list[Match]:
-    """Those of one alternative with one end event, in the order they came in."""
+    """Return the maximal matches of one alternative and end event, in their given order."""
     sets = [_members(match) for match in matches]
     by_size = sorted(range(len(matches)), key=lambda at: -len(sets[at]))
-    holders: dict[Member, int] = {}  # the kept ones, as bits, that hold it
+    holders: dict[Member, int] = {}  # The selected matches that have the member, as bits.
     kept: list[int] = []
     for at in by_size:
         if _is_contained(sets[at], holders):
@@ -30,7 +30,10 @@ def maximal(matches: list[Match]) -> list[Match]:
 
 
 def _is_contained(members: list[Member], holders: dict[Member, int]) -> bool:
-    """Whether a kept one holds all of the members; it is larger, as no two are alike."""
+    """Return whether a selected match has all of the members.
+
+    It is then larger, as no two matches are equal.
+    """
     common = -1
     for member in members:
         common &= holders.get(member, 0)

@@ -1,14 +1,14 @@
-"""What a run may take next, over the layout of an alternative.
+"""The rules for the next entry of a run, over the layout of an alternative.
 
-A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow
-in the order of keys. A component is *open* if all that come before it have their minimum, it
-has less than its maximum, and nothing that comes behind it was taken; it is
-*closed* once something behind it was taken.
+A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow in
+the order of keys. A component is *open* if all components before it have their minimum, it has less
+than its maximum, and no later component has an entry. It is *closed* once a later component has an
+entry.
 
-Every predicate is tested when it is due: when all it names is bound (absent and closed counts
-as settled), and what it needs as a whole is closed. What is never closed is tested at the end.
-Which step that is, is known beforehand for the usual predicate, over required components of a
-sequence.
+Every predicate is tested when it is due. All components that it names must then be bound; an
+absent, closed one counts as bound. Groups that it needs as a whole must be closed. If they are
+never closed, it is tested at the end. The usual predicate is over required components of a
+sequence, and the step that tests it is fixed beforehand.
 
 Cost of a step: O(components) and the predicates due at it.
 """
@@ -28,8 +28,11 @@ from topology.pattern.tree.syntax import Edge
 
 
 class RunRules:
-    """`tests[j]`: the predicates that a step into component j may make due. What every step asks of
-    the layout is at hand here too."""
+    """The rules of one alternative.
+
+    `tests[j]` are the predicates that a step into component j may make due. The values of the
+    layout that every step needs are copied here.
+    """
 
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
@@ -52,7 +55,7 @@ class RunRules:
         ]
 
     def _tests_at(self, j: int) -> list[Clause]:
-        """Clauses that a step into this component may make due."""
+        """Return the clauses that a step into this component may make due."""
         found = []
         for clause in self.layout.clauses:
             closes = any(
@@ -84,13 +87,13 @@ class RunRules:
         return all(map(ge, map(len, bound), self.minimum))
 
     def edge(self, bound: Sequence[Sequence[Entry]], j: int) -> Edge:
-        """The contiguity of the next step into this component."""
+        """Return the contiguity of the next step into this component."""
         return self.loops[j] if bound[j] else self.edges[j]
 
     def begin(
         self, bound: Sequence[Sequence[Entry]], j: int, index: EntryIndex, last: Entry
     ) -> int:
-        """Position of the first entry that may follow the run, by order alone."""
+        """Return the position of the first entry that may follow the run, by order alone."""
         if self.by_key:
             return index.behind(last.key)
         floor_ns = -NO_MAXIMUM
@@ -102,11 +105,11 @@ class RunRules:
         return index.behind(last.key)
 
     def up_to(self, index: EntryIndex, entry: Entry) -> int:
-        """How many of the index may come before the entry, by order alone."""
+        """Return how many entries of the index may come before the entry, by order alone."""
         return index.position(entry.key) if self.by_key else index.before_time(entry.time_ns)
 
     def holds(self, bound: list[list[Entry]], j: int) -> bool:
-        """The predicates, now that the last entry of `bound[j]` has been taken."""
+        """Return whether the predicates hold, after the last entry of `bound[j]` has been taken."""
         for clause in self.tests[j]:
             if clause.settled_at >= 0:
                 if clause.condition.holds_newest(as_binding(bound), j) is not True:
@@ -116,7 +119,7 @@ class RunRules:
         return True
 
     def would_hold(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
-        """The predicates, were the entry taken next."""
+        """Return whether the predicates would hold if the entry were taken next."""
         if not self.tests[j]:
             return True
         bound[j].append(entry)
@@ -125,7 +128,7 @@ class RunRules:
         return holds
 
     def holds_at_end(self, bound: list[list[Entry]]) -> bool:
-        """The predicates that no step has made due, of a complete run."""
+        """Return whether the predicates of a complete run hold that no step has made due."""
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)
 
     def match(
@@ -136,7 +139,11 @@ class RunRules:
         last: Entry,
         budget: StepBudget,
     ) -> Match | None:
-        """The run's, if it has all, and no predicate on the whole and no negation forbids it."""
+        """Return the match of the run, or None if there is none.
+
+        There is none if the run is incomplete, or if a predicate on the whole or a negation forbids
+        it.
+        """
         if not self.is_complete(bound) or not self.holds_at_end(bound):
             return None
         if is_blocked(self.layout, place, as_binding(bound), first, last, budget):
@@ -145,8 +152,11 @@ class RunRules:
         return Match(self.layout.number, members, first, last)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
-        """It is asked at a step into j, or at the end (-1). What was tested before is tested again
-        where it needs a group as a whole; it cannot come out otherwise."""
+        """Return whether the clause holds, or is not yet due, at a step into j or at the end (-1).
+
+        A clause that needs a group as a whole is tested again if it was tested before; the result
+        is the same.
+        """
         absent = False
         for a in clause.aliases:
             if not bound[a]:
@@ -163,7 +173,7 @@ class RunRules:
         return clause.condition.holds_newest(as_binding(bound), j) is True
 
     def is_ender(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
-        """UNTIL is TRUE of the entry, were it the group's next."""
+        """Return whether UNTIL would be TRUE of the entry as the group's next."""
         until = self.untils[j]
         if until is None:
             return False
@@ -180,8 +190,11 @@ class RunRules:
         until: Entry | int,
         budget: StepBudget,
     ) -> Entry | None:
-        """The first entry behind the group's last that ends it, and is before an entry or not
-        behind an instant; None where the group has no UNTIL, or has not begun."""
+        """Return the first entry after the group's last that ends the group.
+
+        It is before the entry `until`, or at most at the instant `until`. None: the group has no
+        UNTIL, has not begun, or is not ended.
+        """
         if self.untils[j] is None or not bound[j]:
             return None
         enders = place.enders[self.layout.number, j]

@@ -1,15 +1,15 @@
 """Depth-first search over the runs of one alternative, forwards through the indexes.
 
-The search goes from the first entry of a match to its last, each step as its contiguity says:
-any entry, the first that is eligible, or the very next. It ends at the
-anchor (units of an end event) or starts there. Beforehand, going backwards, it is found out for
-each component which entry is the latest that the required ones behind it still allow; beyond
-it nothing is tried, so that without predicates hardly a run is a dead end.
+The search goes from the first entry of a match to its last. Each step follows its contiguity: any
+entry, the first eligible one, or the very next. The search ends at the anchor (units of an end
+event) or starts there. A backward pass first finds the latest entry of each component that the
+required components after it allow. Later entries are not tried, so without predicates hardly any
+run is a dead end.
 
-The open components further back are tried first, and each in the order of keys; for a sequence
-that finds the matches in the order of `match.in_order`.
+Later open components are tried first, and the entries of each in the order of keys. For a sequence
+this finds the matches in the order of `match.in_order`.
 
-The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
+The branches of the search are in a list, because a group may be longer than Python's stack is deep.
 Cost: exponential in the worst case; bounded by the budget.
 """
 
@@ -24,20 +24,23 @@ from topology.pattern.store.entry import Entry, key_of
 from topology.pattern.store.index import EntryIndex
 
 STOP: Final = -1
-"""In place of a component: the match ends here."""
+"""The value in place of a component that means: the match ends here."""
 
 
 class Branch:
-    """A run, and what is still to be tried after it: entries [low, high) of component `open[-1]`,
-    then the other open ones. `taken`: the component of its last entry. `once`: the first that
-    fits is the only one; `found`: there was one."""
+    """A run, and the choices still to be tried after it.
+
+    The next choices are the entries [low, high) of component `open[-1]`, then those of the other
+    open ones. `taken` is the component of its last entry. `once`: only the first entry that fits is
+    tried. `found`: there was one.
+    """
 
     __slots__ = ("found", "high", "last", "low", "once", "open", "taken")
 
     def __init__(self, taken: int, last: Entry, open_: list[int]) -> None:
         self.taken = taken
         self.last = last
-        self.open = open_  # the next one is at the end
+        self.open = open_  # The next one is at the end.
         self.low = 0
         self.high = 0
         self.once = False
@@ -45,8 +48,11 @@ class Branch:
 
 
 class RunSearch(Search):
-    """All matches of the unit of `anchor`, its end event or its start. `chains`: see `exhaustive`;
-    by component, where only maximal matches are wanted."""
+    """A search for all matches of the unit of `anchor`, its end event or its start.
+
+    `chains` says for each component whether it is a chain (see `exhaustive`), if only maximal
+    matches are needed.
+    """
 
     def __init__(
         self,
@@ -79,8 +85,10 @@ class RunSearch(Search):
             self._from(start, j)
 
     def _choices(self) -> list[int]:
-        """The components that may come next; the first to be tried is at the end. Matches of an end
-        event end with that alone, all others as soon as they can."""
+        """Return the components that may come next; the first to be tried is at the end.
+
+        Matches of an end event end with that event only, all others as soon as they can.
+        """
         rules = self._rules
         open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
         return open_ if self._end is not None else [*open_, STOP]
@@ -88,8 +96,10 @@ class RunSearch(Search):
     # -- before the search --------------------------------------------------------------------
 
     def _set_ceilings(self, latest_ns: int) -> bool:
-        """For each component the latest instant its entries may have. False: some required one
-        has no entry that is early enough."""
+        """Set for each component the latest instant its entries may have.
+
+        Return False if a required component has no entry that is early enough.
+        """
         rules = self._rules
         ceilings = [latest_ns] * rules.count
         tie = 0 if rules.by_key else 1
@@ -107,7 +117,10 @@ class RunSearch(Search):
         return True
 
     def _starts(self) -> list[tuple[Entry, int]]:
-        """What may begin a match of the unit, in order of key, further back first."""
+        """Return the entries that may begin a match of the unit, with their components.
+
+        They are in order of key, later components first.
+        """
         anchor = self._anchor
         if self._end is None:
             choices = [j for j in reversed(self._choices()) if j != STOP]
@@ -158,7 +171,7 @@ class RunSearch(Search):
                 self._push(self._current, entry)
 
     def _push(self, j: int, entry: Entry) -> None:
-        """The run has just been extended by the entry, and may go on."""
+        """Add a branch for the run, which has just been extended by the entry."""
         branch = Branch(j, entry, self._choices())
         self._branches.append(branch)
         self._begin(branch)
@@ -169,7 +182,7 @@ class RunSearch(Search):
             self.found.append(match)
 
     def _next(self, branch: Branch) -> Entry | None:
-        """Extend the run by the next entry that fits, of the component `_current`."""
+        """Extend the run by the next entry that fits, and set `_current` to its component."""
         rules = self._rules
         bound = self._bound
         while branch.open:
@@ -201,19 +214,19 @@ class RunSearch(Search):
         return None
 
     def _give_up(self, branch: Branch) -> None:
-        """All has been tried of the branch's next open component."""
+        """Handle that all entries of the branch's next open component have been tried."""
 
     # -- runs that lead to no maximal match ---------------------------------------------------
 
     def _misses(self, branch: Branch, j: int, entry: Entry) -> bool:
-        """Whether the step into j by the entry would pass over one that fits in."""
+        """Return whether the step into j by the entry would pass over an entry that fits."""
         taken = branch.taken
         if self._chains[j] and self._misses_before(j, entry):
             return True
         return taken != j and self._chains[taken] and self._misses_at_end(taken, entry)
 
     def _misses_before(self, j: int, entry: Entry) -> bool:
-        """Does one fit in before the group's next entry?"""
+        """Return whether an entry fits before the group's next entry."""
         index = self._indexes[j]
         if self._branches:
             low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
@@ -223,13 +236,13 @@ class RunSearch(Search):
         return any(self._fits_in(j, one, entry) for one in reversed(passed))
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
-        """Could a group that ends have one more entry?"""
+        """Return whether a group that ends could have one more entry."""
         index = self._indexes[j]
         low, high = index.behind(self._bound[j][-1].key), self._rules.up_to(index, successor)
         return any(self._fits_in(j, one) for one in index.entries[low:high])
 
     def _fits_in(self, j: int, *entries: Entry) -> bool:
-        """Whether the group may have these next."""
+        """Return whether the group may have these entries next."""
         self.budget.steps += 1
         group = self._bound[j]
         count = len(group)
@@ -240,10 +253,10 @@ class RunSearch(Search):
         del group[count:]
         return fits
 
-    # -- what comes next ----------------------------------------------------------------------
+    # -- the next choices -----------------------------------------------------------------------
 
     def _begin(self, branch: Branch) -> None:
-        """What can be tried of the branch's next open component."""
+        """Set the range of entries that can be tried of the branch's next open component."""
         last = branch.last
         branch.low = branch.high = 0
         branch.found = False
@@ -268,6 +281,6 @@ class RunSearch(Search):
         return high if ender is None else min(high, index.position(ender.key))
 
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
-        """STRICT: nothing but the entry directly behind the run's last can be next."""
+        """Restrict a STRICT step to the entry directly after the run's last."""
         found = -1 if following is None else index.find(following)
         branch.low, branch.high = max(branch.low, found), min(branch.high, found + 1)

@@ -1,23 +1,22 @@
 """Sequences under skip-till-any whose groups are free: groups are cut, never enumerated.
 
-The end is the anchor. Going backwards it is found for each
-component which entry is the latest that still leaves one for each component behind it; then
-the singles are chosen from the first component on, none beyond its latest, so that without
-predicates no choice is a dead end. A group takes all eligible entries between its neighbours, so
-everything between the choices is a cut of an index.
+The end is the anchor. A backward pass finds the latest entry of each component that still leaves
+one for each later component. Then the singles are chosen from the first component on, none after
+its latest. So without predicates no choice is a dead end. A group takes all eligible entries
+between its neighbours. So all entries between the choices are a cut of an index.
 
-Between two adjacent groups (A+ B+) the border is chosen like a single: it is an a such that some
-b is later, and no a lies between it and the first such b. Left of it is all A, right of it
-all B.
+Between two adjacent groups (A+ B+) the border is chosen like a single. It is an a such that some b
+is later, and no a is between it and the first such b. All entries of A are left of it, and all
+entries of B are right of it.
 
-Optional components make several *lines* of a sequence, one for each choice of what is there. The
-matches of all lines are all there are; for MAXIMAL, those that no other contains.
+Optional components split a sequence into several *lines*, one for each choice of which are present.
+The matches of all lines together are the result. For MAXIMAL it is those that no other contains.
 
-The order in which matches of a line are found is that of `match.in_order`, so that of a
-sequence without optional components a limit cuts there and looks no further.
+The matches of a line are found in the order of `match.in_order`. So for a sequence without optional
+components the search stops at the limit.
 
-Cost: O(components · log n) for a unit and for each match, for each line; where predicates tie
-elements of groups to singles, also the entries sifted.
+Cost: O(components · log n) for a unit and for each match, for each line. If predicates tie elements
+of groups to singles, the entries sifted are added.
 """
 
 from __future__ import annotations
@@ -39,12 +38,15 @@ from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 LONG: Final = 16
-"""Groups of at least so many entries are stretches of a shared copy."""
+"""The number of entries from which a group is a stretch of a shared copy."""
 
 
 class Presence(RangeParts):
-    """A choice of which components are there, with the conditions by place. `single_tests`: those
-    over singles, at the last of them; `element_tests`: those on each element of a group."""
+    """A line: a choice of which components are present, with the conditions by place.
+
+    `single_tests` are those over singles, at the last of them. `element_tests` are those on each
+    element of a group.
+    """
 
     def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
         super().__init__(layout, parts)
@@ -56,7 +58,7 @@ class Presence(RangeParts):
         self.is_sifted = any(self.element_tests)
 
     def _place(self, clause: Clause) -> bool:
-        """Note where the predicate is tested; False if it fails whatever is chosen."""
+        """Record where the predicate is tested, or return False if it always fails."""
         there = [self.parts.index(j) for j in clause.aliases if j in self.parts]
         if len(there) < len(clause.aliases) and clause.skips_absent:
             return True
@@ -71,10 +73,12 @@ class Presence(RangeParts):
 
 
 class Cutting:
-    """One unit and line, by places in the line, within the `ranges` of the anchor. Where groups are
-    sifted, those of a second one hold but what the first has chosen. `cuts`: what a group takes,
-    once that is known. A single at the end is the anchor from the start. `bound` is by component,
-    all else by place."""
+    """A search in one unit and one line, within the `ranges` of the anchor.
+
+    If groups are sifted, a second `Cutting` has ranges of only those entries that the first has
+    chosen. `cuts` are the entries that a group takes, once they are fixed. A single at the end is
+    the anchor from the start. `bound` is by component, all other lists are by place in the line.
+    """
 
     def __init__(self, search: Search, line: Presence, ranges: Ranges, anchor: Entry) -> None:
         self.search = search
@@ -94,7 +98,7 @@ class Cutting:
         self.budget.steps += line.count
 
     def behind(self, p: int, entry: Entry | None) -> int:
-        """Position of the first of the place's range that may come behind the entry."""
+        """Return the position of the place's first entry in range that may come after the entry."""
         low = self.lows[p]
         if entry is None:
             return low
@@ -102,7 +106,7 @@ class Cutting:
         return at if at > low else low
 
     def extend(self, p: int, floor: Entry | None) -> None:
-        """All ways to go on at the place behind the entry."""
+        """Try all ways to go on at the place after the entry."""
         low = self.behind(p, floor)
         high = self.highs[p]
         minimum = self.line.minimum[p]
@@ -120,7 +124,7 @@ class Cutting:
             self.cuts[p] = (low, high)
             self._finish()
         else:
-            self.cuts[p] = (low, low)  # up to the single behind it, whichever that is
+            self.cuts[p] = (low, low)  # It goes up to the single after it, whichever that is.
             self.extend(p + 1, self.views[p].entries[low + minimum - 1])
 
     def _choose_single(self, p: int, low: int, high: int) -> None:
@@ -160,14 +164,14 @@ class Cutting:
             self.extend(p + 1, entries[at - 1])
 
     def _holds(self, p: int) -> bool:
-        """The predicates over singles whose last is there."""
+        """Return whether the predicates over singles hold whose last single is at the place."""
         for test in self.line.single_tests[p]:  # noqa: SIM110 - in half the time of all()
             if test.holds(self.bound) is not True:
                 return False
         return True
 
     def _finish(self) -> None:
-        """Everything is chosen, and the anchor is the end."""
+        """Report the match that has been chosen, which ends in the anchor, unless it is forbidden."""
         search, layout, bound = self.search, self.search.layout, self.bound
         if self.line.is_tested and not self._holds(self._last):
             return
@@ -191,8 +195,7 @@ class Cutting:
     # -- where elements of groups depend on singles -----------------------------------------------
 
     def sift(self, at: int, floor: Entry | None) -> None:
-        """Choose all singles first, from this place of the line on; sift the entries of the groups,
-        and cut what is left."""
+        """Choose all singles from this place on, then sift the entries of the groups and cut them."""
         line = self.line
         if at == line.count:
             self._cut_sifted()
@@ -221,7 +224,7 @@ class Cutting:
             Cutting(self.search, line, ranges, anchor).extend(0, None)
 
     def _sifted(self, at: int) -> EntryIndex:
-        """What may be there with the singles as they are chosen."""
+        """Return the entries that the place may have with the chosen singles."""
         line, bound = self.line, self.bound
         view = EntryIndex()
         if not line.is_group[at]:
@@ -242,11 +245,11 @@ class Cutting:
 
 
 MAX_OPTIONAL: Final = 4
-"""Optional components of a sequence; with more the exhaustive search is no worse."""
+"""The most optional components of a sequence; with more the exhaustive search is no worse."""
 
 
 def can_slice(layout: Layout) -> bool:
-    """Whether this finder is right for the alternative."""
+    """Return whether this finder is right for the alternative."""
     parts = layout.components
     if not layout.by_end or layout.matches == "one" or not layout.alternative.is_linear:
         return False
@@ -261,7 +264,7 @@ def can_slice(layout: Layout) -> bool:
 
 
 class Slicing:
-    """The finder."""
+    """A finder of matches by cuts, over all lines of an alternative."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -1,19 +1,20 @@
 """MATCHES ONE: the walk from a start event, over all alternatives, is one match or none.
 
-The walk goes through the events in the order of keys; an event that is
-eligible for an open component is taken, by a successor before a loop (GREEDY: after), then by
-the lower position in the text. A strict step takes the very next event or none. The walk
-jumps: for each open component the next eligible entry is found by bisect, and the earliest of
-these is taken, so events that cannot matter are never seen. A group that nothing depends on
+The walk goes through the events in the order of keys. It takes an event that is eligible for an
+open component. A successor goes before a loop (GREEDY: after it), then the lower position in the
+text decides. A strict step takes the very next event or none.
+
+The walk jumps: a bisect finds the next eligible entry of each open component, and the earliest of
+these is taken. So events that cannot matter are never visited. A group that nothing depends on
 takes all its entries up to the next eligible one of another component in one cut.
 
-What a walk has taken is a match if all components have their minimum; negations are regarded only
-then, and there is no second try. With several alternatives the valid walk that ends first is the
-match, then that of the lower number.
+A walk is a match if all components have their minimum. Negations are tested only then, and there is
+no second try. With several alternatives the valid walk that ends first is the match, then that of
+the lower number.
 
-Cost: O(components²) and a bisect for each entry or cut taken; where predicates separate
-entries also the entries looked at, each once for each component unless what it depends on
-changes.
+Cost: O(components²) and a bisect for each entry or cut taken. If predicates separate entries, the
+entries looked at are added. Each is looked at once for each component, and again if something that
+it depends on changes.
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 
 
 class Route:
-    """An alternative, with what is known about its walks beforehand. `cuts[j]`: group j may take
-    its entries in one cut; `depends[j]`: the components on which it hangs what is eligible for
-    j, -1 among them where that is not known; `is_cut_short`: an event that a walk does not take may
-    end it sooner, as soon as a walk of another alternative, before which it then goes."""
+    """An alternative, with the properties of its walks that are fixed beforehand.
+
+    `cuts[j]`: group j may take its entries in one cut. `depends[j]` are the components that decide
+    which entries are eligible for j, with -1 among them if that is not fixed.
+
+    `is_cut_short`: an event that a walk does not take may end it sooner. It may then end as soon as
+    a walk of another alternative, and go before that walk.
+    """
 
     def __init__(self, layout: Layout) -> None:
         rules = RunRules(layout)
@@ -56,9 +61,12 @@ def _depends(tests: Sequence[Clause]) -> Iterator[int]:
 
 
 class Walk:
-    """One walk. `last` is the last entry taken. When it is over, `open` are the components that
-    newer entries could go to, and `closed_ns` is the time of the newest entry that closed one: a
-    strict step met it and could not take it, or UNTIL ended the group with it."""
+    """A walk from a start; `last` is the last entry taken.
+
+    When it is over, `open` are the components to which newer entries could go. `closed_ns` is the
+    time of the newest entry that closed one. Either a strict step met that entry and could not take
+    it, or UNTIL ended the group with it.
+    """
 
     def __init__(self, route: Route, place: Place, start: Entry, budget: StepBudget) -> None:
         self.route = route
@@ -69,7 +77,7 @@ class Walk:
         self.start = start
         self._until_ns = start.time_ns + route.layout.within_ns
         self._reach_ns = start.time_ns + route.layout.span_ns
-        self._ahead = [0] * route.rules.count  # nothing before this position is eligible
+        self._ahead = [0] * route.rules.count  # No entry before this position is eligible.
         self.bound = route.rules.empty()
         self.open: list[int] = []
         self.closed_ns = BEFORE_ALL_NS
@@ -80,7 +88,7 @@ class Walk:
         return self._rules.is_complete(self.bound)
 
     def go(self) -> bool:
-        """Take all there is to take. False if the walk cannot even start."""
+        """Take all entries there are, or return False if the walk cannot even start."""
         if not self._begin():
             return False
         while not self._budget.is_spent and self._step():
@@ -96,7 +104,7 @@ class Walk:
         return False
 
     def _fits(self, j: int, entry: Entry) -> bool:
-        """Whether the predicates hold with the entry taken; it is not taken yet."""
+        """Return whether the predicates hold with the entry, which is not taken yet."""
         rules, bound = self._rules, self.bound
         return not rules.is_ender(bound, j, entry) and rules.would_hold(bound, j, entry)
 
@@ -108,14 +116,14 @@ class Walk:
                 self._ahead[i] = 0
 
     def _step(self) -> bool:
-        """Take the next entry, or cut; False if there is none."""
+        """Take the next entry, or cut; return False if there is none."""
         rules = self._rules
         self.open = []
         self.closed_ns = BEFORE_ALL_NS
         best: Entry | None = None
         best_j = -1
         best_rank = LOOP
-        stop: Key | None = None  # the next entry of another component than the best
+        stop: Key | None = None  # The next entry of another component than the best.
         for j in range(rules.count):
             if not rules.is_open(self.bound, j):
                 continue
@@ -142,7 +150,7 @@ class Walk:
         return GREEDY_LOOP if self._rules.greedy[j] else LOOP
 
     def _cut(self, j: int, first: Entry, stop: Key | None) -> None:
-        """All entries of the group from the first on, up to the next one of another component."""
+        """Take all entries of the group from `first` up to the next one of another component."""
         index = self._indexes[j]
         group = self.bound[j]
         low = index.position(first.key)
@@ -158,8 +166,10 @@ class Walk:
         self._budget.steps += 1
 
     def _candidate(self, j: int) -> Entry | None:
-        """The next entry eligible for the open component, which is noted in `open` if a newer
-        one could be."""
+        """Return the next entry that is eligible for the open component.
+
+        The component is added to `open` if a newer entry could be eligible.
+        """
         rules = self._rules
         index = self._indexes[j]
         low = max(rules.begin(self.bound, j, index, self.last), self._ahead[j])
@@ -179,7 +189,7 @@ class Walk:
         return entry
 
     def _is_ended(self, j: int, entry: Entry | None) -> bool:
-        """By UNTIL, before this entry, or at all."""
+        """Return whether UNTIL ends the group before this entry, or at all if there is none."""
         until = self._until_ns if entry is None else entry
         ender = self._rules.end_of_group(self.bound, j, self._place, until, self._budget)
         if ender is not None:
@@ -200,20 +210,20 @@ class Walk:
             return None
         return following
 
-    # -- once it is over ----------------------------------------------------------------------
+    # -- after the walk -------------------------------------------------------------------------
 
     def match(self) -> Match | None:
         return self._rules.match(self.bound, self._place, self.start, self.last, self._budget)
 
     @property
     def decided_ns(self) -> int:
-        """No event after this instant changes what the walk takes."""
+        """The instant after which no event changes what the walk takes."""
         if self.closed_ns > BEFORE_ALL_NS and not self.open:
             return min(self._reach_ns, max(self.last.time_ns, self.closed_ns))
         return self.last.time_ns if self.is_complete and not self.open else self._reach_ns
 
     def waits(self) -> list[tuple[int, int]]:
-        """Components that must get an entry before the outcome of the walk is another."""
+        """Return the components that must get an entry before the result of the walk can change."""
         complete = self.is_complete
         minimum = self._rules.minimum
         return [
@@ -224,9 +234,12 @@ class Walk:
 
 
 class One:
-    """ONE. A unit's `waits` are the components that a start still lacks: as long as none of
-    these gets a new entry there is no match, so a start is woken about as often as it has
-    components. Where all is there and the walk only grows, they are the open ones."""
+    """The tactic of MATCHES ONE.
+
+    A unit's `waits` are the components that a start still lacks. While none of these gets a new
+    entry there is no match. So a start is woken about as often as it has components. If all are
+    present and the walk only grows, `waits` are the open components.
+    """
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._routes = [Route(layout) for layout in layouts]
@@ -250,7 +263,7 @@ class One:
             evaluation.hi_ns = max(evaluation.hi_ns, walk.decided_ns)
             match = walk.match()
             if match is None and walk.is_complete:
-                # another event may come before the one that a STRICT negation at the end looks at
+                # Another event may come before the one that a STRICT negation at the end looks at.
                 unsettled |= any(gap.strict for gap in gaps_at_end(route.layout, walk.bound))
             if match is not None and (best is None or walk.last.key < best.last.key):
                 best = walk
