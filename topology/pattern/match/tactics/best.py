@@ -1,7 +1,8 @@
 """MATCHES BEST: the match of a start that a backtracking regular expression finds first.
 
-docs/guides/patterns.md has examples ("The best match"). The best match is the least of the matches
-that ALL finds of the start, in the order of the choices that lead to them (`preference`). The
+docs/guides/patterns.md has examples ("The best match"). The best match is the least
+of the matches that ALL finds of the start. Their order is that of the choices that lead to them
+(`preference`). The
 choice to go on in a group goes before the choice of what follows, or after it if the count is
 reluctant. An optional part goes before its absence, or after it. The branches of an OR go by their
 place in the text. So the best match is a function of the set of these matches alone. A late event

@@ -10,9 +10,9 @@ A match that leaves out an entry that a greedy group could take is not valid (`g
 A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`. Such a
 group is not free. But its neighbours, and the singles before the group, decide whether one more
 element fits between two others or at either end. So a search for maximal matches turns back as soon
-as a run has passed over an entry that fits. Whatever follows, the match with that entry is larger.
-Two entries that fit only together are not noticed this way; the matches that are contained in
-others for that reason are removed at the end.
+as a run has passed over an entry that fits. The match with that entry is larger, whatever follows.
+Two entries that fit only together are not noticed this way.
+Matches that are contained in others for that reason are removed at the end.
 
 Under the conditions here the larger match is valid. It has the earlier first and the later last
 entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_groups`).
@@ -46,9 +46,7 @@ class Finder(Protocol):
 
 
 class Enumeration:
-    """The tactic of all modes but ONE and BEST: it combines the results of each alternative's
-    finder.
-    """
+    """The tactic of all modes but ONE and BEST; it combines the results of finders."""
 
     def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
         query = layouts[0].query

@@ -85,8 +85,7 @@ class Steps:
         return True
 
     def resume(self, taken: list[Entry], place: Place) -> bool:
-        """Take the following entries from the indexes, and return whether the walk awaits a newer
-        one.
+        """Take the next entries from the indexes, and return whether the walk awaits newer ones.
 
         At least the start has been taken. The walk awaits none if it is complete, or if a strict
         step met an entry that it could not take.

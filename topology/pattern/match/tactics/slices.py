@@ -171,7 +171,7 @@ class Cutting:
         return True
 
     def _finish(self) -> None:
-        """Report the match that has been chosen, which ends in the anchor, unless it is forbidden."""
+        """Report the chosen match, which ends in the anchor, unless it is forbidden."""
         search, layout, bound = self.search, self.search.layout, self.bound
         if self.line.is_tested and not self._holds(self._last):
             return
@@ -195,7 +195,7 @@ class Cutting:
     # -- where elements of groups depend on singles -----------------------------------------------
 
     def sift(self, at: int, floor: Entry | None) -> None:
-        """Choose all singles from this place on, then sift the entries of the groups and cut them."""
+        """Choose all singles from this place on, then sift the groups and cut them."""
         line = self.line
         if at == line.count:
             self._cut_sifted()

@@ -1,7 +1,7 @@
-"""A match among the events around it: is it one in all worlds, in some, or in none?
+"""Judges a match among the events around it: is it a match in all worlds, in some, or in none?
 
-A *world* is a choice of true times. The grade is sound at both ends: what is YES is so in every
-world, what is NO in none.
+A *world* is a choice of event times. The grade is sound at both ends: YES is true in every world,
+NO is false in every world.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ T = TypeVar("T")
 
 
 def fits_beside(layout: Layout, bound: Sequence[Sequence[Entry]], entry: Entry, j: int) -> bool:
-    """May the event, for component j, be of one match with each of these: is it another, in an
-    order and a window that can be?"""
+    """Return whether the event, for component j, may be in one match with each of these.
+
+    It must be another event, in a possible order and window.
+    """
     return all(
         goes_with(layout, one, i, entry, j) for i, entries in enumerate(bound) for one in entries
     )
 
 
 def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
-    """May one event for component i and another for component j be of one match?"""
+    """Return whether one event for component i and another for component j may be in one match."""
     if one is other or not within(one, other, layout.within_ns):
         return False
     earlier = before_by_key if layout.by_key else before
@@ -46,8 +48,11 @@ def goes_with(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
 
 
 class Case:
-    """`bound` may be of a part of a match, where one is being built. `only`: of the events around
-    no other is asked for. `error_ns`: no member has a larger one."""
+    """A match, or a part of one that is being built, among the events around it.
+
+    `bound` has the members by component. `only`: of the events around, no other is considered.
+    `error_ns` is the largest error of a member.
+    """
 
     def __init__(
         self,
@@ -72,8 +77,11 @@ class Case:
     def around(
         self, index: EntryIndex, low_ns: int, high_ns: int, beside: Entry | None = None
     ) -> list[Entry]:
-        """Entries whose true time may lie between those of two members that have these reference
-        times; or of a member and one `beside`."""
+        """Return the entries whose event time may be between those of two members.
+
+        The members have these corrected timestamps; one of them may also be `beside` instead of a
+        member.
+        """
         error_ns = self.error_ns
         if beside is not None and beside.event.error_ns > error_ns:
             error_ns = beside.event.error_ns
@@ -87,15 +95,18 @@ class Case:
         return [only] if index.find(only) >= 0 else []
 
     def passed(self, index: EntryIndex, entry: Entry) -> list[Entry]:
-        """What may lie between the first member and the entry, but for members and itself."""
+        """Return the entries, not members, that may be between the first member and the entry."""
         around = self.around(index, self.first.time_ns, entry.time_ns, entry)
         return [one for one in around if one is not entry and one not in self.slots_of]
 
-    # -- what the match itself must be ----------------------------------------------------------
+    # -- the requirements on the match itself ----------------------------------------------------
 
     def order(self) -> int:
-        """All ordered pairs are asked, not neighbours alone: so NO is said wherever a chain has no
-        room, which is where an earlier event's low is not below a later one's high."""
+        """Grade whether the members are in the order of their components.
+
+        All ordered pairs are compared, not only neighbours. So the grade is NO wherever a chain has
+        no room. There an earlier event's low is not below a later event's high.
+        """
         layout, worst = self.layout, YES
         for j, entries in enumerate(self.bound):
             if not entries:
@@ -121,7 +132,7 @@ class Case:
         return min(at_most(one, other, within_ns) for one in late for other in early)
 
     def conditions(self, *, is_nominal: bool) -> int:
-        """`is_nominal`: by reference times they hold."""
+        """Grade the conditions; `is_nominal`: they hold by corrected timestamps."""
         layout, worst = self.layout, YES
         if layout.splits_by_time and len(self.members) > 1:
             worst = MAYBE if any(e.low_ns < e.high_ns for e in self.members) else YES
@@ -132,23 +143,25 @@ class Case:
                     break
         return worst
 
-    # -- what comes next ------------------------------------------------------------------------
+    # -- the next step ---------------------------------------------------------------------------
 
     def edges(self, j: int, entry: Entry) -> set[Edge]:
-        """The contiguity of the step into a member, or into one more of the component."""
+        """Return the possible contiguities of the step into a member, or into one more entry."""
         part = self.layout.components[j]
         return self.either(j, entry, part.edge, part.loop)
 
     def either(self, j: int, entry: Entry, first: T, loop: T) -> set[T]:
-        """Which of these it may be, by whether another of the component is before the entry."""
+        """Return `first`, `loop`, or both: `loop` if another of the component is before it."""
         others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
         looped = max(others, default=NO)
         return {first} if looped == NO else {loop} if looped == YES else {first, loop}
 
     def fits(self, entry: Entry, j: int) -> int:
-        """Would a run of the members that are before it find the component open, and the entry
-        eligible for it? The entry is in the component's index, and no member of it; with no
-        member before it only one that is the match's start for another component may begin."""
+        """Grade whether, after the earlier members, the component is open and the entry fits.
+
+        The entry is in the component's index, and no member of it. If no member is before the
+        entry, it may only begin if it is the match's start for another component.
+        """
         layout = self.layout
         firsts = [self.bound[k][0] for k in layout.after[j] if self.bound[k]]
         if any(before_by_key(one, entry) == YES for one in firsts):
@@ -168,7 +181,7 @@ class Case:
         return grade
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """The members that surely are, and those that may be, before it."""
+        """Return the members that are surely before it, and those that may be."""
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
@@ -200,7 +213,7 @@ class Case:
     def _is_in_place(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
-        """By the order of components, which ties do not keep, and by the window."""
+        """Grade the entry by the order of components, which ties do not keep, and by the window."""
         layout, grade = self.layout, YES
         for i in range(layout.count):
             for one in sure[i]:
@@ -216,7 +229,7 @@ class Case:
     def _holds(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
-        """The predicates that are due once it is taken."""
+        """Grade the predicates that are due once the entry is taken."""
         layout, grade = self.layout, YES
         bound = [*sure]
         bound[j] = [*sure[j], entry]
@@ -235,7 +248,7 @@ class Case:
     def _is_due(
         self, bound: list[list[Entry]], open_: list[list[Entry]], a: int, whole: bool, j: int
     ) -> int:
-        """Is this component closed, or bound where no more is asked?"""
+        """Grade whether this component is closed, or bound if that is enough."""
         after = self.layout.after[a]
         if j in after or any(bound[k] for k in after) or (bound[a] and not whole):
             return YES
@@ -247,8 +260,11 @@ class Case:
         return self.place.enders[self.layout.number, j]
 
     def ended_by(self, j: int, found: Sequence[tuple[Entry, int]], asked: Sequence[Entry]) -> int:
-        """Does one of these end the group? `found`: with how surely each is where it may;
-        `asked`: those that UNTIL is asked of where it looks at more than the event itself."""
+        """Grade whether one of these entries ends the group.
+
+        `found` has the grade with which each entry is in the group's range. `asked` are the entries
+        that UNTIL is tested on if it looks at more than the event itself.
+        """
         layout, until = self.layout, self.layout.untils[j]
         if until is None:
             return NO
@@ -261,7 +277,7 @@ class Case:
             return worst
         if until.looks_at_time or not is_settled([*self.members, *(entry for entry, _ in found)]):
             return MAYBE
-        for entry in asked:  # by reference times
+        for entry in asked:  # The members before are chosen by corrected timestamps.
             bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
             bound[j].append(entry)
             if until.condition.holds_newest(layout.binding(bound), j) is True:
@@ -271,7 +287,7 @@ class Case:
     def _is_ended(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
-        """Does it end the group, or did another event since the group began?"""
+        """Grade whether the entry, or another event since the group began, ends the group."""
         begun = [*sure[j], *open_[j]]
         found = [(entry, YES)]
         if begun:

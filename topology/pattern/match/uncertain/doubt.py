@@ -1,14 +1,13 @@
-"""How far reference times may be from true ones: the largest error met, and what follows of it.
+"""Bounds the distance of corrected timestamps from event times: the largest error, and the margin.
 
-Where no event has an error, nothing of this does anything. With errors up
-to E, two events that are 2 E apart in reference time may be in either order. So an event can
-change the grade of a match that is 2 E (the *margin*) older, and that match is decided so much
-later.
+If no event has an error, this module has no effect. With errors up to E, two events that are 2 E
+apart in corrected timestamp may be in either order. So an event can change the grade of a match
+that is 2 E (the *margin*) older, and that match is final so much later.
 
-E is the bound that is set (`max_error_ns`), from the first event on; or, where none is set, the
-largest error met so far, rounded up to a power of two so that it seldom grows, at most
-`MAX_ERROR_NS`. What was decided before it grew is kept: a smaller error had let go of what it rests
-on. So that nothing is missed is sure for a bound that is set, or a frontier that does not move.
+E is the configured bound (`max_error_ns`), from the first event on. If none is set, E is the
+largest error so far. It is rounded up to a power of two so that it seldom grows, and is at most
+`MAX_ERROR_NS`. Decisions made before it grew stay: the events that they depend on were dropped
+under the smaller error. Nothing is missed if a bound is set, or while the frontier does not move.
 """
 
 from __future__ import annotations
@@ -19,13 +18,17 @@ from topology.model.kept import INT, list_of, tuple_of
 from topology.model.operator import Plain
 
 MAX_ERROR_NS: Final = 3_600_000_000_000
-"""One hour: no event with a larger error is taken, whatever is set."""
+"""One hour: no event with a larger error is taken, whatever the settings say."""
 
 DOUBT: Final = tuple_of(INT, list_of(tuple_of(INT, INT)))
 
 
 class Doubt:
-    """`steps`: earlier margins with the frontier at which each ended."""
+    """The error bound and its margin.
+
+    `steps` are earlier margins, each with the frontier at which it ended.
+
+    """
 
     def __init__(self, max_error_ns: int | None = None) -> None:
         self._max_error_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
@@ -34,7 +37,7 @@ class Doubt:
         self.steps: list[tuple[int, int]] = []
 
     def widen(self, error_ns: int, frontier_ns: int) -> int:
-        """An event with this error is there; by how much that is a larger margin."""
+        """Take in an event's error, and return by how much the margin grows."""
         if error_ns <= self.error_ns:
             return 0
         before_ns = self.margin_ns
@@ -44,8 +47,10 @@ class Doubt:
         return self.margin_ns - before_ns
 
     def decided_ns(self, nominal_ns: int) -> int:
-        """The reference time after which no event changes what, by reference times alone, none
-        changes after `nominal_ns`."""
+        """Return the corrected timestamp after which no event changes the result.
+
+        By corrected timestamps alone, no event changes it after `nominal_ns`.
+        """
         for frontier_ns, margin_ns in self.steps:
             if nominal_ns + margin_ns < frontier_ns:
                 return nominal_ns + margin_ns
@@ -61,4 +66,4 @@ class Doubt:
 
 
 NO_DOUBT: Final = Doubt(0)
-"""For a query that takes reference times for true (UNCERTAIN IGNORE)."""
+"""For a query that treats corrected timestamps as exact (UNCERTAIN IGNORE)."""

@@ -1,20 +1,21 @@
-"""How sure it is that events around a match forbid it: surely, maybe, or not.
+"""Grades whether events around a match forbid it: surely, maybe, or not.
 
-This grades a match that was found. What forbids one by reference times is in `tactics` (`blockers`,
+This grades a match that was found. `tactics` forbids matches by corrected timestamps (`blockers`,
 `greedy`, `search`).
 
-*Negations* (`blocked`): is an event in a gap of the match that must not be there?
+Negations (`blocked`): is a forbidden event in a gap of the match?
 
-*UNTIL* (`ended`): does an event end a group of the match before its last element? What asks for
-more than the event itself (`UNTIL (b.x < b[i-1].x)`) is as it is by reference times where all
-events in question are in one order; elsewhere it is in doubt.
+UNTIL (`ended`): does an event end a group of the match before its last element? A condition may
+need more than the event itself (`UNTIL (b.x < b[i-1].x)`). It is judged by corrected timestamps if
+all events in question are in one order; otherwise it is in doubt.
 
-*STRICT and NEXT steps, and the walk of MATCHES ONE* (`taken_otherwise`): would another event be
-taken instead? In a world the walk from a start takes exactly the match if, event by event in the
-order of that world, each member is eligible when its turn comes (which follows from its being a
-match), fits no component that goes before its own, and no other event fits any. MATCHES ALL asks
-this of each step, for the component that the step leads into; and of a greedy group that it leaves
-out no event it could have had last.
+STRICT and NEXT steps, and the walk of MATCHES ONE (`taken_otherwise`): would another event be taken
+instead? A world has an order of its events, in which the walk from a start must take exactly the
+match. Each member must be eligible at its turn, which follows from its being a match. It must fit
+no component that goes before its own, and no other event may fit any.
+
+MATCHES ALL tests this for each step, for the component that the step leads into. For a greedy group
+it also tests that the group leaves out no event it could have had last.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from topology.pattern.tree.syntax import Edge
 def worst_of(
     floor: int, entries: Iterable[Entry], *questions: Callable[[Entry], int], most: int = YES
 ) -> int:
-    """The worst that one of the entries does, where each does the least of what it is asked for,
-    and `most` at most. What is not above `floor`, or above a worse one, is asked no more."""
+    """Return the worst grade of any entry, which is the least of its answers and at most `most`.
+
+    An entry is asked no more once its grade is not above `floor`, or not above a worse entry's.
+    """
     worst = floor
     for entry in entries:
         if worst >= most:
@@ -86,14 +89,17 @@ def _candidates(
 def _between(
     case: Case, gap: NegationGap, low: list[Entry], high: list[Entry], entry: Entry
 ) -> int:
-    """By reference time strictly, whatever TIES says; the ends of the window belong to it."""
+    """Grade whether the entry is in the gap, strictly by corrected timestamp, whatever TIES says.
+
+    The ends of the window belong to the gap.
+    """
     within_ns, members = case.layout.within_ns, case.members
     after = [(one, ns) for slots, ns in gap.after for j in slots for one in case.bound[j]]
     begun = [before(one, entry) for one in low]
     begun += [negated(at_most(entry, one, ns)) for one, ns in after]
     if gap.for_ns is not None:
         inside_ns = gap.for_ns - 1
-        if low:  # what is on the right comes later
+        if low:  # The right side comes later.
             ends = [(one, 0) for one in low] + after
             return min(max(at_most(entry, one, ns + inside_ns) for one, ns in ends), *begun)
         inside = max(at_most(one, entry, inside_ns) for one in high)
@@ -106,7 +112,7 @@ def _between(
 
 
 def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
-    """Is it directly behind the left side; before the right, where nothing is on the left?"""
+    """Grade whether it is directly after the left side, or before the right if there is no left."""
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
@@ -155,7 +161,7 @@ def _is_inside(case: Case, j: int, entry: Entry) -> int:
 
 
 def taken_otherwise(case: Case) -> int:
-    """Does some step pass over an event that it must not pass over?"""
+    """Grade whether some step passes over an event that it must not pass over."""
     worst = _passes_over(case, "strict", NO)
     if worst == YES:
         return worst
@@ -169,8 +175,10 @@ def taken_otherwise(case: Case) -> int:
 
 
 def _passes_over(case: Case, edge: Edge, worst: int) -> int:
-    """Does an event lie before a member with such a step, and behind another: any event at all,
-    where the step is strict, else one that fits the component?"""
+    """Grade whether an event is between a member with such a step and another member before it.
+
+    For a strict step any event counts, otherwise only one that fits the component.
+    """
     for j, part in enumerate(case.layout.components):
         if edge not in (part.edge, part.loop):
             continue
@@ -187,7 +195,7 @@ def _passes_over(case: Case, edge: Edge, worst: int) -> int:
 
 
 def _just_before(case: Case, member: Entry, other: Entry) -> int:
-    """Is it, no member, between this one and the member before that?"""
+    """Grade whether `other`, not a member, is between this member and the one before it."""
     grade = before_by_key(other, member)
     behind = NO
     for one in case.members:
@@ -201,8 +209,11 @@ def _just_before(case: Case, member: Entry, other: Entry) -> int:
 
 
 def _leaves_out(case: Case, j: int) -> int:
-    """Does the greedy group do without an event that lies behind it and before what follows it;
-    or does what follows begin with one that fits?"""
+    """Grade whether the greedy group leaves out an event that fits it.
+
+    Such an event is after the group and before the next component's entries, or is the first of
+    those.
+    """
     layout = case.layout
     order = before_by_key if layout.by_key else before
     behind = [one for k in layout.after[j] for one in case.bound[k]]
@@ -234,7 +245,7 @@ def _walks_otherwise(case: Case) -> int:
 
 
 def _over_ns(case: Case) -> int:
-    """When the walk is over, by reference times."""
+    """Return when the walk is over, by corrected timestamps."""
     layout, bound = case.layout, case.bound
     for j in range(layout.count):
         closed = any(bound[k] for k in layout.after[j])
@@ -244,7 +255,10 @@ def _over_ns(case: Case) -> int:
 
 
 def _may_step(case: Case, j: int, entry: Entry) -> int:
-    """Is the step into an event that fits strict, and something between?"""
+    """Grade whether the step into an event that fits is possible.
+
+    It is not if the step is strict and an event is between.
+    """
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES
@@ -254,7 +268,7 @@ def _may_step(case: Case, j: int, entry: Entry) -> int:
 
 
 def _goes_before(case: Case, j: int, entry: Entry) -> int:
-    """Does component j go before the entry's own, if it has one?"""
+    """Grade whether component j goes before the entry's own component, if it has one."""
     own = case.slots_of.get(entry)
     if own is None:
         return YES

@@ -1,20 +1,25 @@
-"""How sure a match is: *confirmed* if it is one wherever the true times are, else *uncertain*.
+"""Grades a match: *confirmed* if it is a match for all possible event times, else *uncertain*.
 
-What makes a match uncertain: the order of its events; its window; an event
-that may be in the gap of a negation; one that may be taken instead (STRICT, NEXT, MATCHES ONE); a
-condition on `.time`, or on the order in a group; and one that may belong to it as well (MAXIMAL,
-ONE), so that in some world another set of events is the match. SKIP is left out: it
-chooses by reference times.
+A match may be uncertain for these reasons:
 
-Sound: a match in doubt is never confirmed. Not complete: where several doubts exclude each other
-the match stays uncertain.
+- the order of its events, or its window;
+- an event that may be in the gap of a negation;
+- an event that may be taken instead (STRICT, NEXT, MATCHES ONE);
+- a condition on `.time`, or on the order in a group;
+- an event that may belong to it as well (MAXIMAL, ONE), so that in some world another set of
+  events is the match.
 
-What puts a match in doubt is asked of each event around by itself. So one that is in doubt stays
-so whatever else comes, and of one that was sure only the newcomer is asked (`still_holds`). Not so
-where a third event may come between (STRICT), or end a group (UNTIL).
+SKIP is not considered: it chooses by corrected timestamps.
 
-Cost of a match: O(members) for order and window where they are sure; a cut by time for each
-negation; for the rest O(members) for each event around that its components are of.
+The grade is sound: a match in doubt is never confirmed. It is not complete: if several doubts
+exclude each other, the match stays uncertain.
+
+Each event around is tested by itself. So a match in doubt stays in doubt whatever else arrives. For
+a match that was sure, only the new event is tested (`still_holds`). This does not apply if a third
+event may come between (STRICT), or end a group (UNTIL).
+
+Cost of a match: O(members) for order and window if they are sure, and a cut by time for each
+negation. The rest costs O(members) for each event around that is in an index of its components.
 """
 
 from __future__ import annotations
@@ -49,8 +54,10 @@ class Grading:
         )
 
     def confidence(self, place: Place, match: Match) -> str:
-        """The match is one by reference times, or a possible one. One that several alternatives
-        find is sure where it is so in one of them."""
+        """Return the confidence of a match, which is one by corrected timestamps or a possible one.
+
+        If several alternatives find it, it is confirmed if one of them is sure.
+        """
         for way in match.ways():
             case = Case(self.layouts[way.alternative], place, way.bound)
             if is_sure(case) and self._is_chosen(case) == YES:
@@ -58,8 +65,10 @@ class Grading:
         return UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
-        """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
-        and UNTIL."""
+        """Return whether a sure match stays sure with the new event, which is no member.
+
+        This is for alternatives without STRICT and UNTIL.
+        """
         if type(match) is not Match:
             return self.confidence(place, match) == CONFIRMED
         layout = self.layouts[match.alternative]
@@ -68,22 +77,24 @@ class Grading:
             return False
         if layout.matches == "maximal" and next(_joining(alone), None) is None:
             return True
-        alone.only = None  # from here on all events are asked
+        alone.only = None  # From here on all events are considered.
         return self._is_chosen(alone) == YES
 
     def _is_chosen(self, case: Case) -> int:
-        """Is it, of all that there are, the match or one of the matches that the query asks for?"""
+        """Grade whether the query would choose it among all matches."""
         if case.layout.matches == "maximal":
             return negated(joined(case))
         is_contested = self._prefers
-        if case.layout.matches == "one":  # the walk of another alternative may end before
+        if case.layout.matches == "one":  # The walk of another alternative may end earlier.
             others = [layout for layout in self.layouts if layout is not case.layout]
             is_contested = any(_may_walk(case, layout) for layout in others)
         return self._start_is_settled(case) if is_contested else YES
 
     def _start_is_settled(self, case: Case) -> int:
-        """Do true times leave all that the choice among the matches of this start rests on as it is
-        by reference times?"""
+        """Grade whether event times confirm the choice among the matches of this start.
+
+        They must agree with corrected timestamps on all that the choice depends on.
+        """
         clauses = [clause for each in self.layouts for clause in each.clauses]
         if any(clause.looks_back for clause in clauses):
             return MAYBE
@@ -97,7 +108,11 @@ class Grading:
 
 
 def valid(case: Case, *, is_nominal: bool) -> int:
-    """As a match, whatever of MAXIMAL. `is_nominal`: its conditions hold by reference times."""
+    """Grade the validity of a match, without MAXIMAL.
+
+    `is_nominal`: its conditions hold by corrected timestamps.
+
+    """
     worst = YES
     for grade in _grades(case, is_nominal=is_nominal):
         worst = min(worst, grade)
@@ -107,8 +122,10 @@ def valid(case: Case, *, is_nominal: bool) -> int:
 
 
 def is_sure(case: Case) -> bool:
-    """Whether `valid` says YES of a match whose conditions hold by reference times. What puts it in
-    doubt most often, and costs least, is asked first, and nothing after the first doubt."""
+    """Return whether `valid` is YES for a match whose conditions hold by corrected timestamps.
+
+    The cheapest and most frequent doubts are tested first, and nothing after the first doubt.
+    """
     return all(grade == YES for grade in _grades(case, is_nominal=True))
 
 
@@ -121,7 +138,7 @@ def _grades(case: Case, *, is_nominal: bool) -> Iterator[int]:
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
-    """Are there the events that each part of the alternative must have, by the end of the match?"""
+    """Return whether each component of the alternative may have its minimum by the match's end."""
     return all(
         sum(before_by_key(case.last, entry) != YES for entry in _since(case, index))
         >= layout.minimum[j]
@@ -130,12 +147,12 @@ def _may_walk(case: Case, layout: Layout) -> bool:
 
 
 def _is_cut(entries: set[Entry], within_ns: int) -> bool:
-    """Does the window leave no doubt, wherever it begins?"""
+    """Return whether it is certain which entries share a window, wherever the window begins."""
     return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
 def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
-    """What the alternative's walk from the first event may depend on."""
+    """Yield the entries that the alternative's walk from the first event may depend on."""
     within_ns, place = layout.within_ns, case.place
     for index in place.indexes(layout.number):
         yield from _since(case, index)
@@ -147,23 +164,24 @@ def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
 
 
 def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
-    """Events that may be in the window that the first event begins."""
+    """Yield the events that may be in the window that the first event begins."""
     first, within_ns = case.first, case.layout.within_ns
     for entry in case.around(index, first.time_ns, first.time_ns + within_ns):
         if before_by_key(entry, first) != YES and at_most(entry, first, within_ns):
             yield entry
 
 
-# -- MATCHES MAXIMAL: what may belong to a match as well ------------------------------------------
+# -- MATCHES MAXIMAL: events that may belong to a match as well ------------------------------------
 
 
 def joined(case: Case) -> int:
-    """MATCHES MAXIMAL: may another event belong to the match in some world?
+    """Grade for MATCHES MAXIMAL whether another event may belong to the match in some world.
 
-    An event may, if it fits beside each member by itself: order, window, and what is asked of each
-    element. Where conditions look at the order in a group (`b[i].x > b[i-1].x`), that is not the
-    whole question; there the match is maximal as it is by reference times if these times leave the
-    order of all events in question no choice."""
+    An event may, if it fits beside each member by itself: by order, by window, and by the
+    conditions on each element. That does not suffice if conditions look at the order in a group
+    (`b[i].x > b[i-1].x`). Then the match is maximal, as it is by corrected timestamps, if the order
+    of all events in question is certain.
+    """
     layout = case.layout
     ordered: set[Entry] = set()
     for j, entry in _joining(case):
@@ -179,7 +197,10 @@ def joined(case: Case) -> int:
 
 
 def _is_exact_around(case: Case) -> bool:
-    """Has no event an error that the match may hang on? Then it is as reference times say."""
+    """Return whether no event on which the match may depend has an error.
+
+    The match is then as corrected timestamps say.
+    """
     place, layout = case.place, case.layout
     indexes = place.indexes(layout.number)
     indexes += [case.enders(j) for j, until in enumerate(layout.untils) if until is not None]
@@ -192,7 +213,7 @@ def _is_exact_around(case: Case) -> bool:
 
 
 def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
-    """The events around that may, each whatever of the others, with their components."""
+    """Yield the events that may join, each considered by itself, with their components."""
     since_ns = case.last.time_ns - case.layout.within_ns
     for j in range(case.layout.count):
         if len(case.bound[j]) < case.layout.maximum[j]:
@@ -204,7 +225,7 @@ def _joining(case: Case) -> Iterator[tuple[int, Entry]]:
 def _may_join(case: Case, entry: Entry, j: int) -> bool:
     layout = case.layout
     if not any(before_by_key(entry, one) for one in case.members):
-        return False  # it would be the end
+        return False  # It would be the end of the match.
     if not fits_beside(layout, case.bound, entry, j):
         return False
     bound = [*case.bound]

@@ -1,8 +1,8 @@
-"""Which of two events is earlier, where the true time of each lies in an interval.
+"""Compares two events whose event times are intervals, by order and by distance.
 
-Grades are those of `topology.pattern.compile.grading`. How far two events
-are apart, `topology.model.one_clock` says. So pairs are judged as they are; that three pairs may
-not be possible at once is not seen, which errs on the side of MAYBE.
+Grades are those of `topology.pattern.compile.grading`. `topology.model.one_clock` gives the
+distance of two events. Pairs are judged one by one. If three pairs cannot all be possible at once,
+that is not noticed, which errs on the side of MAYBE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from topology.pattern.store.entry import Entry, key_of
 
 
 def apart(one: Entry, other: Entry) -> Distance:
-    """From one to the other, in true time. The intervals of two clocks say all."""
+    """Return the distance from one to the other, in event time.
+
+    For events of two sources the intervals alone determine it.
+    """
     mine, theirs = one.event, other.event
     if mine.source != theirs.source:
         return other.low_ns - one.high_ns, other.high_ns - one.low_ns
@@ -23,7 +26,7 @@ def apart(one: Entry, other: Entry) -> Distance:
 
 
 def before(one: Entry, other: Entry) -> int:
-    """Is the true time of one earlier?"""
+    """Grade whether the event time of `one` is earlier."""
     if one.high_ns < other.low_ns:
         return YES
     least_ns, most_ns = apart(one, other)
@@ -31,7 +34,7 @@ def before(one: Entry, other: Entry) -> int:
 
 
 def before_by_key(one: Entry, other: Entry) -> int:
-    """Is one earlier in the order of keys, in which a tie goes by the rest of the key?"""
+    """Grade whether `one` is earlier by key; the rest of the key decides a tie of times."""
     if one.high_ns < other.low_ns:
         return YES
     if other.high_ns < one.low_ns:
@@ -42,7 +45,7 @@ def before_by_key(one: Entry, other: Entry) -> int:
 
 
 def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
-    """Is one at most so long after the other (or before it)?"""
+    """Grade whether `late` is at most `limit_ns` after `early`, or before it."""
     if late.high_ns - early.low_ns <= limit_ns:
         return YES
     if late.low_ns - early.high_ns > limit_ns:
@@ -52,7 +55,7 @@ def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
 
 
 def within(one: Entry, other: Entry, limit_ns: int) -> bool:
-    """May they be so close, whichever is the earlier?"""
+    """Return whether they may be at most that far apart, whichever is the earlier."""
     return at_most(one, other, limit_ns) > NO and at_most(other, one, limit_ns) > NO
 
 
@@ -61,7 +64,7 @@ def negated(grade: int) -> int:
 
 
 def is_settled(entries: Iterable[Entry]) -> bool:
-    """Are they in one order, wherever the true times are? It does not look at clocks."""
+    """Return whether their order is the same for all possible event times, without clocks."""
     high_ns, is_exact = -(1 << 64), True
     for entry in sorted(set(entries), key=key_of):
         exact = entry.low_ns == entry.high_ns

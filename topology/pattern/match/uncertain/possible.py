@@ -1,24 +1,26 @@
-"""UNCERTAIN POSSIBLE: all matches that there are in some world, whatever reference times say.
+"""UNCERTAIN POSSIBLE: finds all matches of some world, whatever corrected timestamps say.
 
-A match is of the unit of its last event by reference time (under
-skip-till-any; else of its first), of whatever component that is. Sets of events are built
-component by component, and given up as soon as a rule says NO; what is complete and has no NO is
-possible. Slices are wider than the window by twice the largest error, on both sides.
+A match belongs to the unit of its last event by corrected timestamp (under skip-till-any, otherwise
+of its first). That event may be of any component. Sets of events are built component by component,
+and abandoned as soon as a rule says NO. A complete set without a NO is possible. Slices are wider
+than the window by twice the largest error, on both sides.
 
-- MATCHES ALL, and ONE: each possible set is a result of its own. Where of two possible walks
-  of different branches of OR one is sure, and surely ends first, the other is none.
-- MATCHES MAXIMAL: of the possible sets of a unit the ones that no other contains. So what
-  is the match in a world is part of one of them (its *hull*), which holds all that may belong
-  to it. Groups that are free are taken as a whole and not tried event by event.
+- MATCHES ALL, and ONE: each possible set is a result of its own. If one of two possible walks of
+  different branches of OR is sure, and surely ends first, the other is no result.
+- MATCHES MAXIMAL: the possible sets of a unit that no other contains. So the match of a world is
+  part of one of them (its *hull*), which has all events that may belong to it. Groups that are
+  free are taken as a whole and not tried event by event.
 
-No false negative: the matches of every world are among these, or part of one (MAXIMAL). More may
-be: several doubts that exclude each other are not distinguished from ones that do not.
+There is no false negative: the matches of every world are among these, or part of one (MAXIMAL).
+There may be more: several doubts that exclude each other are not distinguished from ones that do
+not.
 
-Where nothing but each event by itself rules a set out, a newcomer changes little: it may rule out
-sets that there are, and new ones hold it. So these alone are looked for (`_finds_apart`); where a
-set is given up before it is whole, for the steps that it takes (`Plan.prunes`), all are, but what
-is known is asked about the newcomer alone. Where several alternatives find the same (`match.twins`)
-all is found anew: of those that are known only one is.
+Often only single events rule a set out, each by itself. Then a new event changes little: it may
+rule out existing sets, and new sets contain it. So only these are searched for (`_finds_apart`). If
+a set may be abandoned before it is whole, because of its steps (`Plan.prunes`), all sets are
+searched for. Then existing results are still tested against the new event only. If several
+alternatives find the same match (`match.twins`), everything is found again, because the existing
+results have only one of them.
 
 Cost: exponential in the length of a group that is not free; bounded as all tactics are.
 """
@@ -74,8 +76,11 @@ class Possible:
         before: Sequence[Match] = (),
         newcomer: Entry | None = None,
     ) -> Evaluation:
-        """`before`: all that was found before the newcomer, with the same errors. Only where events
-        are asked each by itself (`each_apart`)."""
+        """Return the possible matches of a unit.
+
+        `before` has all that was found before the new event `newcomer`, with the same errors. It is
+        given only if events are tested each by itself (`each_apart`).
+        """
         known: Known = {}
         found: list[Match] = []
         if newcomer is not None:
@@ -107,7 +112,7 @@ class Possible:
 
 
 def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
-    """Is there for its start a sure walk of another alternative, which surely goes before?"""
+    """Return whether a sure walk of another alternative from its start surely goes before it."""
     return any(
         other.alternative != match.alternative
         and other.first is match.first
@@ -119,7 +124,10 @@ def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
 
 
 def _begins_surely(match: Match) -> bool:
-    """In no world does another member begin it, so that it is of another start there."""
+    """Return whether the first member begins the match in every world.
+
+    Otherwise the match is of another start in some world.
+    """
     first = match.first
     return all(
         entry is first or before_by_key(first, entry) == YES
@@ -129,7 +137,10 @@ def _begins_surely(match: Match) -> bool:
 
 
 def _ends_before(one: Match, other: Match) -> bool:
-    """In every world, the order of the alternatives deciding where both end with one event."""
+    """Return whether one ends before the other in every world.
+
+    If both end with one event, the order of the alternatives decides.
+    """
     last, ends = other.last, [entry for entries in one.bound for entry in entries]
     if any(entry is not last and before_by_key(entry, last) != YES for entry in ends):
         return False
@@ -137,9 +148,11 @@ def _ends_before(one: Match, other: Match) -> bool:
 
 
 class Plan:
-    """How the sets of an alternative are built: `order` has the components one after the other,
-    but for the `free` groups of MAXIMAL, which come last and together. `due[j]`: the clauses that
-    can be asked once component j has its events."""
+    """The plan by which the sets of an alternative are built.
+
+    `order` has the components one after the other, except the `free` groups of MAXIMAL, which come
+    last and together. `due[j]` are the clauses that can be tested once component j has its events.
+    """
 
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
@@ -161,9 +174,12 @@ class Plan:
 
 
 class SetSearch(Search):
-    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL. `known`:
-    whether a set of an alternative is possible. `newcomer`: an event other than the anchor that
-    each set must hold, if any must."""
+    """A search for the possible sets of one alternative and anchor.
+
+    `sure` are the found matches that are valid in every world, without MAXIMAL. `known` says
+    whether a set of an alternative is possible. `newcomer` is an event other than the anchor that
+    each set must contain, if there is one.
+    """
 
     def __init__(
         self,
@@ -198,7 +214,7 @@ class SetSearch(Search):
     # -- one component after the other ----------------------------------------------------------
 
     def _choose(self, at: int, owner: int) -> None:
-        """Events for `order[at]` and those behind it; the anchor is of component `owner`."""
+        """Choose events for `order[at]` and later ones; the anchor is of component `owner`."""
         plan = self._plan
         if at == len(plan.order):
             self._take_free(owner)
@@ -223,14 +239,14 @@ class SetSearch(Search):
                 if passed is None:
                     yield (entry,)
                 elif entry.time_ns - self._error_ns > passed.high_ns:
-                    break  # so do all that are later
+                    break  # All later entries pass over it too.
             return
         yield from self._groups(j, owner, candidates)
 
     def _groups(
         self, j: int, owner: int, candidates: Sequence[Entry]
     ) -> Iterator[tuple[Entry, ...]]:
-        """All subsets, in the order of keys, that go on to be possible."""
+        """Yield all subsets, in the order of keys, that may still be possible."""
         layout = self.layout
         lows_ns = [entry.low_ns for entry in reversed(candidates)]
         later_ns = list(accumulate(lows_ns, min))[::-1]
@@ -275,8 +291,10 @@ class SetSearch(Search):
         return cut
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
-        """What the step into the last of these surely passes over though it must be taken. What
-        is chosen after these is behind it, or at `later_ns` or later."""
+        """Return an entry that the step into the last of these surely and wrongly passes over.
+
+        Later choices are after these entries, or at `later_ns` or later.
+        """
         layout = self.layout
         if not self._plan.prunes:
             return None
@@ -304,7 +322,7 @@ class SetSearch(Search):
     def _passed(
         self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
     ) -> Iterator[Entry]:
-        """Events, no members, that surely lie before the newest; no member can lie between."""
+        """Yield events, not members, that are surely before the newest, with no member between."""
         for other in case.around(index, case.first.time_ns, newest.time_ns):
             self.budget.steps += 1
             before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
@@ -319,7 +337,7 @@ class SetSearch(Search):
     # -- groups taken as a whole ----------------------------------------------------------------
 
     def _take_free(self, owner: int) -> None:
-        """The largest sets of events for the free groups, with what is chosen."""
+        """Choose the largest sets of events for the free groups, given the other choices."""
         plan = self._plan
         if not plan.free:
             self._finish()
@@ -365,10 +383,12 @@ class SetSearch(Search):
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
-    """The largest sets of which every two go together: maximal cliques (Bron and Kerbosch, 1973),
-    with a pivot, and sets as the bits of an integer. `together` is symmetric; without nodes the one
-    clique is empty. What lies in order makes few of them; at worst there are 3^(n/3), so each step
-    counts against the budget."""
+    """Yield the largest sets of which every two nodes go together.
+
+    These are maximal cliques (Bron and Kerbosch, 1973), with a pivot, and sets as the bits of an
+    integer. `together` is symmetric. Without nodes the one clique is empty. Ordered events form few
+    cliques. At worst there are 3^(n/3), so each step counts against the budget.
+    """
     count = len(together)
     beside = [
         sum(1 << other for other in range(count) if other != node and together[node][other])
