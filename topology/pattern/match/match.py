@@ -67,7 +67,7 @@ class Match:
 
     @property
     def content(self) -> tuple[int, tuple[tuple[Identity, ...], ...]]:
-        """The value that distinguishes it from every other match, whatever arrived when."""
+        """The value that distinguishes it from every other match, in any order of arrival."""
         members = tuple(tuple(entry.identity for entry in entries) for entries in self.bound)
         return (self.alternative, members)
 

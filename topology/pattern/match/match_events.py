@@ -157,7 +157,7 @@ class MatchTable(Table[Identity, MatchEvent]):
 
     @property
     def is_large(self) -> bool:
-        """Whether it has grown so much that the finished matches should be looked for."""
+        """Whether it has grown so much that it is worth calling `purge`."""
         return len(self.rows) >= self._look_at
 
     def purge(self, before_ns: int) -> None:

@@ -40,7 +40,7 @@ class RangeParts:
 class Ranges:
     """The ranges of an anchor, by place: positions from `lows` up to `highs` of the views.
 
-    They are meaningless unless `is_possible`, which says whether there may be a match.
+    `is_possible` says whether there may be a match; otherwise the ranges are undefined.
     """
 
     __slots__ = ("by_key", "highs", "is_possible", "lows", "views")
@@ -58,7 +58,10 @@ class Ranges:
         )
 
     def _set_highs(self, parts: RangeParts, anchor: Entry) -> bool:
-        """Find, backwards from the anchor, the latest entries with enough after them."""
+        """Find, backwards from the anchor, the latest entries with enough after them.
+
+        Return False if there can be no match.
+        """
         last, views = parts.count - 1, self.views
         high = views[last].find(anchor) + 1
         self.highs[last] = high
@@ -71,7 +74,10 @@ class Ranges:
         return high > 0
 
     def _set_lows(self, parts: RangeParts, since_ns: int) -> bool:
-        """Find, forwards from the window's begin, the earliest entries with enough before them."""
+        """Find, forwards from the start of the window, the earliest entries with enough before.
+
+        Return False if there can be no match.
+        """
         last, views, highs = parts.count - 1, self.views, self.highs
         low = views[0].before_time(since_ns)
         for p in range(last + 1):

@@ -128,7 +128,7 @@ class RunRules:
         return holds
 
     def holds_at_end(self, bound: list[list[Entry]]) -> bool:
-        """Return whether the predicates of a complete run hold that no step has made due."""
+        """Return whether a complete run satisfies the predicates that no step has made due."""
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)
 
     def match(

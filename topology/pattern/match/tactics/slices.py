@@ -164,7 +164,7 @@ class Cutting:
             self.extend(p + 1, entries[at - 1])
 
     def _holds(self, p: int) -> bool:
-        """Return whether the predicates over singles hold whose last single is at the place."""
+        """Return whether the predicates hold that name singles only, the last at this place."""
         for test in self.line.single_tests[p]:  # noqa: SIM110 - in half the time of all()
             if test.holds(self.bound) is not True:
                 return False

@@ -45,7 +45,7 @@ def before_by_key(one: Entry, other: Entry) -> int:
 
 
 def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
-    """Grade whether `late` is at most `limit_ns` after `early`, or before it."""
+    """Grade whether `late` is before `early`, or at most `limit_ns` after it."""
     if late.high_ns - early.low_ns <= limit_ns:
         return YES
     if late.low_ns - early.high_ns > limit_ns:

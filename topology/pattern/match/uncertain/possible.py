@@ -112,7 +112,7 @@ class Possible:
 
 
 def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
-    """Return whether a sure walk of another alternative from its start surely goes before it."""
+    """Return whether a sure walk of another alternative, with the same start, surely ends first."""
     return any(
         other.alternative != match.alternative
         and other.first is match.first
