@@ -61,4 +61,4 @@ def test_they_are_those_that_are_sure_and_near(seed: int) -> None:
         }
     for unit in units.values():
         sure.drop(unit.anchor.key)
-    assert not len(sure)
+    assert not sure.around(entry("B", 700, -1, {}, "n"), 1 << 40)
