@@ -204,7 +204,8 @@ class Pattern(InstantOperator):
         beginning.hear(event)
         if beginning.is_unknown:
             return False
-        # By true time its own error may bring a match as near as those of the others theirs.
+        # By event time, the error of this event may bring a match as near to earlier events as
+        # their own errors.
         error_ns = max(event.error_ns, event.error_all_ns)
         self._engine.begin_after(beginning.since_ns - 1 + error_ns)
         return True
@@ -275,7 +276,7 @@ class Pattern(InstantOperator):
         if not self._targets:
             return
         now_ns = self._now_ns
-        # Corrections that were put off until before this instant are emitted first.
+        # First emit the corrections that were put off until before this instant.
         self._engine.on_time(now_ns)
         passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
         for name, target in self._targets.items():

@@ -234,7 +234,7 @@ class PartitionGroup:
         return self.strict_everywhere or bool(self._remember(type_))
 
     def _remember(self, type_: str) -> list[int]:
-        """Return the numbers of the filters that an event of the type may pass, and remember them."""
+        """Return and remember the numbers of the filters that an event of the type may pass."""
         filters = enumerate(self.filters)
         known = [n for n, each in filters if not each.types or type_ in each.types]
         if len(self._by_type) < MAX_TYPES:
@@ -279,9 +279,7 @@ class PartitionGroup:
                 partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
-        """Take the results of an entry that was removed before the state was written out of the
-        state.
-        """
+        """Take from the state the results of an entry removed before the state was written."""
         partition = self._partition_of(entry) if self.filters_of(entry) else None
         if partition is not None:
             for run in partition.runs:
@@ -315,8 +313,7 @@ class PartitionGroup:
         return self._timers.next_ns
 
     def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
-        """Remove the entries that no event can reach, now that everything before `frontier_ns` is
-        decided.
+        """Remove the entries that no event can reach when all before `frontier_ns` is decided.
 
         `is_whole`: purge each partition, not only those with enough entries.
 

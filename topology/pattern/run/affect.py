@@ -12,15 +12,15 @@ independently of all others (`doubts_apart`). Then corrected timestamps alone se
 `SureUnits` finds the ones in doubt without a new evaluation. Otherwise, and for POSSIBLE, one more
 unit is evaluated for each match that is not yet decided.
 
-By corrected timestamps an event changes only units at most a window away. A match further away can
-only change its grade. It changes only if the event and a member may have happened at most a window
-apart, by their own errors. So one event of a clock that was a second off does not grade all matches
-of the next seconds again for every event.
+By corrected timestamps an event changes only units at most a window away. Of a match further away
+only the grade can change. It changes only if the event and a member may have happened at most a
+window apart, by their own errors. Otherwise one event of a clock that was a second off would cause
+all matches of the next seconds to be graded again for every event.
 
 That holds because a grade depends on the members and on each other event separately. It does not
 hold for STRICT and UNTIL, because a third event may be between the two. It does not hold for
 POSSIBLE either, which finds matches that corrected timestamps do not make. There every unit within
-the largest error met is evaluated.
+reach of the largest error met counts.
 
 `SureUnits` has the units with a certain match, by the stretch in which the members may have
 happened. It has one list for each length of a stretch, by powers of two. So one event of a clock
@@ -119,9 +119,7 @@ class Affected:
 
     @property
     def span_ns(self) -> int:
-        """The largest distance between a match and an event that forbids it, by corrected
-        timestamps.
-        """
+        """The largest distance of a match from what forbids it, by corrected timestamps."""
         return self._at.query.span_ns + self._at.doubt.margin_ns
 
     @property
@@ -256,9 +254,7 @@ Stretch = tuple[int, int, Key, MatchUnit]
 
 
 class SureUnits:
-    """The units of one run with a certain match, by the time in which its members may have
-    happened.
-    """
+    """The units of one run with a certain match, by when its members may have happened."""
 
     __slots__ = ("_by_length", "_stretches")
 
@@ -290,7 +286,7 @@ class SureUnits:
             del self._by_length[bits]
 
     def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
-        """Return the units with a member that may have happened at most that long before or after."""
+        """Return the units with a member that may have happened within `within_ns` of the entry."""
         low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
         found: list[MatchUnit] = []
         for bits, alike in self._by_length.items():

@@ -213,7 +213,7 @@ class Selection:
         return at
 
     def settle(self) -> list[Key]:
-        """Keep or drop the changed matches, and return the units with a change since the last call."""
+        """Apply SKIP to the changed matches, and return the units changed since the last call."""
         if self._high >= 0:
             barrier = self.barrier
             if self._low > 0:
@@ -245,7 +245,9 @@ class Selection:
         return {seen.id: seen.found for seen in mine if seen.is_kept}
 
     def next_decided_ns(self, frontier_ns: int) -> int:
-        """Return the next instant at which a visible match is decided, seen from this frontier."""
+        """Return the next instant at which a frontier decides a visible match; NEVER if none is
+        left.
+        """
         decided = (seen.found.decided_ns for seen in self._seen)
         return min((ns for ns in decided if ns >= frontier_ns), default=NEVER)
 

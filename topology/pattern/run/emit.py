@@ -124,9 +124,7 @@ class MatchEmitter:
     """
 
     def __init__(self, stream: str, findings: list[Finding], read: frozenset[str]) -> None:
-        """Make an emitter that appends to `findings`. `read`: the types of matches that queries
-        read.
-        """
+        """Make an emitter that appends to `findings`; queries read matches of the types `read`."""
         self._stream = stream
         self._findings = findings
         self._read = read
@@ -192,7 +190,7 @@ class MatchEmitter:
             match.first.time_ns,
             query.end_ns(match),
         )
-        key = list(partition[1::2]) or None  # The even places have the types of the values.
+        key = list(partition[1::2]) or None  # The even indexes have the types of the values.
         if query.sets is None:
             made = change.found.values
             values = query.values(match, self._payloads_of) if made is None else dict(made)
@@ -215,8 +213,8 @@ class MatchEmitter:
     def _confidence(self, query: Compiled, change: Change) -> str:
         """Return the confidence of a result, also if only the end of the input decides it.
 
-        Such a result is unproven if it waits for its decision. If it is complete with its last
-        event, it is only not final.
+        Such a result is UNPROVEN if it waits for its decision. If it is complete with its last
+        event, it is only UNSETTLED when it is otherwise confirmed.
         """
         found = change.found
         if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):

@@ -149,9 +149,7 @@ class Engine:
 
     @property
     def refused(self) -> int:
-        """The number of entries left out because there was no room for their partition or for a
-        match.
-        """
+        """The number of entries left out because their partition or match found no room."""
         groups = [group for level in self.levels for group in level.groups]
         return self._left_out + sum(group.refused for group in groups)
 

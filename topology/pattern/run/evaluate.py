@@ -227,9 +227,7 @@ class PlainWay:
         return unit
 
     def settled(self, taken: Taken) -> MatchUnit:
-        """Return the walk's unit, updated with the match that the walk has found, if it is
-        complete.
-        """
+        """Return the walk's unit, updated with the walk's match if the walk is complete."""
         unit, found = self.unit_of(taken[0]), {}
         if len(taken) == self.walks.steps.count:
             id_, match = self.found(taken)
@@ -248,7 +246,7 @@ class PlainWay:
         return unit
 
     def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:
-        """Switch to the general way: units then wait for the entries that their walks waited for."""
+        """Switch to the general way: units then wait for the entries their walks waited for."""
         for taken in self.walks.walks.values():
             unit = self.unit_of(taken[0])
             unit.hi_ns, waits = self.walks.evaluated(taken)

@@ -1,8 +1,8 @@
 """Groups the queries of an engine that read the same matches (INTO) into a level.
 
 The first level reads only events. Each other level also reads matches of lower levels. A match may
-change, or be found, later than the frontier of the query that finds it. So the frontier of the
-reading level is later by that lag (`Compiled.lag_ns`): there no match is late, and no final match
+change, or be found, before the frontier of the query that finds it. So the frontier of the reading
+level is earlier by that lag (`Compiled.lag_ns`): there no match is late, and no final match
 changes.
 
 An event is put into the indexes of all levels (`put`). Then the units that it can change are
@@ -97,8 +97,8 @@ class QueryLevel(RunContext):
     def pass_by(self, time_ns: int, error_ns: int) -> None:
         """Record the time and error of an event that no index takes.
 
-        Entries within reach of the old error may be within reach of a larger one, purged or not. So
-        everything out of reach is purged before the error grows.
+        Before the largest error grows, everything out of reach is purged. So what comes into reach
+        does not depend on how far earlier purges had come.
         """
         doubt = self.doubt
         if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
@@ -405,7 +405,7 @@ class QueryLevel(RunContext):
                 self.agenda.gathering[run] = None
 
     def recall(self, entry: Entry, rest: State) -> None:
-        """Take the results of a match that was retracted earlier out of a state."""
+        """Take from a state the results of a match that was retracted earlier."""
         if entry.type in self.types:
             for group in self.groups:
                 group.recall(entry, rest)

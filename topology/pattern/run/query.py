@@ -1,4 +1,4 @@
-"""Defines a query's wiring to the indexes, its state in a partition, and the data all runs share."""
+"""Wires queries to the indexes that they share, and holds the data that their runs share."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class Wiring:
 
     Attributes:
         number: The query's place among all.
-        since_ns: Matches that start earlier are not the query's, because it was added later. A match
-            that a late event makes start earlier is retracted.
-        target_ns: The query emits only what is decided before that instant (`quality`). None: it does
-            not wait.
+        since_ns: Matches that start earlier are not the query's, because it was added later. A
+            match that a late event makes start earlier is retracted.
+        target_ns: The query emits only what is decided before that instant (`quality`). None: it
+            does not wait.
         at_target: The timers of the units that wait for the target.
         components: The filter of each component of a plain sequence (`match.tactics.followed`).
         filters: Numbers of its filters in the partition group.
-        blockers: Filters of entries that may forbid a match: negations, and greedy groups at its end.
+        blockers: Filters of entries that may forbid a match: negations, and greedy groups at its
+            end.
     """
 
     def __init__(self, number: int, query: Compiled, filters: Sequence[EntryFilter]) -> None:
@@ -96,11 +97,12 @@ class RunContext:
     Attributes:
         is_everywhere: Whether a STRICT step looks at the entries of every partition.
         everything: The index of all entries; empty if no step does so.
-        emits_final: The names of queries that emit once more the results that have become final.
+        emits_final: The names of queries that emit a result once more when it is final.
         is_plain: Whether runs take the plain way if they can.
         reads_matches: Whether some events are matches of other queries.
         changed: The runs with rows to write. The writer empties it.
-        rows: The rows that differ from the changelog; None for a deleted row. The writer empties it.
+        rows: The rows that differ from the changelog; None for a deleted row. The writer empties
+            it.
         known_by: A digest of the types of matches that are read; empty if there are none.
     """
 

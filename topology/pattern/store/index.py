@@ -80,9 +80,7 @@ class EntryIndex:
         alike.add(entry)
 
     def meeting(self, low_ns: int, high_ns: int) -> list[Entry]:
-        """Return the entries that may have happened between the two instants, in the order of their
-        keys.
-        """
+        """Return the entries that may have happened between the two instants, ordered by key."""
         found = self.entries[self.before_time(low_ns) : self.up_to_time(high_ns)]
         if not self.unsure:
             return found
@@ -119,9 +117,7 @@ class EntryIndex:
         return at
 
     def before_time(self, time_ns: int) -> int:
-        """Return the number of entries before the instant: the position of the first at or after
-        it.
-        """
+        """Return the number of earlier entries: the position of the first at or after the instant."""
         return bisect_left(self.times, time_ns)
 
     def up_to_time(self, time_ns: int) -> int:
