@@ -12,8 +12,8 @@ independently of all others (`doubts_apart`). Then corrected timestamps alone se
 `SureUnits` finds the ones in doubt without a new evaluation. Otherwise, and for POSSIBLE, one more
 unit is evaluated for each match that is not yet decided.
 
-By corrected timestamps an event changes only units at most a window away. Of a match further away
-only the grade can change. It changes only if the event and a member may have happened at most a
+By corrected timestamps an event changes only units at most a window away. A match further away can
+only change its grade. It does so only if the event and a member may have happened at most a
 window apart, by their own errors. Otherwise one event of a clock that was a second off would cause
 all matches of the next seconds to be graded again for every event.
 
@@ -78,9 +78,9 @@ class Affected:
 
     @property
     def possible_apart(self) -> bool:
-        """Whether each event by itself rules out possible matches.
+        """Whether each event by itself rules out possible matches of the units it can change.
 
-        All units that an event can change are then evaluated.
+        All of these units are then evaluated.
         """
         query = self._at.query
         is_apart = query.possible is not None and query.possible.each_apart

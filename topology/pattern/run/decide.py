@@ -245,9 +245,7 @@ class Selection:
         return {seen.id: seen.found for seen in mine if seen.is_kept}
 
     def next_decided_ns(self, frontier_ns: int) -> int:
-        """Return the next instant at which a frontier decides a visible match; NEVER if none is
-        left.
-        """
+        """Return the next instant at which a visible match is decided; NEVER if there is none."""
         decided = (seen.found.decided_ns for seen in self._seen)
         return min((ns for ns in decided if ns >= frontier_ns), default=NEVER)
 

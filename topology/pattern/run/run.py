@@ -306,7 +306,7 @@ class Run:
         return row
 
     def recall(self, anchor: Entry, state: State) -> None:
-        """Take the results of a unit whose event was retracted since out of the state.
+        """Take from the state the results of a unit whose event was retracted since.
 
         The revisions go on if the event comes again.
         """

@@ -1,4 +1,4 @@
-"""Defines a unit, the matches found from one event, their end or start, and its states.
+"""Defines a unit, which is all matches found from one event (their end or start), and its states.
 
 | unit | what has happened | what comes next |
 | --- | --- | --- |
@@ -131,7 +131,7 @@ class Gathered:
 
 
 class UnitOwner(Protocol):
-    """The owner of a unit, a run: its duties when time passes and at a checkpoint."""
+    """The run that owns a unit: its duties when time passes and at a checkpoint."""
 
     gathered: Gathered
 

@@ -117,7 +117,7 @@ class EntryIndex:
         return at
 
     def before_time(self, time_ns: int) -> int:
-        """Return the number of earlier entries: the position of the first at or after the instant."""
+        """Return the number of entries before the instant, which is the first position from it on."""
         return bisect_left(self.times, time_ns)
 
     def up_to_time(self, time_ns: int) -> int:
