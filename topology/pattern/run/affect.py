@@ -14,8 +14,8 @@ unit is evaluated for each match that is not yet decided.
 
 By corrected timestamps an event changes only units at most a window away. A match further away can
 only change its grade. It does so only if the event and a member may have happened at most a
-window apart, by their own errors. Otherwise one event of a clock that was a second off would cause
-all matches of the next seconds to be graded again for every event.
+window apart, by their own errors. Otherwise one event of a clock that was a second off would be
+costly: every event would grade all matches of the next seconds again.
 
 That holds because a grade depends on the members and on each other event separately. It does not
 hold for STRICT and UNTIL, because a third event may be between the two. It does not hold for

@@ -213,8 +213,8 @@ class MatchEmitter:
     def _confidence(self, query: Compiled, change: Change) -> str:
         """Return the confidence of a result, also if only the end of the input decides it.
 
-        Such a result is UNPROVEN if it waits for its decision. If it is complete with its last
-        event, it is only UNSETTLED when it is otherwise confirmed.
+        Such a result is UNPROVEN if it waits for its decision. A result that is complete with its
+        last event is UNSETTLED if it is confirmed otherwise, and UNPROVEN if it is not.
         """
         found = change.found
         if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):

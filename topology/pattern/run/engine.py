@@ -276,7 +276,7 @@ class Engine:
     def on_time(self, now_ns: int) -> None:
         """Apply the gathered corrections that are due up to and including `now_ns`.
 
-        Each is applied at its own time. No event has come since.
+        No event came up to that time. Each correction is applied at its own time.
         """
         agenda = self._first.agenda
         while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:

@@ -117,7 +117,7 @@ class EntryIndex:
         return at
 
     def before_time(self, time_ns: int) -> int:
-        """Return the number of entries before the instant, which is the first position from it on."""
+        """Return the number of entries before the instant: the first position at or after it."""
         return bisect_left(self.times, time_ns)
 
     def up_to_time(self, time_ns: int) -> int:
