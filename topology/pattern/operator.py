@@ -1,35 +1,34 @@
-"""PATTERN: matches of a stream's queries, as an operator of the chain.
+"""PATTERN: finds the matches of a stream's queries, as an operator of the chain.
 
-Events and control events pass unchanged; what is found goes into `Step.results`. The
-frontier comes with the watermarks: all before C is there but for what new sources
-bring, for which there is room (topology.answer.frontier), and what W has left behind by
-`correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
-accounted for as late already, so here it is only counted (`figures`).
+Events and control events pass unchanged, and matches go into `Step.results`. The frontier follows
+the watermarks. Every event before C has come, except those of new sources; the allowance for new
+sources covers these (topology.answer.frontier). The engine stops waiting for events that are more
+than `correct_for_ns` behind W. After MERGE, an event that is too late for a query is already
+reported as late, so here it is only counted (`figures`).
 
-A match that ends in a gap in which nothing may happen is emitted when all known sources have
-sent beyond it, and taken back if a newcomer brings what must not happen. With EMIT EAGER it is
-emitted when W less the errors has passed it, as windows are, also while all sources are silent.
+A match that ends in a negated gap is emitted when all known sources have sent past the gap. It is
+retracted if a new source brings an event that the gap forbids. With EMIT EAGER it is emitted when W
+less the errors has passed it, as windows are, also while all sources are silent.
 
-Where the queries read what MERGE accepts (`topology.flow.accepted`), events come in no order and
-are matched at once; the frontier follows from the marks beside them.
+If the queries read events as MERGE accepts them (`topology.flow.accepted`), the events come in any
+order and are matched at once. The frontier then follows from the marks beside them.
 
-Where nearly as many events are kept as may be, a watermark leaves no room for newcomers
-(`given_up`), so that events of sources that are known find place.
+If the store is nearly full, a watermark ends the allowance for new sources (`given_up`), which
+leaves room for events of known sources.
 
-A query with `answer: final` emits a match when the frontier has passed all that may change it.
-With `quality` a query waits: a match is emitted once it is as sure as asked that nothing that comes
-later changes it, instead of at once; it is corrected all the same. Its target
-(`topology.answer.quality_target`) says until which instant it may emit what is decided, and the
-engine is given it after every instant.
-Patterns have no windows that are known beforehand, so what is counted is pieces of time.
+A query with `answer: final` emits a match when the frontier has passed every instant that may
+change it. A query with `quality` waits until a match is unlikely enough to change, as the quality
+target asks, and still corrects it afterwards. Its target (`topology.answer.quality_target`) gives
+the instant up to which the query may emit decided matches. The engine receives it after every
+instant. Patterns have no windows that are known beforehand, so the target counts pieces of time.
 
-Queries count matches that start after they were added, as the engine knows the newest event. Where
-it is restored without a state of its own, events of which it knows nothing have come before it. It
-begins when it is sure that they lie behind (`topology.query.beginning`), and passes by what comes
-until then.
+Queries count matches that start after they were added, by the newest event that the engine knows.
+If the operator is restored without a state of its own, earlier events have passed that it does not
+know. It then begins when all of these are certainly in the past (`topology.query.beginning`), and
+ignores events until then.
 
-The state is what was emitted of results not yet final. The events themselves are *held*: they are
-in the log, and `held_by` says that this operator still wants them after it has let them pass.
+The state contains the emitted results that are not yet final. The events themselves stay in the log
+and are only marked: `held_by` says that this operator still needs them after it has passed them on.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ from topology.query.fields import Decode
 from topology.query.queries import worst
 
 TARGETS: Final = "promises"
-"""A key of the state, beside the engine's: how far the stream is, and queries that wait are."""
+"""A key of the state, beside the engine's: the progress of the stream and of queries that wait."""
 PATTERN: Final = Shape(
     "pattern",
     1,
@@ -94,14 +93,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "unreadable": total("Payloads that are not JSON"),
     **target_figures("first results"),
 }
-"""What the figures of PATTERN mean, in the order of the metrics."""
+"""The meaning of PATTERN's figures, in the order of the metrics."""
 
 
 class Pattern(InstantOperator):
-    """The patterns of one stream.
+    """The operator that matches the patterns of one stream.
 
     `queries` have their settings by name. `position` is its bit in `Event.held_by`. `ordered`:
-    events come as MERGE emits them; else as it accepts them. Watermarks come if `announced`.
+    events come as MERGE emits them; otherwise as it accepts them. `announced`: watermarks come.
     """
 
     keeps_passed = True
@@ -142,7 +141,7 @@ class Pattern(InstantOperator):
         self._position = position
         self._decode = decode
         self._play = one.clock.play
-        self._asked: dict[str, bool] = {}  # by type of event, at most MAX_TYPES
+        self._asked: dict[str, bool] = {}  # By type of event; at most MAX_TYPES.
         self._unreadable = 0
         self._given_up = 0
         self._freed: list[Event] = []
@@ -159,7 +158,7 @@ class Pattern(InstantOperator):
         return step
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
-        """The plain way: no query waits, so nothing is done when an instant is over."""
+        """Take all events the plain way: no query waits, so the end of an instant needs no work."""
         last_ns, is_open = self._now_ns, self._instant_open
         for event in events:
             if event.at_ns > last_ns:
@@ -200,12 +199,13 @@ class Pattern(InstantOperator):
             self._hear_of(event)
 
     def _begins_with(self, event: Event) -> bool:
-        """Whether an event says since when the queries count."""
+        """Return whether the event determines the instant from which the queries count."""
         beginning = self._beginning
         beginning.hear(event)
         if beginning.is_unknown:
             return False
-        # By true time its own error may bring a match as near as those of the others theirs.
+        # By event time, the error of this event may bring a match as near to earlier events as
+        # their own errors.
         error_ns = max(event.error_ns, event.error_all_ns)
         self._engine.begin_after(beginning.since_ns - 1 + error_ns)
         return True
@@ -219,7 +219,10 @@ class Pattern(InstantOperator):
         return self._engine.is_due(decided_ns, heard_ns, after.passed_ns)
 
     def _decided_ns(self) -> int:
-        """Room for newcomers is what is given up first, before events that are known."""
+        """Return the frontier; a full store first ends the allowance for new sources.
+
+        The events of known sources are kept instead.
+        """
         if not self._engine.is_crowded:
             return self._frontier.decided_ns
         self._given_up += 1
@@ -236,14 +239,14 @@ class Pattern(InstantOperator):
             self._hear_of(event)
 
     def _word_of(self, event: Event) -> str:
-        """Tell the engine, and return what becomes of the event."""
+        """Give the event to the engine, and return its outcome."""
         engine = self._engine
         if self._is_ordered and not event.late:
             self._frontier.hear(event)
         asks = self._asked.get(event.type)
         if asks is None:
             asks = self._ask(event.type)
-        if not asks:  # before anything else is looked at, the payload too
+        if not asks:  # This check comes before anything else, even before decoding the payload.
             return engine.pass_by(event)
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
@@ -261,7 +264,7 @@ class Pattern(InstantOperator):
         return asks
 
     def _hear_of(self, event: Event) -> None:
-        """No query looks at it, but it says how far its source is."""
+        """Record an event that no query uses, as it still shows the progress of its source."""
         self._instant_open = True
         for target in self._targets.values():
             target.hear_of(event)
@@ -269,11 +272,12 @@ class Pattern(InstantOperator):
     # -- queries that wait -------------------------------------------------------------------------
 
     def _decide(self, step: Step) -> None:
-        """Settle the targets; without any, all was emitted when it came."""
+        """Settle the quality targets; without targets, every match has been emitted already."""
         if not self._targets:
             return
         now_ns = self._now_ns
-        self._engine.on_time(now_ns)  # corrections that were put off until before
+        # First emit the corrections that were put off until before this instant.
+        self._engine.on_time(now_ns)
         passed_ns = self._frontier.passed_ns if self._is_ordered else NOT_YET
         for name, target in self._targets.items():
             target.settle(now_ns, passed_ns)
@@ -344,7 +348,7 @@ class Pattern(InstantOperator):
         yield len(held)
 
     def explain(self) -> dict[str, Any]:
-        """The queries, and from when on what they say is not yet final."""
+        """Return the queries, and the instant from which their results are not yet final."""
         engine = self._engine
         return {
             "queries": list(engine.compiled),

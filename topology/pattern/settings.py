@@ -1,4 +1,4 @@
-"""What a pattern query is asked for, beside its pattern."""
+"""Defines the settings of a pattern query, beside its pattern."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topology.spelling.section import Unspelled
 
 
 class PatternSettings(AnswerSettings):
-    """What a pattern query is asked for, beside its pattern. `clock` is that of its stream."""
+    """The settings of a pattern query, beside its pattern. `clock` is the clock of its stream."""
 
     clock: Annotated[ClockConfig, Unspelled()] = ClockConfig.by_default()
     """How the clocks of its stream are trusted."""

@@ -1,7 +1,7 @@
-"""The quality targets of those queries of an operator that wait, as a state has them.
+"""Saves and restores the quality targets of the queries that wait.
 
-A target (`topology.answer.quality_target`) says until which instant its query may emit what is
-decided; the engine is given it after every instant, and it never falls.
+A target (`topology.answer.quality_target`) gives the instant up to which its query may emit decided
+matches. The engine receives it after every instant, and it never falls.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from topology.model.operator import Plain
 
 
 class SavedTargets(ValueKind):
-    """The kind of quality targets by the names of their queries. What is there of a query that does
-    not wait is left."""
+    """The kind of a mapping from the names of queries to their quality targets.
+
+    Saved targets of queries that do not wait are ignored.
+    """
 
     def dump(self, value: Mapping[str, QualityTarget]) -> Plain:
         return {name: target.dump() for name, target in value.items()}

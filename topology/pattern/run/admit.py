@@ -1,14 +1,15 @@
-"""Which events are taken, and where their entries are kept.
+"""Decides which events are accepted, and keeps their entries by partition.
 
-In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far; `counts` has them.
+In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far (see `counts`).
 
-Queries that partition alike form a *partition group*; each key of it has a *partition index*: one
-index for each filter that any of the queries asks for. Entries themselves exist once.
+Queries with the same partition key form a *partition group*. Each value of the key has a *partition
+index*: one index for each filter that any of the queries uses. Entries themselves exist once.
 
-An entry stays in a partition index while `reach` of any query of the group goes back to it, and a
-partition index while it has entries. Purging is by partition index, when its oldest entry has
-outlived the reach by an eighth, so its cost is amortised over many entries. Before errors, and so
-the reach, grow, everything beyond the reach is purged: how far a purge had come cannot be seen.
+An entry stays in a partition index while it is within `reach` of any query of the group. A
+partition index stays while it has entries. It is purged when its oldest entry has outlived the
+reach by an eighth, so the cost is amortised over many entries. Before errors grow, and the reach
+with them, everything beyond the reach is purged. So results do not depend on how far a purge had
+come.
 """
 
 from __future__ import annotations
@@ -32,40 +33,42 @@ Partition = tuple[Any, ...]
 STORED: Final = "stored"
 IRRELEVANT: Final = "irrelevant"
 EXPIRED: Final = "late"
-"""Its time is below the frontier: what it belongs to is final. Users read `late` of it."""
+"""The event's time is below the frontier: its results are final. Users see it as `late`."""
 
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
 UNSURE: Final = "unsure"
-"""Its error is larger than `max_error_ns`."""
+"""The event's error is larger than `max_error_ns`."""
 
 REFUSED: Final = "refused"
-"""As many entries as may be are retained."""
+"""The store already retains the largest allowed number of entries."""
 
 FAR: Final = "far"
-"""Its time is beyond `FARTHEST_NS`."""
+"""The event's time is beyond `FARTHEST_NS`."""
 
 WORDS: Final = (STORED, IRRELEVANT, EXPIRED, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
 
 FARTHEST_NS: Final = 1 << 62
 
 NO_ENTRIES: Final = EntryIndex()
-"""Nothing is put into it: what a query looks at that has no STRICT step."""
+"""An index that stays empty, for queries without a STRICT step."""
 
 PURGE_SHARE: Final = 8
-"""A partition index is purged when its oldest entry is this part of the reach beyond it."""
+"""A purge is due when the oldest entry is beyond the reach by one part in this many of it."""
 
 MAX_TYPES: Final = 10_000
 """Event types whose filters are remembered; those beyond are looked up each time."""
 
 
 class Admission:
-    """Decides which events are taken. `retained`: entries that some index holds, by identity, at
-    most `max_retained` of them. `freed`: those that nothing holds any more; whoever drives the
-    engine empties it."""
+    """The rules for accepting events, and the entries retained.
+
+    `retained`: the entries that some index holds, by identity, at most `max_retained` of them.
+    `freed`: the entries that nothing holds any more. The caller that drives the engine empties it.
+    """
 
     def __init__(self, max_retained: int, max_error_ns: int | None) -> None:
-        """`max_error_ns`: None where no query heeds errors."""
+        """Make it with nothing retained. `max_error_ns`: None if no query uses time errors."""
         self.max_retained = max_retained
         self._max_error_ns = max_error_ns
         self.counts = dict.fromkeys(WORDS, 0)
@@ -74,13 +77,15 @@ class Admission:
 
     @property
     def is_crowded(self) -> bool:
-        """At most an eighth of the room for entries is left."""
+        """Whether at most an eighth of the room for entries is left."""
         return 8 * len(self.retained) > 7 * self.max_retained
 
     def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
-        """Return why it is not taken; empty if it is. What is earlier than `frontier_ns` is
-        EXPIRED.
-        CONFLICT says no more than that one of its identity is retained (`of_known`)."""
+        """Return the outcome of an event that is not accepted; empty if it is accepted.
+
+        An event before `frontier_ns` is EXPIRED. CONFLICT only says that an entry of the same
+        identity is retained (`of_known` tells whether it is a duplicate).
+        """
         if identity in self.retained:
             return CONFLICT
         time_ns = event.ref_time_ns
@@ -93,18 +98,18 @@ class Admission:
         return REFUSED if len(self.retained) >= self.max_retained else ""
 
     def of_known(self, entry: Entry) -> str:
-        """DUPLICATE or CONFLICT: an entry of which one of its identity is retained."""
+        """Return DUPLICATE or CONFLICT for an entry whose identity is retained already."""
         is_copy = self.retained[entry.identity].is_copy_of(entry)
         return DUPLICATE if is_copy else CONFLICT
 
     def keep(self, entry: Entry) -> bool:
-        """Keep an entry if any index holds it, and return whether one does."""
+        """Retain an entry if any index holds it, and return whether one does."""
         if entry.places:
             self.retained[entry.identity] = entry
         return entry.places > 0
 
     def let_go(self, entries: Iterable[Entry]) -> None:
-        """Each has left one index."""
+        """Record that each entry has left one index, and free those that no index holds."""
         for entry in entries:
             entry.places -= 1
             if not entry.places:
@@ -113,7 +118,7 @@ class Admission:
                     self.freed.append(entry)
 
     def take_out(self, entry: Entry) -> None:
-        """No index holds it any more, and nobody asks for it again."""
+        """Remove an entry that no index holds any more and that no query asks for again."""
         entry.places = 0
         self.retained.pop(entry.identity, None)
 
@@ -170,8 +175,11 @@ class PartitionIndex:
 
 
 class PartitionGroup:
-    """Queries with the same partition key. `unpartitioned`: entries that lack a value of the key;
-    `refused`: those of keys beyond `max_partitions`."""
+    """The queries with the same partition key, and their partitions.
+
+    `unpartitioned` counts the entries that lack a value of the key. `refused` counts the entries of
+    keys beyond `max_partitions`.
+    """
 
     def __init__(
         self, queries: Sequence[tuple[int, Compiled]], context: RunContext, max_partitions: int
@@ -203,12 +211,16 @@ class PartitionGroup:
 
     @property
     def reach_ns(self) -> int:
-        """One margin until a match is decided; its events may lie another further apart than the
-        window, and what puts it in doubt another before these."""
+        """The time for which an entry is kept after its own time.
+
+        It includes three margins. A match is decided one margin later. Its events may be another
+        margin further apart than the window, and the events that put it in doubt another margin
+        earlier.
+        """
         return self._reach_ns + 3 * self.doubt.margin_ns
 
     def filters_of(self, entry: Entry) -> list[int]:
-        """The filters the entry passes, by number."""
+        """Return the numbers of the filters that the entry passes."""
         known = self._by_type.get(entry.type)
         if known is None:
             known = self._remember(entry.type)
@@ -222,7 +234,7 @@ class PartitionGroup:
         return self.strict_everywhere or bool(self._remember(type_))
 
     def _remember(self, type_: str) -> list[int]:
-        """The filters that an event of the type may pass, by number."""
+        """Return and remember the numbers of the filters that an event of the type may pass."""
         filters = enumerate(self.filters)
         known = [n for n, each in filters if not each.types or type_ in each.types]
         if len(self._by_type) < MAX_TYPES:
@@ -230,7 +242,7 @@ class PartitionGroup:
         return known
 
     def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
-        """Put it where it belongs; the partition index in which it is."""
+        """Put the entry into its partition index, and return that index."""
         partition = self._partition_of(entry) if filters else None
         if partition is None:
             return None
@@ -241,15 +253,18 @@ class PartitionGroup:
         return partition
 
     def known_partition_of(self, entry: Entry) -> PartitionIndex | None:
-        """None if it has none, or would be the first there."""
+        """Return the entry's partition index; None if it has none or would be its first entry."""
         if self._partition is None:
             return self.partitions.get(())
         key = self._partition(entry)
         return None if key is None else self.partitions.get(key)
 
     def runs_around(self, entry: Entry) -> list[Run]:
-        """Those that it may concern: of its partition, and where a STRICT step looks at all
-        partitions, of each."""
+        """Return the runs that the entry may concern.
+
+        These are the runs of its partition, and all runs with a STRICT step that looks at every
+        partition.
+        """
         partition = self.known_partition_of(entry)
         runs = dict.fromkeys(() if partition is None else partition.runs)
         if self.strict_everywhere:
@@ -257,21 +272,24 @@ class PartitionGroup:
         return list(runs)
 
     def take_out(self, entry: Entry) -> None:
-        """From where it was put."""
+        """Remove the entry from the indexes that hold it."""
         partition = self.known_partition_of(entry)
         if partition is not None:
             for number in self.filters_of(entry):
                 partition.indexes[number].remove(entry)
 
     def recall(self, entry: Entry, state: dict[str, Any]) -> None:
-        """One that was taken out before the state was written: what was emitted by it."""
+        """Take from the state the results of an entry removed before the state was written."""
         partition = self._partition_of(entry) if self.filters_of(entry) else None
         if partition is not None:
             for run in partition.runs:
                 run.recall(entry, state)
 
     def _partition_of(self, entry: Entry) -> PartitionIndex | None:
-        """None if it has no value for the key, or there is room for no other key."""
+        """Return the entry's partition index, and make it if there is none.
+
+        Return None if the entry has no value for the key, or if there is no room for another key.
+        """
         key = () if self._partition is None else self._partition(entry)
         if key is None:
             self.unpartitioned += 1
@@ -291,12 +309,13 @@ class PartitionGroup:
 
     @property
     def purge_ns(self) -> int:
-        """When all before it is decided a partition index has enough to let go of."""
+        """The frontier at which a partition index has enough entries to purge."""
         return self._timers.next_ns
 
     def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
-        """Let go of what no event can reach any more, now that all before `frontier_ns` is decided.
-        `is_whole`: in each partition, not only where there is enough.
+        """Remove the entries that no event can reach when all before `frontier_ns` is decided.
+
+        `is_whole`: purge each partition, not only those with enough entries.
 
         Return the entries that left, each once for every index that it was in.
         """
@@ -326,7 +345,7 @@ class PartitionGroup:
 
 
 def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
-    """The queries that partition alike, with their places among all."""
+    """Return the queries by partition key, each with its place among all."""
     groups: dict[Any, list[tuple[int, Compiled]]] = {}
     for number, query in enumerate(queries):
         groups.setdefault(query.form.same, []).append((number, query))

@@ -1,30 +1,32 @@
-"""Which units of a run an event can change by what is found of them.
+"""Finds the units of a run that an event can change, by the matches in them.
 
-What SKIP then keeps or drops elsewhere, however far, is found by `decide.Selection`.
+`decide.Selection` finds the changes that SKIP then causes elsewhere, however far away.
 
-Cost of an event in order: under skip-till-any one unit, if it can end a
-match; for MATCHES ONE and BEST one for each start that waits for such an event; for ALL by start
-events one for each start that may lead there (`earliest`), if it can end a match. A late event: one
-for each unit in a window.
+Cost of an event in order: under skip-till-any one unit, if the event can end a match. For MATCHES
+ONE and BEST it is one unit for each start that waits for such an event. For ALL by start events it
+is one for each start that may lead to the event (`earliest`), if it can end a match. Cost of a late
+event: one unit for each in a window.
 
-Where events have errors, one may also put a match in doubt. Mostly it does so by itself
-(`doubts_apart`): then the units are those that reference times name, whatever the errors, and what
-it may put in doubt is asked of `SureUnits`, without a new evaluation. Where it does not, and for
-POSSIBLE, one unit more is evaluated for each match that is not decided yet.
+If events have errors, an event may also put a match in doubt. Mostly each event does so
+independently of all others (`doubts_apart`). Then corrected timestamps alone select the units, and
+`SureUnits` finds the ones in doubt without a new evaluation. Otherwise, and for POSSIBLE, one more
+unit is evaluated for each match that is not yet decided.
 
-By reference times an event changes units at most a window away. For a match further away only its
-grade can change, and only where the true times of the event and of a member may be no more than a
-window apart. What counts is the errors that these have: one event whose clock was a second off must
-not have all matches of the next seconds graded again for every event.
+By corrected timestamps an event changes only units at most a window away. A match further away can
+only change its grade. It does so only if the event and a member may have happened at most a
+window apart, by their own errors. Otherwise one event of a clock that was a second off would be
+costly: every event would grade all matches of the next seconds again.
 
-That is so because a grade rests on the members and on each other event by itself. Not so for STRICT
-and UNTIL, where a third event may lie between the two, and for POSSIBLE, which looks for matches
-that reference times do not make: there every unit counts that the largest error met may reach.
+That holds because a grade depends on the members and on each other event separately. It does not
+hold for STRICT and UNTIL, because a third event may be between the two. It does not hold for
+POSSIBLE either, which finds matches that corrected timestamps do not make. There every unit within
+reach of the largest error met counts.
 
-`SureUnits` has the units with a sure match by when its members may have happened, in lists by the
-length of that stretch: one match of an event whose clock was a second off must not have every event
-look at a second of them. A unit costs it O(log n) and a move of references; a question two bisects
-for each length, by powers of two, and at most twice the units that it finds of one.
+`SureUnits` has the units with a certain match, by the stretch in which the members may have
+happened. It has one list for each length of a stretch, by powers of two. So one event of a clock
+that was a second off does not make every event look at a second of them. A unit costs O(log n) and
+a move of references. A question costs two bisects for each length, and looks at no more than twice
+the units that it finds for that length.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from topology.pattern.store.index import BEFORE_ALL_NS
 from topology.pattern.tree.syntax import FROM_START
 
 ANY_SLOT: Final[Slot] = (-1, -1)
-"""Where those wait that any entry can change."""
+"""The slot of units that any entry can change."""
 
 
 class Affected:
-    """The units of a query in one partition that an event can change."""
+    """Finds the units of a query in one partition that an event can change."""
 
     __slots__ = ("_at", "_doubts_apart", "_waiting")
 
@@ -60,32 +62,39 @@ class Affected:
             and query.possible is None
             and not query.shape.strict
             and not query.untils
-            and query.query.emit != "slack"  # what is gathered has not met all that came since
+            and query.query.emit != "slack"  # A gathered unit has not seen all events since.
         )
 
     @property
     def doubts_apart(self) -> bool:
-        """There are doubts, and each event casts its own. A SKIP that waits for a target looks at
-        what is visible whenever anything of the run is looked at, so there all is as ever."""
+        """Whether there are doubts, and each event causes its own.
+
+        A SKIP that waits for a target looks at all visible matches whenever a unit of the run is
+        looked at. There the general rule applies.
+        """
         if not self._doubts_apart or self._at.doubt.margin_ns <= 0:
             return False
         return self._at.wiring.target_ns is None or not self._at.query.shape.skips
 
     @property
     def possible_apart(self) -> bool:
-        """All units that an event can change are evaluated, and each by itself rules a possible
-        match out."""
+        """Whether each event by itself rules out possible matches of the units it can change.
+
+        All of these units are then evaluated.
+        """
         query = self._at.query
         is_apart = query.possible is not None and query.possible.each_apart
         return is_apart and query.query.emit != "slack"
 
     def concerns(self, filters: Sequence[int]) -> bool:
-        """Does the query look at entries of these filters at all?"""
+        """Return whether the query uses entries of any of these filters."""
         return not self._at.wiring.filters.isdisjoint(filters)
 
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
-        """The anchors of the units that the entry, now in the indexes of these filters, can
-        change."""
+        """Return the anchors of the units that the entry can change.
+
+        The entry is already in the indexes of these filters.
+        """
         query, shape = self._at.query, self._at.query.shape
         mine = self._at.wiring.filters.intersection(filters)
         if not mine and not shape.strict:
@@ -110,12 +119,12 @@ class Affected:
 
     @property
     def span_ns(self) -> int:
-        """How far apart a match and what forbids it may be, by reference times."""
+        """The largest distance of a match from what forbids it, by corrected timestamps."""
         return self._at.query.span_ns + self._at.doubt.margin_ns
 
     @property
     def open_ns(self) -> int:
-        """How long after its anchor a unit may still change."""
+        """The time after its anchor during which a unit may still change."""
         shape = self._at.query.shape
         opens = not shape.by_end or shape.looks_ahead or shape.skips
         return self.span_ns if opens else self._at.doubt.margin_ns
@@ -136,7 +145,7 @@ class Affected:
         return []
 
     def _earliest_ns(self, entry: Entry) -> int:
-        """Starts before it have no match that ends with this entry, nor one that it forbids."""
+        """Return the time before which no start has a match that the entry ends or forbids."""
         since_ns, earliest = entry.time_ns - self.span_ns, self._at.query.earliest
         if earliest is None or (self._at.doubt.margin_ns and not self.doubts_apart):
             return since_ns
@@ -144,7 +153,7 @@ class Affected:
         return earliest.before(self._at.place, entry, since_ns)
 
     def _undecided(self, entry: Entry) -> list[Entry]:
-        """Units with a match that an event of this time can still change."""
+        """Return the anchors of units with a match that an event of this time can still change."""
         time_ns, known = entry.time_ns, self._at.units.get
         since_ns = time_ns - self.span_ns - self._at.doubt.margin_ns
         return [
@@ -165,7 +174,7 @@ class Affected:
             until_ns = time_ns + (span_ns if reaches_back else margin_ns)
         anchors = self.anchors(since_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
-            return anchors  # a bound may be from before errors were so large
+            return anchors  # A bound may be from a time before errors were so large.
         looks_further = margin_ns > 0 and not self.doubts_apart
         known = self._at.units.get
         return [
@@ -178,12 +187,12 @@ class Affected:
         ]
 
     def around(self, entry: Entry) -> list[Entry]:
-        """The anchors of all units that it may have a part in, whatever that is."""
+        """Return the anchors of all units that the entry may take part in, in any role."""
         reach_ns = self._at.query.reach_ns + 3 * self._at.doubt.margin_ns
         return self.anchors(entry.time_ns - reach_ns, entry.time_ns + reach_ns)
 
     def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
-        """The anchors of all units there may be in this time, these instants included."""
+        """Return the anchors of all units that may exist between these instants, both included."""
         cuts = []
         for number in self._at.wiring.anchors:
             index = self._at.indexes[number]
@@ -197,7 +206,7 @@ class Affected:
     # -- starts that wait (MATCHES ONE, BEST) -------------------------------------------------
 
     def wait(self, unit: MatchUnit, waits: frozenset[Slot] | None) -> None:
-        """From now on an entry for one of these slots changes the unit; None: any entry."""
+        """Record that an entry for one of these slots changes the unit; None means any entry."""
         for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
             self._waiting.get(slot, {}).pop(unit.anchor.key, None)
         unit.waits = waits
@@ -205,7 +214,10 @@ class Affected:
             self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
 
     def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
-        """The starts whose walk goes on with this entry; those too old for it wait no more."""
+        """Return the starts whose walk goes on with this entry.
+
+        Starts that are too old for the entry stop waiting.
+        """
         slots = {slot for number in filters for slot in self._at.wiring.slots_of.get(number, ())}
         since_ns = entry.time_ns - self.span_ns
         found: dict[Key, Entry] = {}
@@ -229,7 +241,7 @@ def _is_in_doubt(unit: MatchUnit | None, entry: Entry, span_ns: int) -> bool:
 
 
 def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
-    """Members and event have an interval each; do theirs, taken together, meet it?"""
+    """Return whether the members' intervals, taken together, meet the event's interval."""
     return any(one.high_ns >= low_ns for entries in bound for one in entries) and any(
         one.low_ns <= high_ns for entries in bound for one in entries
     )
@@ -238,11 +250,11 @@ def _meets(bound: Bound, low_ns: int, high_ns: int) -> bool:
 # -- units that may be put in doubt ----------------------------------------------------------------
 
 Stretch = tuple[int, int, Key, MatchUnit]
-"""From, until, and whose: a unit and the key of its anchor."""
+"""The first and last instant of a unit's certain matches, its anchor's key, and the unit."""
 
 
 class SureUnits:
-    """The units of one run with a match that is sure, by when its members may have happened."""
+    """The units of one run with a certain match, by when its members may have happened."""
 
     __slots__ = ("_by_length", "_stretches")
 
@@ -251,7 +263,7 @@ class SureUnits:
         self._by_length: dict[int, list[Stretch]] = {}
 
     def note(self, unit: MatchUnit) -> None:
-        """What is found of it may be something else than it was, or as sure no more."""
+        """Record that the unit's matches, or their certainty, may have changed."""
         key = unit.anchor.key
         known, stretch = self._stretches.get(key), _stretch_of(unit)
         if stretch == known:
@@ -263,7 +275,7 @@ class SureUnits:
             insort(self._by_length.setdefault(_bits(stretch), []), stretch)
 
     def drop(self, key: Key) -> None:
-        """The unit of this anchor is no more."""
+        """Remove the unit of this anchor."""
         stretch = self._stretches.pop(key, None)
         if stretch is None:
             return
@@ -274,7 +286,7 @@ class SureUnits:
             del self._by_length[bits]
 
     def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
-        """Those with a member that may have happened at most so long before or after it."""
+        """Return the units with a member that may have happened within `within_ns` of the entry."""
         low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
         found: list[MatchUnit] = []
         for bits, alike in self._by_length.items():
@@ -285,7 +297,7 @@ class SureUnits:
 
 
 def _stretch_of(unit: MatchUnit) -> Stretch | None:
-    """None if nothing of it is sure."""
+    """Return the stretch of the unit's certain matches, None if it has none."""
     sure = [found.match.bound for found in unit.found.values() if found.confidence == CONFIRMED]
     members = [entry for bound in sure for entries in bound for entry in entries]
     if not members:

@@ -1,20 +1,20 @@
-"""What waits for time in a level: when to look at which unit again.
+"""Keeps the units of a level that must be looked at again at some later time.
 
-An entry is a hint: an instant of a clock, and a unit. Who takes a unit computes anew what may be
-emitted of it, and arms it for the next instant.
+An entry is a hint: an instant of a clock, and a unit. The code that takes a unit finds again which
+results may be emitted, and arms the unit for the next instant.
 
 | clock | what it follows | what waits for it |
 | --- | --- | --- |
 | `events` | the newest event or watermark | the end of an absence |
-| `frontier` | the instant before which all has come | EMIT FINAL, and `finals` |
+| `frontier` | the instant before which every event has come | EMIT FINAL, and `emits_final` |
 | `Wiring.at_target` | the instant up to which a query may emit | a query with a quality target |
 | arrival (`gathering`) | the arrival of events | corrections that are gathered (EMIT SLACK) |
-| `barriers` | the frontier | runs in which SKIP will have decided more, for the next checkpoint |
+| `barriers` | the frontier | runs whose SKIP decides more, for the next checkpoint |
 
-EMIT SLACK: where a tenth of a query's events come late, correcting at once would evaluate a unit
-again and again. Late events are gathered then for the share of late events of a window, at most
-for the largest lateness seen, and each unit is evaluated once. Where fewer are late, it is
-corrected at once. Events in order never wait.
+EMIT SLACK: if a tenth of a query's events is late, correcting at once would evaluate a unit again
+and again. So late events are gathered, and each unit is evaluated once. The wait is a share of the
+window, equal to the share of late events, and at most the largest lateness seen. If fewer events
+are late, a unit is corrected at once. Events in order never wait.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from topology.pattern.run.unit import BEFORE_ALL_TIME, MatchUnit, UnitOwner
 
 HALF_LIFE_EVENTS: Final = 10_000
 FEW: Final = 10
-"""Below one in so many, corrections are made at once."""
+"""Corrections are made at once if fewer than one event in this many is late."""
 
 
 LATENESS: Final = Shape("pattern.lateness", 1, _events=INT, _late=INT, _largest_ns=INT)
 
 
 class Lateness(Kept):
-    """Events of one query, and how many of them came late; older ones count half."""
+    """The number of events of one query, and of late ones; older events count half."""
 
     SHAPE = LATENESS
 
@@ -44,7 +44,7 @@ class Lateness(Kept):
         self._largest_ns = 0
 
     def count(self, late_by_ns: int) -> None:
-        """An event; `late_by_ns` is 0 where it came in order."""
+        """Count an event; `late_by_ns` is 0 if it came in order."""
         self._events += 1
         if late_by_ns > 0:
             self._late += 1
@@ -54,18 +54,18 @@ class Lateness(Kept):
             self._late //= 2
 
     def wait_ns(self, within_ns: int) -> int:
-        """For how long to gather; 0: correct at once."""
+        """Return how long to gather corrections; 0 means to correct at once."""
         if self._late * FEW < max(self._events, 1):
             return 0
         return min(self._late * within_ns // self._events, self._largest_ns)
 
 
 class Agenda:
-    """What waits for time in a level.
+    """The timers of a level, and its gathered corrections.
 
     Attributes:
         gathering: The runs with corrections that are gathered.
-        quiet_ns: The frontier may go so far, and nothing happens.
+        quiet_ns: The frontier may move up to this instant without any effect.
     """
 
     def __init__(self) -> None:
@@ -77,16 +77,18 @@ class Agenda:
 
     @property
     def next_ns(self) -> int:
-        """The instant up to which no unit is to be looked at again, of events or the frontier."""
+        """The instant up to which no timer of the events or of the frontier is due."""
         return min(self.events.next_ns, self.frontier.next_ns)
 
     def next_arrival_ns(self) -> int:
-        """Return when the first of the corrections that are gathered is due."""
+        """Return the time at which the first of the gathered corrections is due."""
         return min(run.gathered.due_ns for run in self.gathering)
 
     def take_gathered(self, due_ns: int, frontier_ns: int) -> list[MatchUnit]:
-        """Take what is gathered of the runs that are due, or of which something will be decided
-        with the frontier there, evaluated."""
+        """Take and evaluate the gathered units of the runs that are due.
+
+        A run is also taken if a frontier at `frontier_ns` would decide something of it.
+        """
         found = []
         for run in list(self.gathering):
             if run.gathered.due_ns <= due_ns or run.gathered.since_ns < frontier_ns:

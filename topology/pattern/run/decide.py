@@ -1,23 +1,24 @@
-"""What of the found a run may emit now, which of it SKIP keeps, and when to look again.
+"""Chooses the matches that a run may emit now, applies SKIP, and arms timers for the rest.
 
-A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
-a negation at its end only when the clock has passed the end of its window; or when nothing can
-change it any more (EMIT FINAL). With a quality target it is visible once it is decided before that.
+A match is *visible* once it may be emitted. With EMIT EAGER that is at once, or for a negation at
+its end when the clock has passed the end of its window. With EMIT FINAL it is when nothing can
+change the match any more. With a quality target it is when the match is decided before the target.
 
-SKIP (`topology.pattern.match.skip`) chooses among all that is visible. What is visible is kept in
-the order in which SKIP looks at it, each match with the barrier behind it. A change moves nothing
-before it, and nothing behind the first match at which the barrier is what it was: so what is
-decided anew is what lies between.
+SKIP (`topology.pattern.match.skip`) chooses among all visible matches. They are kept in the order
+in which SKIP looks at them, each with the barrier after it. A change affects no match before it,
+and none after the first match whose barrier is as before. So only the matches between are decided
+again.
 
-Columns may look beyond the match (PREV and NEXT), so their values may change while the match stays;
-and with ALL ROWS PER MATCH each event of the match is a result of its own, by an id that begins
-with the match's. `shown_results` makes both when a unit is emitted. What is decided is as it was
-emitted: what lay beside it may be forgotten by now. Cost: the values of the visible matches of a
-unit whenever something of it changes; for ALL ROWS O(rows²) where a column looks at all rows up to
-its own.
+Columns may read events outside the match (PREV and NEXT), so their values may change while the
+match stays. With ALL ROWS PER MATCH each event of the match is a result of its own, and its id
+begins with the match's. `shown_results` makes both when a unit is emitted. Decided results stay as
+they were emitted, because their neighbours may be forgotten by now. Cost: the values of a unit's
+visible matches whenever the unit changes. For ALL ROWS it is O(rows²) if a column looks at all rows
+up to its own.
 
-Cost of a change: O(log n) and a move of references for each match that comes or goes, n being those
-that are visible; then the matches from the first that changed to where the barrier is as before.
+Cost of a change: O(log n) and a move of references for each match that comes or goes, n being the
+visible ones. Then the matches from the first changed one to the first with an unchanged barrier are
+decided again.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """That of one run. It arms the timers of the events' clock, of the frontier and of the query's
-    target. `emits_final`: what was emitted before it was decided is so once more when it is."""
+    """The visible matches of one run.
+
+    It arms the timers of the events' clock, of the frontier and of the query's target.
+    `emits_final`: an early result is emitted once more when it is final.
+    """
 
     __slots__ = ("_again", "_at", "emits_final", "selection")
 
@@ -50,8 +54,10 @@ class Visibility:
         self._again: dict[Key, None] = {}
 
     def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
-        """Return what may be emitted of these units, and of those of which SKIP keeps something
-        else now."""
+        """Return what may be emitted of these units.
+
+        Units whose selection by SKIP has changed are included.
+        """
         if self.selection is None:
             return [(unit, self.of(unit)) for unit in units]
         self._show(self.selection, units)
@@ -59,8 +65,7 @@ class Visibility:
         return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
-        """Look at what is visible of the unit, before SKIP, and arm a timer for when there will be
-        more."""
+        """Return the unit's visible matches before SKIP, and arm a timer for the others."""
         query, now, agenda = self._at.query, self._at.now, self._at.context.agenda
         target_ns, is_final = self._at.wiring.target_ns, query.query.emit == "final"
         if self.emits_final or is_final:
@@ -86,7 +91,7 @@ class Visibility:
         return visible
 
     def _is_emitted(self, unit: MatchUnit, id_: str) -> bool:
-        """Do readers have the match, or a row of it?"""
+        """Return whether readers have the match, or a row of it."""
         if self._at.query.query.all_rows:
             rows = (current for row, current in unit.emitted.items() if row.startswith(id_))
             return any(current.live for current in rows)
@@ -94,15 +99,18 @@ class Visibility:
         return emitted is not None and emitted.live
 
     def note_emitted(self, unit: MatchUnit) -> None:
-        """Something of it was emitted, or retracted."""
+        """Record that a result of the unit was emitted or retracted."""
         if self.selection is not None and self._at.wiring.target_ns is not None:
-            self._again[unit.anchor.key] = None  # what was emitted stays visible, else it waits
+            # An emitted match stays visible; otherwise it would wait for the target.
+            self._again[unit.anchor.key] = None
 
     # -- with SKIP ----------------------------------------------------------------------------
 
     def _show(self, selection: Selection, units: Iterable[MatchUnit]) -> None:
-        """Let SKIP look at what is visible of these units, and of those of which something was
-        emitted since it looked last."""
+        """Give SKIP the visible matches of these units.
+
+        Units with a result emitted since it last looked are included.
+        """
         if selection.is_stale:
             selection.is_stale = False
             units = list(self._at.units.values())
@@ -113,21 +121,25 @@ class Visibility:
             selection.replace(unit.anchor.key, self.of(unit))
 
     def decided(self, selection: Selection) -> Barrier:
-        """Return what the matches that are decided drop of those that follow. Every match that
-        starts before them is decided, too."""
+        """Return the barrier after the decided matches, for the matches that follow.
+
+        Every match that starts before them is decided, too.
+        """
         self._show(selection, ())
         return selection.decided(self._at.now.frontier_ns)
 
     def let_go(self) -> None:
-        """Let go of what is decided, and begin anew behind it, at a purge."""
+        """Drop the decided matches at a purge, and begin again after their barrier."""
         if self.selection is not None:
             self.selection.barrier = self.decided(self.selection)
             self.selection.clear()
 
 
 class VisibleMatch:
-    """A match that is visible: of which unit, and whether SKIP keeps it. `behind`: the barrier
-    after it; None until SKIP has looked at it. `place`: its place among all."""
+    """A visible match, its unit's anchor, and whether SKIP keeps it.
+
+    `behind`: the barrier after it; None until SKIP has looked at it. `place`: its place among all.
+    """
 
     __slots__ = ("anchor", "behind", "found", "id", "is_kept", "place")
 
@@ -145,8 +157,11 @@ def _place_of(seen: VisibleMatch) -> Any:
 
 
 class Selection:
-    """SKIP over what is visible. `barrier`: what the matches decided so far drop of those that
-    follow. `is_stale`: it knows nothing of what is visible."""
+    """The selection by SKIP among the visible matches.
+
+    `barrier`: what the matches decided so far drop of those that follow. `is_stale`: it has not
+    seen the visible matches yet.
+    """
 
     __slots__ = (
         "_changed",
@@ -173,7 +188,7 @@ class Selection:
         self._high = -1
 
     def replace(self, anchor: Key, visible: Mapping[str, FoundMatch]) -> None:
-        """This is what is visible of the unit now."""
+        """Replace the visible matches of the unit."""
         self._changed[anchor] = None
         now = [VisibleMatch(anchor, id_, found) for id_, found in visible.items()]
         gone = {seen.place: seen for seen in self._seen_of.pop(anchor, ())}
@@ -191,14 +206,14 @@ class Selection:
             self._seen_of[anchor] = now
 
     def _touched(self, seen: VisibleMatch) -> int:
-        """Where the match is, or will be. What is there now is not where it was."""
+        """Return the place of the match, present or future, and mark it as changed."""
         at = bisect_left(self._seen, seen.place, key=_place_of)
         self._low = at if self._high < 0 else min(self._low, at)
         self._high = max(self._high, at)
         return at
 
     def settle(self) -> list[Key]:
-        """Keep or drop what is not settled; the units of which something has changed since."""
+        """Apply SKIP to the changed matches, and return the units changed since the last call."""
         if self._high >= 0:
             barrier = self.barrier
             if self._low > 0:
@@ -225,17 +240,17 @@ class Selection:
         return barrier
 
     def kept(self, anchor: Key) -> dict[str, FoundMatch]:
-        """What is kept of the unit, as it was settled."""
+        """Return the matches of the unit that SKIP keeps, as last settled."""
         mine = self._seen_of.get(anchor, ())
         return {seen.id: seen.found for seen in mine if seen.is_kept}
 
     def next_decided_ns(self, frontier_ns: int) -> int:
-        """The next instant at which something visible is decided, for a frontier there."""
+        """Return the next instant at which a visible match is decided; NEVER if there is none."""
         decided = (seen.found.decided_ns for seen in self._seen)
         return min((ns for ns in decided if ns >= frontier_ns), default=NEVER)
 
     def decided(self, frontier_ns: int) -> Barrier:
-        """The barrier once what is decided before `frontier_ns` counts."""
+        """Return the barrier after all matches that are decided before `frontier_ns`."""
         barrier = self.barrier
         for seen in self._seen:
             if seen.found.decided_ns < frontier_ns and not barrier.drops(seen.found.match):
@@ -251,13 +266,13 @@ class Selection:
 
 
 ROW_DIGITS = 16
-"""Digits of a row's id that follow those of its match."""
+"""The number of digits of a row's id that follow those of its match."""
 
 
 def shown_results(
     at: PartitionQuery, unit: MatchUnit, visible: Mapping[str, FoundMatch]
 ) -> dict[str, FoundMatch]:
-    """Return the results of what is visible, by their ids."""
+    """Return the results of the visible matches, by id."""
     at.query.environment.neighbours.look_at(at.place.everything, at.query.within_ns)
     shown: dict[str, FoundMatch] = {}
     for id_, found in visible.items():
@@ -286,7 +301,7 @@ def _made(query: Compiled, id_: str, found: FoundMatch) -> Iterator[tuple[str, F
 
 
 def _emitted(unit: MatchUnit, id_: str) -> Iterator[tuple[str, FoundMatch]]:
-    """What readers have of the match."""
+    """Yield the match's results that readers have."""
     for known, current in unit.emitted.items():
         if current.live and known.startswith(id_):
             yield known, current.content

@@ -1,15 +1,16 @@
-"""What runs emit: the difference to what readers have, as results in their order.
+"""Emits the difference between a unit's results and the results that readers have.
 
-The results of a unit are compared by id with those emitted before: a new id is an emit, the same id
-with other content an update, a missing id a retract. So nothing is ever retracted and emitted the
-same.
+The results of a unit are compared by id with those emitted before. A new id is an emit, the same id
+with other content an update, a missing id a retract. So a result is never retracted and emitted
+again unchanged.
 
-Order of what one event causes: by query, in the order they were given; of a query first
-retracts, then updates, then emits, each by (end, start, id), rows of a match by time.
+Results that one event causes are ordered by query, in the order in which the queries were given. In
+a query, retracts come first, then updates, then emits. Each kind is ordered by (end, start, id),
+and the rows of a match by time.
 
-Matches of one unit hold long groups as stretches of shared copies (`match.Stretch`), so what is
-emitted of the copy is made once and cut for each match: a match costs 8 bytes and a few nanoseconds
-for each event in it, and a microsecond only for each event that is new.
+The matches of one unit hold long groups as stretches of shared tuples (`match.Stretch`). The output
+for the shared tuple is made once and cut for each match. So a match costs 8 bytes and a few
+nanoseconds for each event in it, and a microsecond only for each new event.
 """
 
 from __future__ import annotations
@@ -42,17 +43,20 @@ from topology.pattern.tree.defaults import ends_in_negation
 from topology.query.results import NO_NEWS, CurrentResult
 
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
-"""The order of everything, of members."""
+"""The total order of members."""
 
 _new: Final = tuple.__new__
-"""In half the time of the named one's own."""
+"""It takes half the time of the named tuple's own constructor."""
 
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
 
 class Change:
-    """One thing to emit: `op` about the result `id`, which is `found` (for a retract: was).
-    `before`: what readers had of it until now; the same where it is new to them."""
+    """One result to emit, update or retract.
+
+    `op` applies to the result `id`, which is `found`; for a retract, `found` is the result as it
+    was. `before`: the result as readers had it until now; equal to `found` if it is new to them.
+    """
 
     __slots__ = ("before", "final", "found", "id", "op", "revision")
 
@@ -74,10 +78,11 @@ def changes(
     *,
     emits_final: bool,
 ) -> Iterable[Change]:
-    """Return what has to be emitted so that `visible` is what readers have, and note that it was.
-    This is the one place where a match is retracted.
+    """Yield the changes that make `visible` the results that readers have, and record them.
 
-    `emits_final`: what was emitted before it was decided is so once more when it is."""
+    Matches are retracted only here. `emits_final`: an early result is emitted once more when it is
+    final.
+    """
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
             op = old.retract(is_final=old.content.decided_ns < frontier_ns)
@@ -109,16 +114,17 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
 
 
 class MatchEmitter:
-    """What makes results of what the runs of one level have found.
+    """The emitter of one level, which turns the changes of its runs into results.
 
     Attributes:
-        matches: What has become of matches that queries read. The engine empties it.
-        has_news: Whether something that was taken is no finding yet.
-        proven_ns: What is decided then or later, only the end of the input decides (`Engine.seal`).
+        matches: The changes of matches that queries read. The engine empties it.
+        has_news: Whether something that was taken is not yet a finding.
+        proven_ns: Results decided at this time or later are decided only by the end of the input
+            (`Engine.seal`).
     """
 
     def __init__(self, stream: str, findings: list[Finding], read: frozenset[str]) -> None:
-        """`findings`: where results are put. `read`: the types of matches that queries read."""
+        """Make an emitter that appends to `findings`; queries read matches of the types `read`."""
         self._stream = stream
         self._findings = findings
         self._read = read
@@ -133,13 +139,13 @@ class MatchEmitter:
     def take(
         self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
     ) -> None:
-        """Changes of the query with this place among all, in one partition."""
+        """Take changes of a query in one partition; `number` is its place among all queries."""
         for change in changes:
             self._changes.append((number, query, partition, change))
         self.has_news = True
 
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
-        """There are more results of the unit than are shown."""
+        """Record that the unit has more results than are shown."""
         self._overflowed.append((query, unit))
         self.has_news = True
 
@@ -148,7 +154,7 @@ class MatchEmitter:
         self.has_news = bool(self._changes)
 
     def flush(self, at_ns: int) -> None:
-        """All that was taken since the last time."""
+        """Make findings of everything taken since the last call."""
         self.has_news = False
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
@@ -184,7 +190,7 @@ class MatchEmitter:
             match.first.time_ns,
             query.end_ns(match),
         )
-        key = list(partition[1::2]) or None  # in odd places is what type of value
+        key = list(partition[1::2]) or None  # The even indexes have the types of the values.
         if query.sets is None:
             made = change.found.values
             values = query.values(match, self._payloads_of) if made is None else dict(made)
@@ -193,7 +199,8 @@ class MatchEmitter:
                 return MatchResult(*head, values, [member(entry, aliases[j])], key)
             members = self._members_of(match, aliases)
             result = MatchResult(*head, values, members, key)
-            result.start_ns = min(result.start_ns, members[0].ref_time_ns)  # of a match within
+            # The first member may be of an inner match.
+            result.start_ns = min(result.start_ns, members[0].ref_time_ns)
             return result
         joined: list[MemberRange] = []
         if change.op == UPDATE:
@@ -204,8 +211,11 @@ class MatchEmitter:
         return MatchSetResult(*head, {}, query.sets.count(match.bound), ranges, joined, key)
 
     def _confidence(self, query: Compiled, change: Change) -> str:
-        """What waits until it is decided, and nothing has decided yet, is unproven; what is there
-        with its last event is only not final."""
+        """Return the confidence of a result, also if only the end of the input decides it.
+
+        Such a result is UNPROVEN if it waits for its decision. A result that is complete with its
+        last event is UNSETTLED if it is confirmed otherwise, and UNPROVEN if it is not.
+        """
         found = change.found
         if found.decided_ns < self.proven_ns or (change.op == RETRACT and not change.final):
             return found.confidence
@@ -256,7 +266,7 @@ class MatchEmitter:
 
 
 def member(entry: Entry, alias: str) -> Member:
-    """Made once for an entry, as long as it is emitted under one alias."""
+    """Return the member of an entry; it is made once while the alias stays the same."""
     found = entry.member
     if found is None or found.alias != alias:
         found = entry.member = _new(Member, (alias, *entry.identity, entry.time_ns))
@@ -268,7 +278,7 @@ def member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
 
 
 def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
-    """What of the entries is not known yet, cut where something known lies between."""
+    """Return the new entries as runs, cut at each known entry between them."""
     before = set(known)
     runs: list[list[Entry]] = [[]]
     for entry in entries:

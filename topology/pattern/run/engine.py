@@ -1,24 +1,29 @@
-"""Pattern queries over one store of events, right in any order of arrival.
+"""Runs pattern queries over one store of events; results are correct in any order of arrival.
 
 The reasons are in docs/decisions/0010-patterns.md.
 
-An accepted event is put into the indexes whose filters it passes, and the units that it can change,
-in or out of order, are evaluated anew: what they come to differently is emitted, updated or
-retracted. The *frontier* says that every event before it has come; what is decided before it is
-final, and events before it are late.
+An accepted event is put into the indexes whose filters it passes. The units that it can change, in
+or out of order, are then evaluated again, and differences are emitted, updated or retracted. The
+*frontier* is the instant before which every event has come. Everything decided before it is final,
+and an event before it is late.
 
-A unit's life is one module after the other: `admit` takes and keeps an event, `level` leads it to
-the queries, `affect` finds the units, `evaluate` their matches, `decide` chooses what may be
-emitted, `emit` compares it with what readers have and makes results of it, `agenda` has what is to
-be looked at again, and `forget` what a checkpoint writes until all is forgotten. `unit` has the
-states of a unit and of a match. `run` is one query in one partition, which leads through these.
+The modules of this package follow the life of a unit:
+
+- `admit` accepts and keeps an event, and `level` passes it to the queries.
+- `affect` finds the units that it changes, and `evaluate` finds their matches.
+- `decide` chooses the matches that may be emitted.
+- `emit` makes results of the difference to what readers have.
+- `agenda` has the units that must be looked at again later.
+- `forget` writes a checkpoint's rows, until the unit is forgotten.
+- `unit` has the states of a unit and of a match.
+- `run` leads one query in one partition through these steps.
 
 Bounds: `MAX_RETAINED` entries, events and matches that are read together; `max_partitions` keys of
-each partition key; a query's LIMIT results of a unit and its MAX_STEPS. What is beyond is reported,
-never dropped in silence.
+each partition key; a query's LIMIT results of a unit and its MAX_STEPS. Everything beyond a bound
+is reported and never dropped silently.
 
-Memory: some 400 bytes an entry retained and 16 for each index it is in; 300 for each result
-not yet final, and for each start that still waits (MATCHES ONE).
+Memory: some 400 bytes for an entry retained, and 16 for each index it is in. Each result that is
+not yet final takes 300, and so does each start that still waits (MATCHES ONE).
 """
 
 from __future__ import annotations
@@ -40,25 +45,25 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
 AFTER_ALL: Final = 1 << 65
-"""After the farthest time and the longest window."""
+"""An instant after the farthest time plus the longest window."""
 
 MAX_RETAINED: Final = 1_000_000
 MAX_PARTITIONS: Final = 1_000_000
 
 ENGINE: Final = "engine"
-"""The key of the engine's own state; the others are of units and matches."""
+"""The key of the engine's own row; the other rows are of units and matches."""
 
 
 class Engine:
     """The engine of the pattern queries of one stream.
 
     Attributes:
-        findings: What there is to emit. Whoever drives the engine empties it.
-        freed: The entries that nothing holds any more. The driver empties it, too.
-        counts: How many events there were, by what became of them (`admit.WORDS`).
+        findings: The results to emit. The caller that drives the engine empties it.
+        freed: The entries that nothing holds any more. The caller empties it, too.
+        counts: The number of events by outcome (`admit.WORDS`).
         compiled: Its queries by name.
         levels: Its queries, by the matches of others that they read.
-        is_plain: Whether the driver may hand events on without regard for their instants.
+        is_plain: Whether the caller may pass events on without regard to their instants.
     """
 
     def __init__(
@@ -74,11 +79,11 @@ class Engine:
     ) -> None:
         """Make a fresh engine.
 
-        `emits_final`: names of queries of which a result shown before it was final is updated once
-        more when it is. `max_error_ns`: the largest error an event may have, for all queries where
-        one of them does not ignore it (see `uncertain.doubt`). `is_plain`: what is in order and
-        sure takes the plain way (`evaluate.PlainWay`); without, all goes the general way, and the
-        answers are the same.
+        `emits_final`: names of the queries that update an early result once more when it becomes
+        final. `max_error_ns`: the largest time error that an event may have. It applies to all
+        queries if one of them uses time errors (see `uncertain.doubt`). `is_plain`: events in order
+        and with certain times take the plain way (`evaluate.PlainWay`). Otherwise all take the
+        general way, with the same answers.
         """
         most_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
         heeds_errors = any(query.grading is not None for query in queries)
@@ -114,61 +119,61 @@ class Engine:
         has_plain = self.is_plain and len(groups) == 1 and not groups[0].strict_everywhere
         self._plain_group = groups[0] if has_plain else None
 
-    # -- the queries, and what is known of them -----------------------------------------------
+    # -- the queries and their progress ------------------------------------------------------------
 
     @property
     def emitted_when_received(self) -> list[str]:
-        """The queries that wait for the end of a gap in which nothing may happen, by name."""
+        """The names of the queries that wait for the end of a negated gap."""
         queries = [each.query for each in self.compiled.values()]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
 
     @property
     def clock_ns(self) -> int:
-        """The newest time accepted, or what the watermark has passed."""
+        """The newest time accepted, or the time that the watermark has passed."""
         return self._first.now.clock_ns
 
     @property
     def frontier_ns(self) -> int:
-        """Every event before it has come."""
+        """The instant before which every event has come."""
         return self._first.now.frontier_ns
 
     @property
     def margin_ns(self) -> int:
-        """By how much errors put decisions off, as far as they are known."""
+        """The time by which the errors known so far delay decisions."""
         return max(level.doubt.margin_ns for level in self.levels)
 
     @property
     def is_crowded(self) -> bool:
-        """There is little room left for entries."""
+        """Whether there is little room left for entries."""
         return self._admission.is_crowded
 
     @property
     def refused(self) -> int:
-        """How often an entry was left out for want of room for its partition, or for a match."""
+        """The number of entries left out because their partition or match found no room."""
         groups = [group for level in self.levels for group in level.groups]
         return self._left_out + sum(group.refused for group in groups)
 
     @property
     def unpartitioned(self) -> int:
-        """How often an entry had no value for the key of a query, which so ignores it."""
+        """The number of times a query ignored an entry because it had no value for the key."""
         return sum(group.unpartitioned for level in self.levels for group in level.groups)
 
     @property
     def retained(self) -> int:
-        """Events that some index holds, and matches that are read."""
+        """The number of events that some index holds, and of matches that are read."""
         return len(self._admission.retained)
 
     def asks_for(self, type_: str) -> bool:
-        """Whether any query does, of events of this type."""
+        """Return whether any query may use events of this type."""
         return any(group.asks_for(type_) for level in self.levels for group in level.groups)
 
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event, and return what became of it: one of `admit.WORDS`.
+        """Take an event, and return its outcome: one of `admit.WORDS`.
 
-        The plain case has a short way: an event of a certain time that some filter takes, in a
-        known partition, of queries that all have one key. It may be out of order.
+        The plain case has a short way: an event of a certain time that some filter takes. Its
+        partition is known, and all queries have one key. It may be out of order.
         """
         group, level, admission = self._plain_group, self._first, self._admission
         now = level.now
@@ -202,8 +207,10 @@ class Engine:
         return word
 
     def pass_by(self, event: Event) -> str:
-        """Take an event of a type that no query asks for, as `accept` takes others. It needs no
-        entry, and is no copy of one that is retained."""
+        """Take an event of a type that no query asks for, and return its outcome as `accept` does.
+
+        It needs no entry, because it is no duplicate of a retained one.
+        """
         self.on_time(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
         word = self._admission.refusal(event, identity, self._first.now.frontier_ns)
@@ -217,14 +224,14 @@ class Engine:
         return word
 
     def _settle(self, at_ns: int) -> None:
-        """Emit what has changed, level by level, and hand matches up."""
+        """Emit changes level by level, and pass matches on to the levels that read them."""
         for level in self.levels:
             level.settle(at_ns)
             if level.emitter.matches:
                 self._hand_up(level)
 
     def _hand_up(self, level: QueryLevel) -> None:
-        """Exchange the matches that a level has found in those that read them."""
+        """Replace the matches that a level has found in the levels that read them."""
         old, new = self._matches.take(level.emitter.matches)
         level.emitter.matches.clear()
         for entry in old:
@@ -241,7 +248,7 @@ class Engine:
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Every event before `frontier_ns` has come. It never falls."""
+        """Move the frontier: every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self._first.now.frontier_ns:
             return
         freed = len(self.freed)
@@ -255,8 +262,10 @@ class Engine:
             self._matches.purge(min(each.now.frontier_ns - each.reach_ns for each in self._above))
 
     def pass_time(self, watermark_ns: int, at_ns: int) -> None:
-        """Let the clock go on as far as an event in order would take it: absences are over by time,
-        also where all are silent."""
+        """Advance the clock to a watermark, as far as an event in order would.
+
+        So absences end as time passes, also while all sources are silent.
+        """
         if watermark_ns > self.clock_ns:
             self.on_time(at_ns - 1)
         for level in self.levels:
@@ -265,37 +274,45 @@ class Engine:
             self._settle(at_ns)
 
     def on_time(self, now_ns: int) -> None:
-        """Nothing came up to and including `now_ns`: correct what was gathered until then, each at
-        its own time."""
+        """Apply the gathered corrections that are due up to and including `now_ns`.
+
+        No event came up to that time. Each correction is applied at its own time.
+        """
         agenda = self._first.agenda
         while agenda.gathering and (due_ns := agenda.next_arrival_ns()) <= now_ns:
             self._first.correct(due_ns)
             self._settle(due_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When corrections that are gathered are due."""
-        agenda = self._first.agenda  # Corrections of what reads matches are not gathered.
+        """Return the time at which gathered corrections are due; None if there are none."""
+        agenda = self._first.agenda  # Queries that read matches do not gather corrections.
         return agenda.next_arrival_ns() if agenda.gathering else None
 
     def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
-        """With the frontier, what queries may emit, or the clock there, would anything be
-        emitted? What is found below may change all above."""
+        """Return whether anything would be emitted at this frontier, target and clock.
+
+        `target_ns` is the instant up to which queries may emit. If some queries read matches, the
+        answer is always yes, because any match may change their results.
+        """
         return bool(self._above) or self._first.would_emit(frontier_ns, target_ns, watermark_ns)
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
-        """The query emits what is decided before `until_ns`; called with the earliest instant
-        before its first event, and never with less."""
+        """Let the query emit what is decided before `until_ns`.
+
+        The caller calls it before the query's first event, with the earliest instant, and never
+        lowers the instant.
+        """
         for level in self.levels:
             level.raise_target(query, until_ns)
         self._settle(at_ns)
 
     def seal(self, watermark_ns: int) -> None:
-        """The input is over: what nothing has passed by now, only its end decides."""
+        """Mark the input as over: only its end decides results that are open at the watermark."""
         for level in self.levels:
             level.seal(watermark_ns)
 
     def end(self, at_ns: int) -> None:
-        """The input is over: everything is decided."""
+        """Decide everything, because the input is over."""
         self.advance(AFTER_ALL, at_ns)
 
     # -- state --------------------------------------------------------------------------------
@@ -320,12 +337,15 @@ class Engine:
         return self.counts, {level.known_by: level.row() for level in self.levels}
 
     def entries(self) -> Iterable[Entry]:
-        """Return the events that some index holds, matches aside."""
+        """Return the events that some index holds, without the matches."""
         return [entry for entry in self._admission.retained.values() if entry.inner is None]
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
-        """Restore into a fresh engine. `entries`: the events retained, in any order. A query that
-        the state does not know counts from now on; what is there of one that is no more is left."""
+        """Restore into a fresh engine.
+
+        `entries`: the retained events, in any order. A query that the state does not know counts
+        from now on. Rows of queries that no longer exist are deleted.
+        """
         rest = dict(state)
         counts, levels = rest.pop(ENGINE, ({}, {}))
         for word, count in counts.items():
@@ -344,10 +364,13 @@ class Engine:
         self.freed += [entry for entry in events if not entry.places]
         for level in self.levels:
             level.emitter.forget_overflows()
-        self._first.rows |= dict.fromkeys(rest)  # They are of queries that are no more.
+        # These rows belong to queries that no longer exist.
+        self._first.rows |= dict.fromkeys(rest)
 
     def begin_after(self, newest_ns: int) -> None:
-        """Let no query count matches that may rest on events up to that instant; nothing has come
-        since the engine is there."""
+        """Exclude matches that may rest on events up to that instant, for all queries.
+
+        Call it before the engine has taken any event.
+        """
         for level in self.levels:
             level.begin_after(newest_ns)

@@ -1,14 +1,14 @@
-"""What a unit comes to: evaluated anew from the indexes, or, in the plain case, by a walk followed.
+"""Finds the matches of a unit: by a new evaluation of the indexes, or by a walk that is followed.
 
-Both ways find the same, byte for byte. The plain one (`match.tactics.followed`) is open where the
-query is a plain sequence without SKIP, results are emitted when found and not once more when final,
-no target is waited for, and no time is unsure. When the first unsure one comes, or an index grows
-beyond what one evaluation may look through, a run goes the general way from then on
-(`Run.give_up`).
+Both ways find the same matches, byte for byte. The plain way follows walks
+(`match.tactics.followed`). It is open to a plain sequence without SKIP that has no target. Results
+are emitted when found, and not once more when final, and every time is certain. A run takes the
+general way from the first uncertain time on (`Run.give_up`). It does so too when an index grows
+beyond the entries that one evaluation may look through.
 
-Where events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly an event puts sure
-matches in doubt by itself (`Affected.doubts_apart`), where its true time and a member's may be no
-more than a window apart (`SureUnits`).
+If events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly each event puts certain
+matches in doubt independently of others (`Affected.doubts_apart`). It does so if it and a member
+may have happened no more than a window apart (`SureUnits`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from topology.pattern.tree.syntax import FROM_START
 
 
 class Evaluator:
-    """The general way of one run."""
+    """The general way of one run: each change evaluates a unit again from the indexes."""
 
     __slots__ = ("_affected", "_at", "_known", "_sure", "starts_wait")
 
@@ -37,12 +37,15 @@ class Evaluator:
         self._at = at
         self._affected = affected
         self._sure = SureUnits()
-        self._known: dict[Key, int] = {}  # errors with which all possible matches were found
+        self._known: dict[Key, int] = {}  # The errors for which all possible matches were found.
         self.starts_wait = at.query.query.matches in FROM_START and not at.query.shape.by_end
 
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
-        """The unit of this anchor, evaluated anew. `newcomer`: the entry that changes it, in the
-        indexes already, where it alone may put others in doubt."""
+        """Evaluate the unit of this anchor, and return it.
+
+        `newcomer`: the entry that changes the unit, if it alone may put matches in doubt. It is
+        already in the indexes.
+        """
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
             query.environment.neighbours.look_at(place.everything, query.within_ns)
@@ -50,7 +53,7 @@ class Evaluator:
         evaluation = self._matches_of(anchor, unit, newcomer)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
-        unit.anchor = anchor  # a match that is an event may be replaced
+        unit.anchor = anchor  # The anchor may be a match, and it may have been replaced.
         if query.shape.looks_on and evaluation.matches:
             evaluation.waits = None
             lasts_ns = [match.last.time_ns for match in evaluation.matches]
@@ -69,7 +72,7 @@ class Evaluator:
             id_ = self._at.id_of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
             reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
-            # A match from before the query began might skip what it finds, and so on.
+            # A match from before the query began might skip this one, or one that skips this one.
             may_be_skipped = query.shape.skips and since_ns > BEFORE_ALL_TIME
             if reads_unsure or may_be_skipped:
                 found[id_].confidence = UNCERTAIN
@@ -104,11 +107,13 @@ class Evaluator:
             self._known.pop(anchor.key, None)
         return evaluation
 
-    # -- how sure it is -----------------------------------------------------------------------
+    # -- certainty --------------------------------------------------------------------------------
 
     def _found(self, id_: str, match: Match, unit: MatchUnit, newcomer: Entry | None) -> FoundMatch:
-        """With how sure it is; of what is decided nobody will ask. `unit`: with what was found by
-        the same id before the newcomer."""
+        """Return the match with its confidence; a decided match is not graded.
+
+        `unit`: the unit with the matches found before this evaluation.
+        """
         error_ns, grading = self._at.doubt.error_ns, self._at.query.grading
         decided_ns, known = self._at.query.decided_ns(match), unit.found.get(id_)
         if not error_ns or grading is None:
@@ -124,8 +129,11 @@ class Evaluator:
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
-        """How sure a match is that was there before the newcomer. A doubt stays; a sure one is
-        asked about the newcomer, and about all where errors have grown since it was asked."""
+        """Return the confidence of a match that was found before `newcomer` came.
+
+        A doubt stays. A certain match is tested against `newcomer` alone, or against all events if
+        errors have grown since it was graded.
+        """
         if found.confidence == UNCERTAIN:
             return UNCERTAIN
         if found.graded_ns != self._at.doubt.error_ns:
@@ -135,8 +143,10 @@ class Evaluator:
         )
 
     def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
-        """Return the units, but for those evaluated, of which something is sure no more. That
-        retracts nothing: it updates the confidence."""
+        """Return the units outside `evaluated` with a match that is no longer certain.
+
+        Nothing is retracted: their confidence is updated.
+        """
         grading, doubted = self._at.query.grading, []
         if grading is None:
             return []
@@ -161,31 +171,36 @@ class Evaluator:
         return changed
 
     def put_off(self, by_ns: int) -> None:
-        """Errors are larger than it seemed."""
+        """Decide open matches later by `by_ns`, because errors are larger than before."""
         for unit in self._at.units.values():
             unit.put_off(by_ns, self._at.now.frontier_ns)
             if self._affected.doubts_apart:
                 self._sure.note(unit)
 
     def forget(self, anchor: Entry) -> None:
-        """The unit of this anchor is no more."""
+        """Forget the unit of this anchor."""
         self._sure.drop(anchor.key)
         self._known.pop(anchor.key, None)
 
 
 def _is_still(was: Match, now: Match) -> bool:
-    """Is it the same match, found by one alternative alone? By how many may have changed."""
+    """Return whether it is the same match, found by a single alternative.
+
+    The number of alternatives that find it may have changed otherwise.
+    """
     return type(was) is type(now) is Match and was.is_as(now)
 
 
 def _has_unsure(match: Match) -> bool:
-    """Is one of its events an uncertain match?"""
+    """Return whether one of the match's events is an uncertain match."""
     return any(not entry.is_sure for entries in match.bound for entry in entries)
 
 
 class PlainWay:
-    """The plain way of one run: its walks are followed, and its units are those of walks that were
-    complete at some time."""
+    """The plain way of one run: its walks are followed.
+
+    A unit exists for each walk that was complete at some time.
+    """
 
     __slots__ = ("_at", "walks")
 
@@ -194,13 +209,16 @@ class PlainWay:
         self.walks = FollowedWalks(steps, at.wiring.components, at.wiring.since_ns, at.place)
 
     def found(self, taken: Taken) -> tuple[str, FoundMatch]:
-        """The match of a complete walk, with its id."""
+        """Return the match of a complete walk, with its id."""
         match = self.walks.steps.match(taken)
         return self._at.id_of(match), FoundMatch(match, self._at.query.decided_ns(match))
 
     def unit_of(self, anchor: Entry) -> MatchUnit:
-        """Return the unit of this start, and make it if there is none. What was decided when the
-        run last forgot is let go of here, as a purge that looked at all units would cost most."""
+        """Return the unit of this start, and make it if there is none.
+
+        Matches that were decided when the run last forgot are removed here, because a purge that
+        looked at all units would cost the most.
+        """
         unit = self._at.units.get(anchor.key)
         if unit is None:
             unit = self._at.units[anchor.key] = MatchUnit(anchor, self._at.owner)
@@ -209,7 +227,7 @@ class PlainWay:
         return unit
 
     def settled(self, taken: Taken) -> MatchUnit:
-        """The unit of a walk, which has what the walk comes to."""
+        """Return the walk's unit, updated with the walk's match if the walk is complete."""
         unit, found = self.unit_of(taken[0]), {}
         if len(taken) == self.walks.steps.count:
             id_, match = self.found(taken)
@@ -218,7 +236,7 @@ class PlainWay:
         return unit
 
     def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
-        """The unit of this start, walked from its beginning; it is not kept if it is over."""
+        """Walk again from this start, and return its unit; the unit is not kept if it is over."""
         taken = self.walks.walk(anchor)
         if taken is None:
             return MatchUnit(anchor, self._at.owner)
@@ -228,7 +246,7 @@ class PlainWay:
         return unit
 
     def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:
-        """To the general way: from now on units wait for what their walks waited for."""
+        """Switch to the general way: units then wait for the entries their walks waited for."""
         for taken in self.walks.walks.values():
             unit = self.unit_of(taken[0])
             unit.hi_ns, waits = self.walks.evaluated(taken)

@@ -1,11 +1,11 @@
-"""The rows of units in a state: what a checkpoint writes of them, until they are forgotten.
+"""Writes and restores the rows of units in a state, until they are forgotten.
 
-With SKIP there is a row of the barrier behind what is decided as well (`Run.write`).
+With SKIP there is also a row of the barrier after the decided matches (`Run.write`).
 
-The state has a row for each unit with results that are not decided: what is current can be found
-again from the events it rests on, so only what was emitted is written. Not so for a unit that is
-gathered (EMIT SLACK): the events are there already, and it has not been evaluated since. A row
-whose results have been decided since stays until the unit changes, or is forgotten.
+The state has a row for each unit with open results. Only the emitted results are written, because
+the current matches can be found again from their events. A gathered unit (EMIT SLACK) is written
+whole: its events have already come, but it has not been evaluated since. A row whose results have
+become decided stays until the unit changes, or is forgotten.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ FOUND_ROW: Final = tuple_of(INT, TEXT, INT, list_of(list_of(tuple_of(TEXT, INT, 
 
 
 class FoundKind(ValueKind):
-    """The kind of a match whose entries are named by their identities. Who reads it has these
-    (`owner`)."""
+    """The kind of a match whose entries are saved by identity.
+
+    The reader passes the entries by identity as `owner`.
+    """
 
     def dump(self, value: FoundMatch) -> Plain:
         bound = [[entry.identity for entry in entries] for entries in value.match.bound]
@@ -57,22 +59,28 @@ WAITING: Final = tuple_of(
     list_of(tuple_of(TEXT, FOUND)),
     list_of(tuple_of(TEXT, INT, FLAG, FLAG, FOUND)),
 )
-"""All of a unit that waits to be corrected, as what is current in it cannot be found again: `hi_ns`
-and `waits`, what is found by id, and what was emitted as in EMITTED."""
+"""The whole of a unit that waits to be corrected, because its matches cannot be found again.
+
+It has `hi_ns` and `waits`, the found matches by id, and the emitted results as in EMITTED.
+"""
 
 UNIT: Final = tuple_of(optional(INT), PLAIN)
-"""Until when the unit waits to be corrected, and WAITING (None: it was not evaluated yet); of
-one that does not wait None and EMITTED."""
+"""The time until which a unit waits to be corrected, and WAITING (None: not evaluated yet).
+
+For a unit that does not wait: None and EMITTED.
+"""
 
 NOTHING: Final = (None, ())
-"""The row of a unit of which nothing was written."""
+"""The row of a unit that was not written."""
 
 BARRIER: Final = tuple_of(INT, TEXT, INT, INT, FLAG)
 
 
 def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plain:
-    """Return the row of a unit; None if there is nothing to write. `due_ns`: until when it waits to
-    be corrected, None if it does not."""
+    """Return the row of a unit; None if there is nothing to write.
+
+    `due_ns`: the time until which the unit waits to be corrected, None if it does not wait.
+    """
     if unit is None:
         return None if due_ns is None else (due_ns, None)
     open_ = [old for old in unit.emitted.items() if old[1].content.decided_ns >= frontier_ns]
@@ -92,17 +100,17 @@ def row_of(unit: MatchUnit | None, due_ns: int | None, frontier_ns: int) -> Plai
 def restore_emitted(
     unit: MatchUnit, shown: Mapping[str, FoundMatch], row: Plain, frontier_ns: int
 ) -> None:
-    """`shown`: what readers have of it now, by id."""
+    """Restore the emitted results of a unit. `shown`: its current results, by id."""
     for id_, revision, live, final, decided_ns in EMITTED.load(row, None, None, ""):
-        if decided_ns >= frontier_ns:  # else it was decided since it was written
+        if decided_ns >= frontier_ns:  # Others were decided after they were written.
             found = shown.get(id_)
-            if found is None:  # retracted: only its number counts
+            if found is None:  # A retracted result only needs its revision.
                 found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)
             unit.emitted[id_] = CurrentResult(found, revision, live=live, final=final)
 
 
 def restore_waiting(unit: MatchUnit, row: Plain, entries: Mapping[Identity, Entry]) -> Any:
-    """Put back what was written of the unit. Return the slots that it waits for."""
+    """Restore a unit that waits to be corrected, and return the slots that it waits for."""
     unit.hi_ns, waits, found, emitted = WAITING.load(row, None, entries, "")
     unit.found = dict(found)
     for id_, revision, live, final, content in emitted:

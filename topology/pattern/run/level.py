@@ -1,14 +1,15 @@
-"""The queries of an engine that read the same matches (INTO): a level.
+"""Groups the queries of an engine that read the same matches (INTO) into a level.
 
-The first level reads events alone, each other level reads matches of levels below it too. A match
-may change, or be found, behind the frontier of whoever finds it, so the frontier of a level is as
-much behind (`Compiled.lag_ns`): there nothing comes late, and nothing final changes.
+The first level reads only events. Each other level also reads matches of lower levels. A match may
+change, or be found, before the frontier of the query that finds it. So the frontier of the reading
+level is earlier by that lag (`Compiled.lag_ns`): there no match is late, and no final match
+changes.
 
 An event is put into the indexes of all levels (`put`). Then the units that it can change are
-evaluated level by level (`settle`), and the matches that a level emits, updates or retracts are
-exchanged in the levels that read them (`exchange`) before these are evaluated. So a level looks
-once at all that an event has changed. A query that reads itself, be it by others, is refused when
-it is read (`tree.chained_queries`).
+evaluated level by level (`settle`). The matches that a level emits, updates or retracts replace the
+old ones in the levels that read them (`exchange`), before these are evaluated. So a level looks
+only once at everything that an event has changed. A query that reads its own matches, directly or
+through others, is refused when it is read (`tree.chained_queries`).
 """
 
 from __future__ import annotations
@@ -30,16 +31,14 @@ from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.chained_queries import types_read
 
 LEVEL: Final = tuple_of(INT, INT, PLAIN, PLAIN)
-"""Its clock, its frontier, its doubt, and the rows of its queries by name."""
+"""The row of a level: its clock, its frontier, its doubt, and the rows of its queries by name."""
 
 
 class Dirty:
-    """The units of one run that are to be evaluated anew.
+    """The units of one run that must be evaluated again.
 
-    Attributes:
-        anchors: Their anchors, by key.
-        newcomer: The event that changes them, None if there is none.
-        is_exchanged: Whether matches have come or gone, too.
+    `anchors` are their anchors, by key. `newcomer` is the event that changes them, None if there is
+    none. `is_exchanged`: matches have come or gone, too.
     """
 
     __slots__ = ("anchors", "is_exchanged", "newcomer")
@@ -51,11 +50,11 @@ class Dirty:
 
 
 class QueryLevel(RunContext):
-    """The queries that read the same matches: their clock, frontier, timers and indexes.
+    """The queries that read the same matches, with their clock, frontier, timers and indexes.
 
     Attributes:
         types: The types of matches that they read.
-        feeds: The queries that find these, each with its level.
+        feeds: The queries that find these matches, each with its level.
         newest: The largest key that was put into its indexes.
     """
 
@@ -83,21 +82,24 @@ class QueryLevel(RunContext):
         self._withdrawn: set[Entry] = set()
         self._corrected: list[MatchUnit] = []
         self._waiting: list[Wiring] = []
-        """Those that have a target."""
+        """The queries that have a target."""
 
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs()]
 
     @property
     def reach_ns(self) -> int:
-        """How long an entry is kept behind the frontier, at most."""
+        """The longest time for which an entry is kept before the frontier."""
         return max(group.reach_ns for group in self.groups)
 
     # -- events -------------------------------------------------------------------------------
 
     def pass_by(self, time_ns: int, error_ns: int) -> None:
-        """Hear of an event that no index takes, and heed its error. What a larger one reaches is
-        what was still within the smaller one's reach, whether or not the rest has been purged."""
+        """Record the time and error of an event that no index takes.
+
+        Before the largest error grows, everything out of reach is purged. So what comes into reach
+        does not depend on how far earlier purges had come.
+        """
         doubt = self.doubt
         if error_ns > doubt.error_ns and doubt is not NO_DOUBT:
             self._purge(is_whole=True)
@@ -108,7 +110,7 @@ class QueryLevel(RunContext):
             self.now.clock_ns = time_ns
 
     def put(self, entry: Entry, at_ns: int) -> None:
-        """Put an event into the indexes, and note the units that it can change."""
+        """Put an event into the indexes, and record the units that it can change."""
         self.pass_by(entry.time_ns, entry.event.error_ns)
         in_order = self._put_everywhere(entry)
         for group in self.groups:
@@ -126,8 +128,10 @@ class QueryLevel(RunContext):
                         self._disturb(other, entry)
 
     def _put_everywhere(self, entry: Entry) -> bool:
-        """Put it into the index of all entries, if there is one. Return whether it is newer than
-        all others."""
+        """Put an entry into the index of all entries, if a query uses that index.
+
+        Return whether it is newer than all others.
+        """
         in_order = self.newest is None or entry.key > self.newest
         if in_order:
             self.newest = entry.key
@@ -141,8 +145,8 @@ class QueryLevel(RunContext):
     def note_changed(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
-        """Note the units of a run that the event can change, for now or for when they are due."""
-        self.agenda.quiet_ns = BEFORE_ALL_TIME  # Timers may be armed.
+        """Record the units of a run that the event can change, for now or for when they are due."""
+        self.agenda.quiet_ns = BEFORE_ALL_TIME  # The event may arm timers.
         anchors = run.affected.by(entry, filters, in_order=in_order)
         if run.query.query.emit == "slack" and not self.types:
             late_by_ns = 0 if in_order else max(1, self.now.clock_ns - entry.time_ns)
@@ -155,7 +159,7 @@ class QueryLevel(RunContext):
             self._note(run, anchors).newcomer = entry
 
     def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
-        """Note what the event changes in another partition, where a STRICT step looks at all."""
+        """Record the units that the event changes in another partition, through a STRICT step."""
         for run in other.runs:
             if run.query.shape.everywhere and not run.follow(entry, (), in_order=False):
                 anchors = run.affected.by(entry, (), in_order=False)
@@ -171,7 +175,7 @@ class QueryLevel(RunContext):
         return dirty
 
     def exchange(self, old: Iterable[Entry], new: Iterable[Entry]) -> None:
-        """Put new matches where others were, and note all units that they may have a part in."""
+        """Replace old matches by new ones, and record all units that may contain either."""
         old = [entry for entry in old if entry.type in self.types]
         new = [entry for entry in new if entry.type in self.types]
         for entry in old:
@@ -197,22 +201,25 @@ class QueryLevel(RunContext):
 
     @property
     def is_due(self) -> bool:
-        """Whether `settle` has something to do."""
+        """Whether `settle` has work to do."""
         if self._dirty or self.emitter.has_news:
             return True
         return self.agenda.events.next_ns < self.now.clock_ns
 
     def settle(self, at_ns: int) -> None:
-        """Evaluate what has changed, and emit it in one go with what waited for time, so that a
-        unit with both changes is emitted once."""
+        """Evaluate the changed units, and emit them.
+
+        Units that waited for time are emitted together with them, so that a unit with both changes
+        is emitted once.
+        """
         self._emit(self._evaluated(), at_ns)
 
     def correct(self, due_ns: int) -> None:
-        """Evaluate what was gathered until that instant, for `settle`."""
+        """Evaluate the corrections gathered until that instant; `settle` emits them."""
         self._corrected += self.agenda.take_gathered(due_ns, BEFORE_ALL_TIME)
 
     def _evaluated(self) -> list[MatchUnit]:
-        """Evaluate the units that are noted. What has changed of them is to be emitted."""
+        """Evaluate the recorded units, and return those to emit."""
         found, self._corrected = self._corrected, []
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
@@ -225,8 +232,10 @@ class QueryLevel(RunContext):
         return found
 
     def _emit(self, units: list[MatchUnit], at_ns: int) -> None:
-        """Emit what has changed of these units, and of those that waited for an instant that has
-        come: all of a run at once, that SKIP sees them together."""
+        """Emit the changes of these units, and of the units whose instant has come.
+
+        All units of a run are emitted together, so that SKIP sees them together.
+        """
         agenda, now = self.agenda, self.now
         if (
             self._waiting
@@ -257,11 +266,11 @@ class QueryLevel(RunContext):
 
     @property
     def fed_ns(self) -> int:
-        """The instant before which all that it reads is there, and is final."""
+        """The instant before which all the matches that it reads have come and are final."""
         return min(level.now.frontier_ns - _lag_ns(query, level) for query, level in self.feeds)
 
     def advance(self, frontier_ns: int, at_ns: int) -> None:
-        """Take note that every event before `frontier_ns` has come. It never falls."""
+        """Move the frontier: every event before `frontier_ns` has come. It never falls."""
         now, agenda = self.now, self.agenda
         if frontier_ns <= now.frontier_ns:
             self.settle(at_ns)
@@ -275,12 +284,12 @@ class QueryLevel(RunContext):
         now.pass_by(frontier_ns)
         for wiring in self._waiting:
             wiring.raise_target(frontier_ns)
-        self._emit(changed, at_ns)  # Once, where the change is final at once.
+        self._emit(changed, at_ns)  # A change that is final at once is emitted only once.
         self._purge()
         agenda.quiet_ns = self._next_due_ns()
 
     def _next_due_ns(self) -> int:
-        """Return how far the frontier may go while nothing happens, if no event is taken."""
+        """Return how far the frontier may move without any effect, if no event is taken."""
         if self.agenda.gathering:
             return BEFORE_ALL_TIME
         due_ns = min(self.agenda.next_ns, self._purge_ns)
@@ -290,8 +299,10 @@ class QueryLevel(RunContext):
         return due_ns
 
     def would_emit(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
-        """Whether anything would be emitted with the frontier, what queries may emit, or the clock
-        there."""
+        """Return whether anything would be emitted at this frontier, target and clock.
+
+        `target_ns` is the instant up to which queries may emit.
+        """
         agenda = self.agenda
         if agenda.gathering or agenda.next_ns < frontier_ns or agenda.events.next_ns < watermark_ns:
             return True
@@ -308,7 +319,7 @@ class QueryLevel(RunContext):
                     self._waiting.append(wiring)
 
     def seal(self, watermark_ns: int) -> None:
-        """Take note that what nothing has passed by now, only the end of the input decides."""
+        """Mark the input as over: only its end decides results that are open at the watermark."""
         if not self.feeds:
             self.emitter.proven_ns = max(self.now.clock_ns, watermark_ns)
             return
@@ -320,15 +331,20 @@ class QueryLevel(RunContext):
 
     @property
     def _purge_ns(self) -> int:
-        """The instant from which on there is enough to let go of, when all before it is decided;
-        the earliest there is where each purge has to look."""
+        """The frontier at which enough entries can be purged.
+
+        With an index of all entries it is the earliest instant, because each purge has to look
+        there.
+        """
         if self.is_everywhere:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
     def _purge(self, *, is_whole: bool = False) -> None:
-        """Let go of what is beyond all reach: of all of it (`is_whole`), or where there is
-        enough."""
+        """Purge the entries that are beyond reach.
+
+        `is_whole`: purge all of them, also where they are too few to be worth the cost.
+        """
         frontier_ns, everything = self.now.frontier_ns, self.everything
         for group in self.groups:
             if is_whole or group.strict_everywhere or group.purge_ns < frontier_ns:
@@ -346,7 +362,11 @@ class QueryLevel(RunContext):
         return self.now.clock_ns, self.now.frontier_ns, self.doubt.snapshot(), queries
 
     def write(self) -> None:
-        """Make the rows of what has changed. What SKIP has decided moves with time alone."""
+        """Write the rows of the runs that have changed.
+
+        The decisions of SKIP also change as time passes, so the runs whose barrier is due are
+        written too.
+        """
         due = self.agenda.barriers.due(self.now.frontier_ns)
         for run in self.changed | dict.fromkeys(due):
             run.write()
@@ -355,8 +375,9 @@ class QueryLevel(RunContext):
     def restore(self, row: Plain, rest: State, entries: Iterable[Entry]) -> None:
         """Restore into a fresh level, and take its rows out of `rest`.
 
-        `row`: its own, None if the state does not know the level. A query that it does not know
-        counts from now on, as one does that has read other matches. `entries`: those retained.
+        `row`: the level's own row, None if the state does not know the level. A query that it does
+        not know counts from now on, and so does a query that has read other matches. `entries`: the
+        retained ones.
         """
         self.agenda.quiet_ns = BEFORE_ALL_TIME
         rows: Mapping[str, Plain] = {}
@@ -384,20 +405,24 @@ class QueryLevel(RunContext):
                 self.agenda.gathering[run] = None
 
     def recall(self, entry: Entry, rest: State) -> None:
-        """Take out of a state what was emitted by a match that was withdrawn before it."""
+        """Take from a state the results of a match that was retracted earlier."""
         if entry.type in self.types:
             for group in self.groups:
                 group.recall(entry, rest)
 
     def begin_after(self, newest_ns: int) -> None:
-        """Let no query count matches that may rest on events up to that instant; nothing has come
-        since the level is there."""
+        """Exclude matches that may rest on events up to that instant, for all queries.
+
+        Call it before the level has taken any event.
+        """
         for wiring in self.wirings:
             wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
 
     def _from_now_on(self, query: Compiled) -> int:
-        """Return the start from which on matches rest on no event that came before now: those were
-        kept only if another query asked for them."""
+        """Return the start from which matches rest on no earlier event.
+
+        Earlier events were kept only if another query asked for them.
+        """
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
         margin_ns = 0 if query.grading is None else self.doubt.margin_ns
@@ -405,19 +430,18 @@ class QueryLevel(RunContext):
 
 
 def _lag_ns(query: Compiled, level: QueryLevel) -> int:
-    """Return how long behind its end a match of the query may still change."""
+    """Return the time after its end for which a match of the query may still change."""
     return query.lag_ns + (level.doubt.margin_ns if query.grading else 0)
 
 
 def _apart_from(newest_ns: int, query: Compiled) -> int:
-    """Return the first instant at which a match may start that rests on nothing up to the newest
-    one."""
+    """Return the first start at which a match rests on no event up to the newest one."""
     before_ns = query.span_ns if query.shape.has_start_negation else 0
     return newest_ns + 1 + before_ns + (query.within_ns if query.shape.looks_back else 0)
 
 
 def by_level(queries: Sequence[Compiled]) -> list[tuple[frozenset[str], list[Compiled]]]:
-    """Return the queries by the matches that they read, each behind those that find these."""
+    """Return the queries by the matches that they read, each after those that find these."""
     reads = types_read([each.query for each in queries])
     levels = [(frozenset[str](), [each for each in queries if not reads[each.name]])]
     left = {name: types for name, types in reads.items() if types}

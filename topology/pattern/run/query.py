@@ -1,4 +1,4 @@
-"""The queries of an engine: what each looks at, how far it is, and what all their runs share."""
+"""Wires queries to the indexes that they share, and holds the data that their runs share."""
 
 from __future__ import annotations
 
@@ -26,15 +26,20 @@ NO_QUERY: Final = ("", 0, None, None)
 
 
 class Wiring:
-    """A query, wired to the indexes that it shares with others. `filters` are numbers in the
-    partition group. `number`: the query's place among all. `blockers`: filters of what may forbid a
-    match, negations and greedy groups at its end. Matches that start before `since_ns` are not the
-    query's: it was added after. One that a late event makes start before is retracted.
+    """A query, wired to the indexes that it shares with others.
 
-    `components`: of a plain sequence (`match.tactics.followed`), the filter of each component.
-
-    `target_ns`: the query emits only what is decided before that instant (`quality`), and
-    `at_target` are the timers of what waits for it; None: it does not wait."""
+    Attributes:
+        number: The query's place among all.
+        since_ns: Matches that start earlier are not the query's, because it was added later. A
+            match that a late event makes start earlier is retracted.
+        target_ns: The query emits only what is decided before that instant (`quality`). None: it
+            does not wait.
+        at_target: The timers of the units that wait for the target.
+        components: The filter of each component of a plain sequence (`match.tactics.followed`).
+        filters: Numbers of its filters in the partition group.
+        blockers: Filters of entries that may forbid a match: negations, and greedy groups at its
+            end.
+    """
 
     def __init__(self, number: int, query: Compiled, filters: Sequence[EntryFilter]) -> None:
         self.number = number
@@ -58,22 +63,22 @@ class Wiring:
         self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
 
     def raise_target(self, until_ns: int) -> None:
-        """Let it emit what is decided before `until_ns`. The target never falls."""
+        """Let the query emit what is decided before `until_ns`. The target never falls."""
         self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
 
     def woken(self) -> list[MatchUnit]:
-        """Take what the query may emit now."""
+        """Take the units that the query may emit now."""
         return [] if self.target_ns is None else self.at_target.due(self.target_ns)
 
     def row(self) -> Plain:
         return self.query.known_by, self.since_ns, self.lateness.dump(), self.target_ns
 
     def restore(self, row: Plain, now_ns: int) -> bool:
-        """Return whether the query waited and waits no more: what it has not emitted it does at the
-        next event.
+        """Restore the row, and return whether the query waited before and no longer does.
 
-        `now_ns`: from when on a query counts that the state does not know, or that has changed
-        since. It is known again by its fingerprint.
+        If so, it emits at the next event the results that it had not emitted yet. `now_ns`: the
+        instant from which a query counts that is unknown to the state, or has changed since. A
+        query is recognised by its fingerprint.
         """
         fingerprint, since_ns, lateness, target_ns = QUERY.load(row, None, None, self.query.name)
         is_known: bool = fingerprint == self.query.known_by
@@ -87,17 +92,18 @@ class Wiring:
 
 
 class RunContext:
-    """What all runs of a level share.
+    """The data that all runs of a level share.
 
     Attributes:
         is_everywhere: Whether a STRICT step looks at the entries of every partition.
-        everything: The index of all entries; empty where none does.
-        emits_final: The names of queries that emit once more what has become final.
-        is_plain: Whether runs take the plain way where they can.
+        everything: The index of all entries; empty if no step does so.
+        emits_final: The names of queries that emit a result once more when it is final.
+        is_plain: Whether runs take the plain way if they can.
         reads_matches: Whether some events are matches of other queries.
-        changed: The runs with something to be written. Who writes it empties this.
-        rows: What the changelog has not as it is; None where a row is no more. Emptied as well.
-        known_by: A digest of the types of matches that are read; empty where none are.
+        changed: The runs with rows to write. The writer empties it.
+        rows: The rows that differ from the changelog; None for a deleted row. The writer empties
+            it.
+        known_by: A digest of the types of matches that are read; empty if there are none.
     """
 
     def __init__(
@@ -127,9 +133,12 @@ class RunContext:
 
 
 class PartitionQuery:
-    """A query in one partition, as all parts of its run see it. `place` and `indexes` have its
-    entries; `units` are by the key of their anchor, those only that have emitted something or may
-    yet. `doubt`: the errors that the query heeds. `owner`: its run."""
+    """A query in one partition, as all parts of its run see it.
+
+    `place` and `indexes` have its entries. `units` are by the key of their anchor, and contain only
+    those that have emitted something or may still do so. `doubt`: the errors that the query uses.
+    `owner`: its run.
+    """
 
     __slots__ = ("_id_prefix", "context", "doubt", "emitter", "indexes", "now", "owner",
                  "partition", "place", "query", "units", "wiring")  # fmt: skip

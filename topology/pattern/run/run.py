@@ -1,8 +1,8 @@
-"""One query in one partition: what its units emit, whenever an event or time can change it.
+"""Runs one query in one partition: emits its units' results when an event or time changes them.
 
-The units that an event can change (`affect`) are evaluated anew (`evaluate`); what may be emitted
-of them is chosen (`decide`), and the difference to what was emitted before goes to the emitter
-(`emit`).
+The units that an event can change (`affect`) are evaluated again (`evaluate`). Then the results
+that may be emitted are chosen (`decide`). The difference to the results emitted before goes to the
+emitter (`emit`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ from topology.query.results import CurrentResult
 
 
 class Run:
-    """`gathered`: the units that wait to be corrected (EMIT SLACK). `plain`: the plain way, None
-    where it is not open, or no more. `written`: its rows by key, as they were written last."""
+    """One query in one partition, with its units.
+
+    Attributes:
+        gathered: The units that wait to be corrected (EMIT SLACK).
+        plain: The plain way, None if it is not open, or no longer open.
+        written: Its rows by key, as they were last written.
+    """
 
     __slots__ = ("_at", "_barrier_key", "_evaluator", "_row_prefix", "_touched",
                  "affected", "gathered", "plain", "query", "units", "visibility",
@@ -72,11 +77,11 @@ class Run:
         *,
         is_exchanged: bool,
     ) -> list[MatchUnit]:
-        """Evaluate these units anew. What has changed is for `emit`.
+        """Evaluate these units again, and return the units to emit.
 
-        `newcomer`: the event that changes them, in the indexes already; if matches have not come
-        or gone too (`is_exchanged`), it alone may put others in doubt. `withdrawn`: entries that
-        are no more, so that nothing is found by them.
+        `newcomer`: the event that changes them, which is already in the indexes. It alone may put
+        other units in doubt, unless matches have come or gone too (`is_exchanged`). `withdrawn`:
+        entries that no longer exist, so that they have no matches.
         """
         doubts_apart = self.affected.doubts_apart
         is_apart = doubts_apart or self.affected.possible_apart
@@ -96,8 +101,10 @@ class Run:
         return units
 
     def follow(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> bool:
-        """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
-        if it is not open."""
+        """Take the entry the plain way: move its walks, and return whether that way is open.
+
+        The entry is already in the indexes.
+        """
         plain = self.plain
         if plain is None:
             return False
@@ -115,8 +122,11 @@ class Run:
         return True
 
     def _complete(self, plain: PlainWay, taken: Taken) -> None:
-        """A match ends with the newest event. This is the plain case of `emit.changes`: nothing of
-        the unit was ever emitted, and the match is not decided."""
+        """Emit a match that ends with the newest event.
+
+        This is the plain case of `emit.changes`: no result of the unit was ever emitted, and the
+        match is not decided.
+        """
         unit = plain.unit_of(taken[0])
         if unit.emitted:
             unit = plain.settled(taken)
@@ -130,13 +140,13 @@ class Run:
         self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
-        """Close the plain way: from now on units are evaluated anew (`Evaluator`)."""
+        """Close the plain way: from now on units are evaluated again (`Evaluator`)."""
         plain, self.plain = self.plain, None
         if plain is not None:
             plain.hand_over(self.affected, starts_wait=self._evaluator.starts_wait)
 
     def wake(self, unit: MatchUnit) -> bool:
-        """Return whether the unit is still there, an instant having come that it waited for."""
+        """Return whether a unit whose instant has come still exists."""
         if self.units.get(unit.anchor.key) is not unit:
             return False
         if self.plain is not None:
@@ -144,7 +154,7 @@ class Run:
         return True
 
     def put_off(self, by_ns: int) -> None:
-        """Errors are larger than it seemed."""
+        """Decide open matches later by `by_ns`, because errors are larger than before."""
         if self.query.grading is not None:
             self.give_up()
             self._evaluator.put_off(by_ns)
@@ -152,10 +162,10 @@ class Run:
                 if unit.emitted:
                     self._touch(unit.anchor)
 
-    # -- corrections that wait (EMIT SLACK) ---------------------------------------------------
+    # -- gathered corrections (EMIT SLACK) --------------------------------------------------------
 
     def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
-        """Count an event of these filters; for how long late ones are gathered."""
+        """Count an event of these filters, and return how long late ones are gathered."""
         lateness = self._at.wiring.lateness
         if self._at.wiring.filters.intersection(filters):
             lateness.count(late_by_ns)
@@ -164,22 +174,22 @@ class Run:
         return lateness.wait_ns(self.query.within_ns)
 
     def gather(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Evaluate these units when what is gathered is due."""
+        """Gather these units, to evaluate them at `due_ns`."""
         for anchor in anchors:
             self._touch(anchor)
         self.gathered.add(anchors, due_ns)
 
     def evaluate_gathered(self) -> list[MatchUnit]:
-        """The units that wait, evaluated anew; what has changed is for `emit`."""
+        """Evaluate the gathered units, and return the units to emit."""
         anchors = self.gathered.take()
         for anchor in anchors:
             self._touch(anchor)
         return [self._evaluator.evaluate(anchor) for anchor in anchors]
 
-    # -- what is emitted ----------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------
 
     def emit(self, units: Iterable[MatchUnit]) -> None:
-        """What has changed of these units."""
+        """Emit the changes of these units."""
         for unit, visible in self.visibility.of_all(units):
             self._emit_of(unit, visible)
 
@@ -199,7 +209,7 @@ class Run:
     # -- forgetting ---------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Let go of units that nothing can change any more."""
+        """Forget the units that nothing can change any more."""
         frontier_ns = self._at.now.frontier_ns
         if self.plain is not None:
             for anchor in self.plain.walks.over(frontier_ns):
@@ -224,7 +234,7 @@ class Run:
                 self._at.context.rows[key] = None
 
     def close(self) -> None:
-        """All of it is forgotten."""
+        """Delete the run's rows and timers, once everything in it is forgotten."""
         self._at.context.rows |= dict.fromkeys(self.written)
         self._at.context.changed.pop(self, None)
         self._at.context.agenda.barriers.disarm(self)
@@ -236,13 +246,13 @@ class Run:
         return f"{self._row_prefix}/{epoch:d}/{seq:d}/{source}"
 
     def _touch(self, anchor: Entry) -> None:
-        """Something of the unit is not as it was written."""
+        """Record that the unit differs from its written row."""
         if not self._touched:
             self._at.context.changed[self] = None
         self._touched[anchor.key] = anchor
 
     def write(self) -> None:
-        """Make the rows of what is not as it was written."""
+        """Write the rows of units that differ from what was written, and the row of the barrier."""
         rows, frontier_ns, gathered = self._at.context.rows, self._at.now.frontier_ns, self.gathered
         for at, anchor in self._touched.items():
             due_ns = gathered.due_ns if at in gathered.anchors else None
@@ -264,9 +274,11 @@ class Run:
                 self._at.context.agenda.barriers.arm(self, until_ns)
 
     def restore(self, state: State, entries: Mapping[Identity, Entry]) -> None:
-        """Find again what was found, and take out of the state what was emitted of it. A unit that
-        waits to be corrected becomes what it was when it was evaluated last, not what it would be
-        now."""
+        """Restore the units from the retained events, and take the run's rows out of the state.
+
+        A unit that waits to be corrected becomes as it was when it was last evaluated, not as it
+        would be now.
+        """
         if self.visibility.selection is not None:
             self._at.context.agenda.barriers.arm(self, BEFORE_ALL_NS)
             if self._barrier_key in state:
@@ -289,13 +301,15 @@ class Run:
             self.visibility.of(unit)
 
     def _taken(self, key: str, kind: ValueKind, state: State) -> Any:
-        """Take a row out of a state that is restored."""
+        """Take a row out of a state that is being restored."""
         row = self.written[key] = kind.load(state.pop(key), None, None, key)
         return row
 
     def recall(self, anchor: Entry, state: State) -> None:
-        """Take out of the state what was emitted of a unit whose event was withdrawn since: the
-        revisions go on if it comes again."""
+        """Take from the state the results of a unit whose event was retracted since.
+
+        The revisions go on if the event comes again.
+        """
         key = self._row_key(anchor)
         if key in state:
             unit = MatchUnit(anchor, self)
@@ -305,7 +319,7 @@ class Run:
                 self.units[anchor.key] = unit
 
     def _found_again(self, anchor: Entry, row: Plain) -> MatchUnit:
-        """The unit as it is now, and what was emitted of it."""
+        """Return the unit as it is now, with the results that were emitted of it."""
         if self.plain is None:
             unit = self._evaluator.evaluate(anchor)
         else:
@@ -318,5 +332,5 @@ class Run:
             if unit.emitted:
                 self.units[anchor.key] = unit
             elif anchor.key not in self.units:
-                self._touch(anchor)  # decided since it was written
+                self._touch(anchor)  # Its results were decided after the row was written.
         return unit

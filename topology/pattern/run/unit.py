@@ -1,11 +1,11 @@
-"""A unit: all that is found by one event, the end of a match or its start, and its life.
+"""Defines a unit, which is all matches found from one event (their end or start), and its states.
 
 | unit | what has happened | what comes next |
 | --- | --- | --- |
 | followed | its walk goes on with each event (`evaluate.PlainWay`) | evaluated, forgotten |
 | gathered | late events have come, and are gathered (EMIT SLACK) | evaluated |
-| evaluated | `found` is what its events come to | evaluated, gathered, withdrawn, forgotten |
-| withdrawn | its event, a match, is no more; its revisions go on | evaluated |
+| evaluated | `found` has the matches of its events | evaluated, gathered, removed, forgotten |
+| removed | its event was a match and no longer exists; its revisions go on | evaluated |
 | forgotten | nothing can change it any more | - |
 
 | match in it | what it means | what comes next |
@@ -15,15 +15,21 @@
 | skipped | SKIP drops it for one before it | kept, gone |
 | kept | SKIP keeps it, or there is no SKIP | emitted |
 | emitted | readers have it | updated, retracted |
-| retracted | readers have it no more; its revisions go on | emitted |
+| retracted | readers no longer have it; its revisions go on | emitted |
 
-What was emitted and is gone, skipped or hidden is retracted (`emit.changes`). It is gone where an
-event out of order changes what is found: its id (`match.anchors`), a negation, a step that takes
-another event, a condition, UNTIL, GREEDY, a larger match of MAXIMAL, LIMIT, or the beginning of a
-query that was added. It is hidden where an absence at its end lasts longer than it seemed.
+An emitted match that is gone, skipped or hidden is retracted (`emit.changes`). A match is gone if
+an event out of order changes the matches that are found. The change may concern:
 
-A match is *decided* when the frontier has passed `decided_ns`. What is decided is frozen, as the
-events that it rests on may be absent: a new evaluation neither adds nor changes nor removes it.
+- its id (`match.anchors`), or a condition;
+- a negation, UNTIL or GREEDY;
+- a step that takes another event;
+- a larger match of MAXIMAL, or LIMIT;
+- the beginning of a query that was added.
+
+It is hidden if an absence at its end lasts longer than it seemed.
+
+A match is *decided* when the frontier has passed `decided_ns`. A decided match is frozen, because
+its events may have been removed: a new evaluation neither adds nor changes nor removes it.
 
 Memory: some 300 bytes for each result not yet decided.
 """
@@ -40,16 +46,19 @@ from topology.pattern.store.entry import Entry, Key
 from topology.query.results import CurrentResult
 
 BEFORE_ALL_TIME: Final = -NEVER
-"""Where clock and frontier are as long as nothing has come."""
+"""The initial value of clock and frontier."""
 
 KNOWN_BY: Final = 16
-"""Digits of a query's fingerprint that its state is known by."""
+"""The number of digits of a query's fingerprint that name it in the state."""
 
 
 class Now:
-    """How far time is. `clock_ns`: the newest time accepted, or what the watermark has passed if
-    that is more. Every event before `frontier_ns` has come, and what is decided before it is so
-    for good."""
+    """The progress of time.
+
+    `clock_ns`: the newest time accepted, or the time that the watermark has passed if that is
+    later. `frontier_ns`: every event before it has come, and results decided before it never
+    change.
+    """
 
     __slots__ = ("clock_ns", "frontier_ns")
 
@@ -58,17 +67,21 @@ class Now:
         self.frontier_ns = BEFORE_ALL_TIME
 
     def pass_by(self, frontier_ns: int) -> None:
-        """The frontier is there now."""
+        """Move the frontier to `frontier_ns`, and the clock at least as far."""
         self.frontier_ns = frontier_ns
         if frontier_ns > self.clock_ns:
             self.clock_ns = frontier_ns
 
 
 class FoundMatch:
-    """A current match. `decided_ns`: no event after that time can change it. `graded_ns`: the
-    largest error there was when it was graded how sure it is; 0 where it was not. `values`: its
-    columns, where they do not follow from its events (`run.decide`). `row`: the component and the
-    event that it is a line of, None where it is of all."""
+    """A current match, or one of its rows, with its confidence.
+
+    Attributes:
+        decided_ns: The time after which no event can change it.
+        graded_ns: The largest error known when its confidence was graded; 0 if it was not graded.
+        values: Its columns, if they do not follow from its events (`run.decide`).
+        row: The component and the event that it is a row of; None if it is the whole match.
+    """
 
     __slots__ = ("confidence", "decided_ns", "graded_ns", "match", "row", "values")
 
@@ -89,8 +102,10 @@ class FoundMatch:
 
 
 class Gathered:
-    """The units of one run that wait to be corrected, by their anchors, and until when they wait
-    (`due_ns`; NEVER where none does)."""
+    """The units of one run that wait to be corrected, by their anchors.
+
+    `due_ns` is the time until which they wait; NEVER if no unit waits.
+    """
 
     __slots__ = ("anchors", "due_ns")
 
@@ -99,7 +114,7 @@ class Gathered:
         self.due_ns = NEVER
 
     def add(self, anchors: Iterable[Entry], due_ns: int) -> None:
-        """Those that come later wait no longer than the first."""
+        """Add units; later ones wait no longer than the first."""
         self.anchors.update((anchor.key, anchor) for anchor in anchors)
         if self.due_ns == NEVER:
             self.due_ns = due_ns
@@ -116,14 +131,14 @@ class Gathered:
 
 
 class UnitOwner(Protocol):
-    """Whose a unit is, a run: what is asked of it when time comes, and at a checkpoint."""
+    """The run that owns a unit: its duties when time passes and at a checkpoint."""
 
     gathered: Gathered
 
     def __hash__(self) -> int: ...
 
     def wake(self, unit: MatchUnit) -> bool:
-        """Return whether the unit is still there, an instant having come that it waited for."""
+        """Return whether a unit whose instant has come still exists."""
         ...
 
     def evaluate_gathered(self) -> list[MatchUnit]: ...
@@ -134,10 +149,12 @@ class UnitOwner(Protocol):
 
 
 class MatchUnit:
-    """An end event, or a start event, with all that is found by it.
+    """An end event, or a start event, with all matches found from it.
 
-    `found` is what is current, by id; `emitted` what readers have, retracted ones too. `hi_ns` and
-    `waits` as in `evaluation.Evaluation`. `overflowed`: it was reported that there is more."""
+    `found` has the current matches by id. `emitted` has the results that readers have, and
+    retracted ones. `hi_ns` and `waits` are as in `evaluation.Evaluation`. `overflowed`: it was
+    reported that there are more results.
+    """
 
     __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "owner", "waits")
 
@@ -151,24 +168,24 @@ class MatchUnit:
         self.overflowed = False
 
     def replace(self, found: Mapping[str, FoundMatch], frontier_ns: int) -> None:
-        """Take a new evaluation for what is not yet decided."""
+        """Replace the matches that are not yet decided by those of a new evaluation."""
         frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < frontier_ns}
         open_ = {id_: new for id_, new in found.items() if new.decided_ns >= frontier_ns}
         self.found = open_ if not frozen else {**open_, **frozen}
 
     def is_undecided(self, time_ns: int) -> bool:
-        """An event of that time can change something that is current."""
+        """Return whether an event of that time can change a current match."""
         return any(found.decided_ns >= time_ns for found in self.found.values())
 
     def put_off(self, by_ns: int, frontier_ns: int) -> None:
-        """What is not yet decided will be so much later: errors are larger than it seemed."""
+        """Decide open matches later by `by_ns`, because errors are larger than before."""
         every = (*self.found.values(), *(each.content for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():
             if found.decided_ns >= frontier_ns:
                 found.decided_ns += by_ns
 
     def forget(self, before_ns: int) -> None:
-        """What was decided before that instant needs no memory: nothing changes it."""
+        """Forget matches that were decided before that instant, because nothing changes them."""
         if self.found:
             for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
                 del self.found[id_]

@@ -1,6 +1,6 @@
-"""An event as the pattern engine looks at it: its place in the order, and its fields.
+"""Defines the pattern engine's view of an event: its place in the order, and its fields.
 
-Made once when an event is accepted and shared by all queries of an engine.
+An entry is made once, when an event is accepted, and is shared by all queries of an engine.
 """
 
 from __future__ import annotations
@@ -13,19 +13,30 @@ from topology.model.one_clock import STEADY, Play
 from topology.model.result import Member
 
 Key = tuple[Any, ...]
-"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. The compiler does
-not know its length, and so hands on the one object; one of four it would build anew each time."""
+"""(ref_time_ns, source, epoch, seq): the total order of all entries.
+
+The type leaves the length open, so compiled code passes the one tuple on. With four typed parts the
+compiler would build a new tuple each time.
+"""
 
 Identity = tuple[Any, ...]
-"""(source, epoch, seq): what makes two records the same event."""
+"""(source, epoch, seq): two records with the same identity are the same event."""
 
 
 class Entry:
-    """`payload` is the decoded value: a dict where it has fields, anything else where it has
-    none. The true time is not before `low_ns`, nor behind `high_ns`. `places`: how many indexes
-    hold it. `spelled`: see `match.anchors`;
-    `member`: see `run.emit`; `play`: that of its clock. `inner`: the events of one that is a match
-    (`match.match_events`), and `is_sure`: that match is confirmed."""
+    """An accepted event with its decoded payload, as indexes and queries use it.
+
+    Attributes:
+        payload: The decoded value: a dict if it has fields, anything else if it has none.
+        low_ns: The event time is not earlier.
+        high_ns: The event time is not later.
+        places: The number of indexes that hold the entry.
+        spelled: See `match.anchors`.
+        member: See `run.emit`.
+        play: The play of its clock.
+        inner: The events of an entry that is itself a match (`match.match_events`).
+        is_sure: Whether that match is confirmed.
+    """
 
     __slots__ = (
         "event",
@@ -62,7 +73,7 @@ class Entry:
         self.is_sure = True
 
     def is_copy_of(self, other: Entry) -> bool:
-        """Whether an entry of the same identity says the same."""
+        """Return whether an entry of the same identity has the same time, type and payload."""
         return (
             self.time_ns == other.time_ns
             and self.type == other.type
@@ -74,5 +85,5 @@ class Entry:
 
 
 def key_of(entry: Entry) -> Key:
-    """Return the entry's place in the order, to sort by."""
+    """Return the entry's key, to sort by."""
     return entry.key

@@ -1,16 +1,16 @@
-"""Entries that pass one filter, in the order of their keys, to be cut by time.
+"""Keeps the entries that pass one filter, in the order of their keys, and cuts them by time.
 
-An index holds what may be of a component (its types, the conjuncts on it alone), in
-one partition; queries and components that ask for the same share one. Times and entries are
-two parallel lists, so a cut is a bisect over integers in C.
+An index holds the candidates for a component in one partition. A candidate has one of the
+component's types and meets the conditions on it alone. Queries and components with the same filter
+share one index. Times and entries are two parallel lists, so a cut is a bisect over integers in C.
 
-Cost: an entry newer than all others is appended, O(1); a late one is a bisect and a move of
-the references behind it, O(log n) and 16 bytes for each of them. Purging is amortised O(1).
+Cost: an entry newer than all others is appended, O(1). A late one costs a bisect, O(log n), and a
+move of the references after it, 16 bytes each. Purging is amortised O(1).
 
-What may have happened between two instants is cut by `meeting`. Entries whose times are not exact
-are held a second time, by how large their errors are, so that one error of an hour does not make
-every cut an hour wide: each costs 16 bytes more, and a cut two bisects for each size of error, by
-powers of two.
+`meeting` cuts the entries that may have happened between two instants. Entries with inexact times
+are also kept in one more index for each size of error, by powers of two. So one error of an hour
+does not make every cut an hour wide. Such an entry costs 16 bytes more, and a cut costs two bisects
+more for each size of error.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from typing import Final
 from topology.pattern.store.entry import Entry, Key, key_of
 
 BEFORE_ALL_NS: Final = -(1 << 66)
-"""Before every instant there is."""
+"""An instant before all others."""
 
 SHRINK_AT: Final = 64
-"""So many entries are purged at a time, that moving all others costs little for each."""
+"""The least number of entries for a purge, so that moving all others costs little for each."""
 
 
 class EntryIndex:
-    """`times[i]` is the reference time of `entries[i]`. The lists are read, never written,
-    from outside; positions hold until the next `add` or `purge`. `unsure`: those that `note_error`
-    was given, by the bits of their errors."""
+    """The entries that pass one filter, ordered by key, with their times.
+
+    `times[i]` is the corrected timestamp of `entries[i]`. Other modules read the lists and never
+    write them. Positions are valid until the next `add` or `purge`. `unsure` has the entries that
+    `note_error` was given, by the bit length of their errors.
+    """
 
     __slots__ = ("entries", "times", "unsure")
 
@@ -43,7 +46,7 @@ class EntryIndex:
         return len(self.times)
 
     def add(self, entry: Entry) -> None:
-        """The caller has seen to it that no entry of this key is in it."""
+        """Add an entry whose key is not in the index; the caller ensures this."""
         if not self.times or entry.key > self.entries[-1].key:
             self.append(entry)
             return
@@ -57,7 +60,7 @@ class EntryIndex:
         self.entries.append(entry)
 
     def remove(self, entry: Entry) -> None:
-        """If it is in the index."""
+        """Remove an entry, if it is in the index."""
         at = self.find(entry)
         if at < 0:
             return
@@ -69,7 +72,7 @@ class EntryIndex:
                 del self.unsure[bits]
 
     def note_error(self, entry: Entry) -> None:
-        """It is in the index, and its time is not exact."""
+        """Record that the time of an entry in the index is not exact."""
         bits = entry.event.error_ns.bit_length()
         alike = self.unsure.get(bits)
         if alike is None:
@@ -77,7 +80,7 @@ class EntryIndex:
         alike.add(entry)
 
     def meeting(self, low_ns: int, high_ns: int) -> list[Entry]:
-        """Those that may have happened between the two instants, in the order of their keys."""
+        """Return the entries that may have happened between the two instants, ordered by key."""
         found = self.entries[self.before_time(low_ns) : self.up_to_time(high_ns)]
         if not self.unsure:
             return found
@@ -94,35 +97,35 @@ class EntryIndex:
         return found
 
     def position(self, key: Key) -> int:
-        """Where the first entry with this key or a larger one is."""
+        """Return the position of the first entry with this key or a larger one."""
         low = bisect_left(self.times, key[0])
         if low == len(self.times) or self.times[low] != key[0]:
             return low
-        high = bisect_right(self.times, key[0], low)  # among the ties of this instant
+        high = bisect_right(self.times, key[0], low)  # Search among the entries of this instant.
         return bisect_left(self.entries, key, low, high, key=key_of)
 
     def find(self, entry: Entry) -> int:
-        """Its position; -1 if it is not in the index."""
+        """Return the entry's position; -1 if it is not in the index."""
         at = self.position(entry.key)
         return at if at < len(self.entries) and self.entries[at] is entry else -1
 
     def behind(self, key: Key) -> int:
-        """Position of the first entry with a larger key."""
+        """Return the position of the first entry with a larger key."""
         at = self.position(key)
         if at < len(self.entries) and self.entries[at].key == key:
             return at + 1
         return at
 
     def before_time(self, time_ns: int) -> int:
-        """How many are earlier than the instant: the position of the first at or after it."""
+        """Return the number of entries before the instant: the first position at or after it."""
         return bisect_left(self.times, time_ns)
 
     def up_to_time(self, time_ns: int) -> int:
-        """How many are earlier, or of the very instant."""
+        """Return the number of entries before the instant or exactly at it."""
         return bisect_right(self.times, time_ns)
 
     def has_enough(self, before_ns: int) -> bool:
-        """So much is earlier than the instant that a purge is worth its cost, or all is."""
+        """Return whether enough entries are before the instant to be worth a purge, or all are."""
         times = self.times
         return (
             not times
@@ -131,8 +134,10 @@ class EntryIndex:
         )
 
     def purge(self, before_ns: int) -> list[Entry]:
-        """Let go of what is earlier than the instant; the entries that left. Worth its cost where
-        there is enough (`has_enough`)."""
+        """Remove and return the entries before the instant.
+
+        It is worth its cost if `has_enough` says so.
+        """
         count = bisect_left(self.times, before_ns)
         removed = self.entries[:count]
         del self.times[:count]
