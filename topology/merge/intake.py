@@ -140,7 +140,7 @@ class Intake:
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
         """Take in an event that REORDER has marked as late.
 
-        With the cause `gap`, REORDER had given up its number; it is not late here while its place
+        With the cause `gap`, REORDER had given up its number. It is not late here while its place
         is open both by time and in its source's sequence. With `overtaken` (`rule: time`) there is
         no such number, and it stays late, even if MERGE has not passed its time.
         """

@@ -1,8 +1,8 @@
 """Defines why an event is late, in one table of causes.
 
 An event is late when the order has passed its place before it came. The order is that of all
-sources, but for `overtaken`: there it is the order of the event's own source, and MERGE may not
-have passed its place. In each operator one function
+sources. For `overtaken` it is the order of the event's own source, and MERGE may not have passed
+its place. In each operator one function
 decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places. It clears or
 keeps the cause of a number that REORDER had given up (`Passage.judge_filled`). Events that the
 bound pushes out are late by `merge_full` (`Merge._overflow`).
