@@ -7,7 +7,7 @@ window of the last `WINDOW_NS` tells at each instant how much is left to spend:
     left = min(granted, FULL - busy) * window - what was read again
 
 `busy` is the load of everything else, first readings included. It is the larger of the loads in the
-window and in its last span, because a burst uses up the room that was saved before it.
+window and in its last span. A burst uses up the room that was saved before it.
 
 An event after W can force a second reading only of what was read after W. So detectors read no
 further after W than what is left pays for, `HEAPS` times over:
