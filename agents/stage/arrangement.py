@@ -46,7 +46,7 @@ class ArrangementError(Exception):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A stage, its topics and all that its partitions are built from.
+    """A stage with its topics and everything else from which its partitions are built.
 
     Attributes:
         partitions: Number of partitions of each topic that the stage reads or writes.
@@ -68,12 +68,12 @@ class Arrangement:
 
     @property
     def operator_names(self) -> list[str]:
-        """The operators of the stage that have work: windows, patterns and joins need queries."""
+        """The operators of the stage that have work; windows, patterns and joins need queries."""
         return [name for name in self.stage.operators if self.topology.has_work(name)]
 
     @property
     def is_first(self) -> bool:
-        """Whether the stage reads input topics, whose arrival times are the clock."""
+        """Whether the stage reads the input topics, so that arrival times are its clock."""
         return self.reads == RAW
 
     @property
@@ -111,10 +111,10 @@ class Arrangement:
         return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
 
     def held_limit_bytes(self, topic: str) -> int:
-        """Return the most payload bytes that a partition of this input topic may buffer.
+        """Return the maximum payload size that a partition of this input topic may buffer.
 
-        This is the sum of the bounds of REORDER and MERGE. A MERGE that puts upstream partitions in
-        order first adds the largest bound once more.
+        It is the sum of the limits of REORDER and MERGE for the topic's streams. A MERGE that first
+        puts upstream partitions in order needs the largest of these limits once more.
         """
         streams, names = self.streams_of(topic).values(), self.operator_names
         held = sum(stream.reorder.max_held_bytes for stream in streams if REORDER in names)
@@ -139,13 +139,16 @@ class Arrangement:
 
     @property
     def needs_whole(self) -> set[str]:
-        """The topics of which every partition counts: the inputs and the upstream topics."""
+        """The topics of which the stage needs all partitions: inputs, upstream and clock topics."""
         topics = self.topology.topics
         upstream = stage_topics.upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
-        """Return what the state of a partition depends on, besides its operators' settings."""
+        """Return the contract of a partition: the facts on which its saved state depends.
+
+        The operators' own settings are not part of it.
+        """
         topology, names = self.topology, self.operator_names
         written = self._written(source)
         streams = {
@@ -177,7 +180,7 @@ class Arrangement:
         )
 
     def progress(self, source: TopicPartition, topic_id: str = "") -> Progress:
-        """Return the progress that the state of a new partition records."""
+        """Return the progress that is recorded in the first state of a new partition."""
         contract = Raw(encode(self.contract(source)))
         return Progress(0, [], contract, topic_id, STATE_FORMAT, entries=0, digest=0)
 
@@ -187,9 +190,9 @@ class Arrangement:
 
     @property
     def clocks(self) -> list[ClockConfig]:
-        """The clocks of the time-synced streams whose timestamps this stage corrects.
+        """The clock settings of the time-synced streams whose timestamps this stage corrects.
 
-        They need the drift table.
+        If there are any, the stage needs the drift table.
         """
         stamps = REORDER in self.operator_names
         streams = self.topology.streams.values() if stamps else ()
@@ -200,7 +203,7 @@ class Arrangement:
         return Stage(self.topology, self.operator_names, self.lanes(source), streams, table)
 
     def lanes(self, source: TopicPartition) -> Lanes | None:
-        """Return the upstream partitions of a partition of `events.sequenced`; None elsewhere."""
+        """Return the upstream partitions of a partition of `events.sequenced`; else None."""
         if self.reads != SEQUENCED:
             return None
         come = {
@@ -233,7 +236,7 @@ class Arrangement:
         return outlets.SequencedOutlet(writer, self._written(source), lane)
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
-        """Return the output topic and partition of each stream that this input topic can have."""
+        """Return the output topic and partition of each stream that can be in this input topic."""
         topics = stage_topics.events_of(self.topology, self.stage)
         come = self.streams_of(source.topic)
         return {
@@ -267,7 +270,7 @@ def ordered_reader(topology: Topology, topic: str) -> Inlet:
 def _read_payloads(
     inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
 ) -> None:
-    """Make the inlet read the values that queries need."""
+    """Make the inlet read the values that queries need from the payloads."""
     try:
         payloads = payload_readers(streams, tables)
     except SchemaFault as fault:
@@ -287,8 +290,9 @@ def input_reader(
     """Return the inlet of an input topic, which also reads the values that queries need.
 
     Streams that share an input topic share its header contract or mapping. Streams that are ordered
-    by time need no sequence number. Readers that only look turn the signature check off with
-    `checks`. Raises ArrangementError if signatures are to be checked and there is no master key.
+    by time need no sequence number. Readers that write nothing set `checks` to False, which turns
+    the signature check off. Raises ArrangementError if signatures must be checked without a master
+    key.
     """
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     signed = [name for name, s in streams.items() if s.signed and checks]
@@ -320,7 +324,7 @@ NO_MASTERS: Final = (
 
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Return all topics whose number of partitions the stage needs: those it has a right to."""
+    """Return the topics to which the stage has a right: those whose partitions it must count."""
     return sorted(
         right.name
         for right in rights(topology, stage)

@@ -46,8 +46,8 @@ class ArrivalClock:
     """The clock of one input partition; `now_ns` never goes back.
 
     Attributes:
-        embedded: The log is the embedded broker's.
-        judges: The broker's clock is checked; otherwise each of its timestamps is believed.
+        embedded: Whether the log is the embedded broker's.
+        judges: Whether the broker's clock is checked; otherwise each of its timestamps is believed.
         arrival: The topology's setting for the topic.
         max_ahead_ns: The topology's setting for the topic.
         log: The clock of the arrival times alone, without ticks.
@@ -93,11 +93,12 @@ class ArrivalClock:
 
     @property
     def is_of_reading(self) -> bool:
-        """Whether arrival is the time of reading, which hides how long a record has waited."""
+        """Whether arrival is the time of reading, which hides how long records have waited."""
         return self.arrival == "read" or self.without_append_time
 
     def _come(self, arrival_ns: int, records: int = 1) -> int:
-        if arrival_ns <= self._ticked_ns:  # A tick fires everything that is due at its own instant.
+        # A tick fires everything that is due at the time of the tick itself.
+        if arrival_ns <= self._ticked_ns:
             self.overtaken += records
         if arrival_ns > self.now_ns:
             self.now_ns = arrival_ns
@@ -106,7 +107,7 @@ class ArrivalClock:
     # -- a broker's clock that may be wrong --------------------------------------------------------
 
     def goes_on(self, records: Sequence[Any]) -> bool:
-        """Return whether `arrive` suffices for these records; otherwise `judge` each of them."""
+        """Return whether `arrive` suffices for these records; if not, use `judge` for each."""
         if not self._is_judged(records):
             return True
         return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
@@ -132,7 +133,7 @@ class ArrivalClock:
     def judge(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
     ) -> int:
-        """Return the arrival time of any next record, with the broker's clock checked.
+        """Return the arrival time of any next record, after a check of the broker's clock.
 
         `stamp_ns` is the time of sending by the source's own clock, None if it reported none.
         """
@@ -157,7 +158,7 @@ class ArrivalClock:
                 item.arrival_ns = item.at_ns
 
     def fault(self) -> str:
-        """Describe the fault of the broker's clock for people; "" if no fault is known."""
+        """Return a readable description of the broker's clock fault; "" if no fault is known."""
         log = self.log
         if log.doubted_ns:
             return (
@@ -174,7 +175,7 @@ class ArrivalClock:
         return ""
 
     def tick(self, caught_up_at_ns: int) -> bool:
-        """Advance time in a caught-up partition, and return whether it moved.
+        """Advance the time of a partition that has caught up, and return whether it moved.
 
         `caught_up_at_ns` is the time at which the partition had no more records.
         """
@@ -191,7 +192,7 @@ class ArrivalClock:
         return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]
 
     def restore(self, state: Sequence[int]) -> None:
-        """Restore the clock; the state of a backfill has nothing about the log."""
+        """Restore the clock from a saved state; that of a backfill does not cover the log."""
         self.now_ns, self._ticked_ns, self.overtaken, *log = state
         self.log.restore(log)
 

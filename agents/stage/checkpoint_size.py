@@ -34,10 +34,10 @@ from agents.stage.delivery import COMMIT_TIMEOUT_S
 
 CUT_S: Final = 0.1
 QUICK: Final = 0.25
-"""Share of the limit below which a cut or commit is quick."""
+"""Fraction of the limit up to which a cut or commit counts as quick."""
 
 COMMIT: Final = 0.25
-"""Share of `transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter."""
+"""Fraction of `transaction_timeout`, or of `COMMIT_TIMEOUT_S` if that is shorter, for a commit."""
 
 MAX_BATCH: Final = 20_000
 """Most records of one transaction."""
@@ -46,11 +46,11 @@ PIECE: Final = 500
 """Most records that are processed before other work gets a turn."""
 
 FEWEST: Final = 1_000
-"""Least bound on records after slow cuts; each transaction has a fixed cost."""
+"""Smallest limit on records that slow cuts can lead to; each transaction has a fixed cost."""
 
 FEWEST_SENT: Final = 100
 LEAST_BYTES: Final = 1 << 16
-"""Least bound on payload bytes after slow commits; `FEWEST_SENT` is the one on records."""
+"""Smallest limit on payload bytes that slow commits can lead to; see `FEWEST_SENT` for records."""
 
 FIRST_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
@@ -116,14 +116,14 @@ class CheckpointSize:
 
     @contextmanager
     def timed(self, records: int) -> Iterator[None]:
-        """Time a cut after so many records, with the garbage collector off."""
+        """Time a cut of the changes by `records` records, with the garbage collector off."""
         began_s = time.monotonic()
         with uncollected():
             yield
         self._cut.took(time.monotonic() - began_s, records)
 
     def committed(self, seconds: float, records: int, payload_bytes: int) -> None:
-        """Adapt the bounds to a commit that took so long."""
+        """Adapt the limits to a commit that took `seconds`."""
         self._quickest_s = min(self._quickest_s, seconds)
         self._sent.took(seconds - self._quickest_s, records)
         self._bytes.took(seconds - self._quickest_s, payload_bytes)

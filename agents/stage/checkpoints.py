@@ -105,7 +105,7 @@ class PartitionCheckpoints:
 
     @property
     def is_owed(self) -> bool:
-        """Whether finished work waits for a checkpoint, or a checkpoint is in flight."""
+        """Whether finished work still waits for a checkpoint, or a checkpoint is in flight."""
         return self._in_flight is not None or bool(self.taken or self.outbox.records)
 
     # -- cut and sent ------------------------------------------------------------------------------
@@ -122,16 +122,16 @@ class PartitionCheckpoints:
         self._in_flight = asyncio.create_task(self._commit(checkpoint, *size))
 
     async def write(self, whole: Mapping[bytes, bytes] | None = None) -> None:
-        """Commit a checkpoint before the work begins.
+        """Commit a checkpoint before the partition processes its first record.
 
-        `whole` is a state that the changelog lacks.
+        `whole` is a complete state to write, if the changelog has none yet.
         """
         checkpoint = self._cut()
         changes = {**(whole or {}), **checkpoint.changes}
         await self._commit(checkpoint._replace(changes=changes), 0, 0)
 
     def _cut(self) -> Checkpoint:
-        """Take the changes, the outputs and the offset of one moment, without an await."""
+        """Take the changes, the outputs and the offset at one moment, without an await."""
         state = self.state
         assert state.next_offset is not None, "nothing was read"
         changes = state.changes(self.log_end)
@@ -140,7 +140,7 @@ class PartitionCheckpoints:
         return Checkpoint(outputs, changes, state.source, state.next_offset, needed_from)
 
     async def _commit(self, checkpoint: Checkpoint, records: int, payload_bytes: int) -> None:
-        """Commit a checkpoint after so many records, with outputs of so many bytes.
+        """Commit a checkpoint of `records` records, whose outputs have `payload_bytes` of payload.
 
         Raises CommitFailed if the commit did not succeed, and StateRefused if the changelog has
         lost its end.
@@ -197,13 +197,13 @@ class PartitionCheckpoints:
     # -- its end -----------------------------------------------------------------------------------
 
     async def arrived(self) -> None:
-        """Wait for the checkpoint in flight, and raise its failure."""
+        """Wait for the checkpoint in flight, and raise the exception with which it failed."""
         if self._in_flight is not None:
             await asyncio.wait([self._in_flight])
             self.raise_failure_of_last()
 
     def raise_failure_of_last(self) -> None:
-        """Raise the failure of the last checkpoint, if it has failed."""
+        """Raise the exception with which the last checkpoint failed, if it did."""
         if self._in_flight is not None and self._in_flight.done():
             self._in_flight.result()
             self._in_flight = None

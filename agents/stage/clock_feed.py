@@ -59,11 +59,12 @@ SHORTEST_WAIT_MS: Final = 100
 LONGEST_WAIT_MS: Final = 500
 
 MAX_READ: Final = 5_000
-"""Most records of one poll."""
+"""Maximum number of records of one poll."""
 
 COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
-"""Most changes that wait for the local copy; at this bound they are written at once."""
+"""Maximum number of changes that wait for the local copy; at this number they are written at once.
+"""
 
 STEP_BACK_NS: Final = 10_000_000_000
 """Additional time for which samples are remembered.
@@ -74,7 +75,7 @@ reported as read.
 
 LOG_AFTER_S: Final = 10.0
 FORGOTTEN: Final = b"\nforgotten"
-"""Key in the copies of the time before which samples are missing; no source has this name."""
+"""Key in the copies for the time before which samples are missing; no source has this name."""
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
 LOGGED_REFUSALS: Final = 10
@@ -140,7 +141,7 @@ class ClockFeed:
     # -- for the partitions ------------------------------------------------------------------------
 
     async def reach(self, asker: Any, since_ns: int, until_ns: int) -> None:
-        """Return when the table has all samples that can apply to input of these arrival times.
+        """Wait until the table has all samples that can apply to input of these arrival times.
 
         `asker` identifies the owner of that input. Raises FeedEnded if the topic is no longer read.
         """
@@ -159,7 +160,7 @@ class ClockFeed:
                 await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
-        """Let the topic be read up to this time, which the asker has reached without input."""
+        """Allow reading the topic up to this time, which the asker has reached without input."""
         self._needed[asker] = (arrival_ns, arrival_ns)
 
     def left(self, asker: Any) -> None:
@@ -179,7 +180,7 @@ class ClockFeed:
     # -- reading -----------------------------------------------------------------------------------
 
     async def start(self, partitions: int) -> None:
-        """Load the copies, and begin to read after them."""
+        """Load the local copies of the topic's partitions, and start to read where they end."""
         for number in range(partitions):
             partition = TopicPartition(self.topic, number)
             copy = self.new_copy(partition, self.topic)
@@ -201,7 +202,7 @@ class ClockFeed:
             async with self.brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
                 WholeBatches(consumer._fetcher)
-                # The next answer of the broker wakes it.
+                # Check for work whenever the broker answers.
                 consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3
                 await self._begin(consumer)
                 begun.set_result(None)
@@ -257,7 +258,7 @@ class ClockFeed:
                 await self._copy()
 
     async def _go_back(self, consumer: AIOKafkaConsumer) -> None:
-        """Read again from earlier, if an asker needs samples that were forgotten."""
+        """Reread the topic from an earlier time, if an asker needs samples that were forgotten."""
         since_ns = self._oldest_needed()
         if since_ns >= self._forgotten_ns:
             return
@@ -275,7 +276,7 @@ class ClockFeed:
             if at is not None:
                 consumer.seek(share.partition, at.offset)
             elif self.brokers.is_embedded:
-                # It cannot look up offsets by time, and has little to read again.
+                # The embedded broker cannot look up offsets by time, and has little to read again.
                 await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:
@@ -349,7 +350,8 @@ class FeedEnded(Exception):
 def word_of(record: Any, clock: ArrivalClock) -> Word | str:
     """Return the sample or declared offset of a record, or why it has none, and move the clock.
 
-    A round of time sync has the time of its source, which is evidence about the broker's clock.
+    A record of a round of time sync has the time by its source, which helps to check the broker's
+    clock.
     """
     word = _read(record)
     stamp_ns = word.t4_ns if isinstance(word, Sample) else None
@@ -363,7 +365,7 @@ def _read(record: Any) -> Word | str:
     try:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
-    except ValueError as fault:  # Faults of UTF-8 and of JSON are both ValueErrors.
+    except ValueError as fault:  # Invalid UTF-8 and invalid JSON both raise a ValueError.
         return f"the key is no UTF-8 or the value no JSON ({fault})"
     if not source:
         return "it has no key; the key is the source"

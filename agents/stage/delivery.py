@@ -77,9 +77,8 @@ class Checkpoint(NamedTuple):
     """The outputs, state changes and input offset that become visible together.
 
     `outputs` go to their topics and `changes` to the changelog partition. `next_offset` goes to the
-    consumer group, and is in `changes` as well, from which a start takes it.
-    `needed_from` is the first input offset that a restore reads again, if others ask for it
-    (`agents.kafka.purging`).
+    consumer group. It is in `changes` as well, from which a restart takes it. `needed_from` is the
+    first input offset that a restore reads again, if others ask for it (`agents.kafka.purging`).
     """
 
     outputs: Batches
@@ -196,7 +195,7 @@ class Delivery:
         return int(answers[-1].offset) + in_last
 
     async def _end(self, checkpoint: Checkpoint) -> None:
-        """Add the input offset, and end the transaction."""
+        """Add the input offset to the transaction, and end it."""
         needed_from = checkpoint.needed_from
         said = "" if needed_from is None else str(needed_from)
         offset = OffsetAndMetadata(checkpoint.next_offset, said)
@@ -247,7 +246,7 @@ def _look_at(answer: asyncio.Future[Any]) -> None:
 
 
 async def _all(sent: Sent) -> list[Any]:
-    """Return all answers, or raise the first error after all answers have come."""
+    """Return the answers to all batches, or raise the first error after all have been answered."""
     answers = await asyncio.gather(*(answer for _, answer in sent), return_exceptions=True)
     for (topic, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):

@@ -1,4 +1,4 @@
-"""Own all partitions of a stage in one process, as the transport's `Handler`."""
+"""Owns all partitions of a stage in one process, as the transport's `Handler`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ It bounds the number of fetches and connecting producers.
 """
 
 REST_S: Final = 2.0
-"""Time between two checks while all partitions are idle; a record ends the pause."""
+"""Time between two checks while all partitions are idle; a new record ends the wait."""
 
 
 @dataclass(eq=False)
@@ -55,21 +55,21 @@ class StageHandler:
     emptied: Callable[[], None] = lambda: None
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
     _revoked: dict[TopicPartition, Partition] = field(default_factory=dict, init=False)
-    """Revoked partitions that may come back."""
+    """Revoked partitions that this process may get back."""
     _in_doubt: set[TopicPartition] = field(default_factory=set, init=False)
     """Partitions whose last checkpoint failed."""
 
     def __post_init__(self) -> None:
         self._apart = StreamsApart(self.arrangement.in_one_partition)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
-        self._stirred = asyncio.Event()  # It is set when records or partitions arrive.
+        self._stirred = asyncio.Event()  # The event is set when records or partitions arrive.
         self.watchdog.leaving(time.monotonic_ns())
 
     # -- what the transport calls ---------------------------------------------------------
 
     @property
     def wants_ticks(self) -> bool:
-        """Whether ticks advance time; in a derived topic the records do."""
+        """Whether ticks advance time, as in input topics; in a derived topic the records do."""
         return self.arrangement.is_first
 
     @property
@@ -152,9 +152,9 @@ class StageHandler:
             raise PartitionReset(str(failed)) from failed
 
     async def on_revoked(self, partitions: Partitions) -> None:
-        """Release partitions, but keep their state, because most of them come back at once.
+        """Release partitions but keep their state, because most are soon assigned here again.
 
-        If one does not, its next owner fences it. A reset revokes a single partition that is in
+        If one is not, its next owner fences it. A reset revokes a single partition that is in
         doubt. The watchdog keeps that partition, so its stall still counts.
         """
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
@@ -170,7 +170,10 @@ class StageHandler:
         self._count_partitions()
 
     async def _settle(self, partition: Partition) -> tuple[str, str] | None:
-        """Commit and keep a partition, or return its name and why its last checkpoint failed."""
+        """Commit and keep a partition, or return its name and why its last checkpoint failed.
+
+        Returns None if the commit succeeded.
+        """
         source = partition.source
         try:
             await partition.settle()
@@ -188,7 +191,7 @@ class StageHandler:
         await self._release(revoked)
 
     async def _release(self, revoked: dict[TopicPartition, Partition]) -> None:
-        """Close partitions that do not come back."""
+        """Close the revoked partitions that this process did not get back."""
         await asyncio.gather(*(partition.abandon() for partition in revoked.values()))
         revoked.clear()
         if not self._partitions:
@@ -197,7 +200,7 @@ class StageHandler:
     # -- what the process calls -----------------------------------------------------------
 
     async def beat(self) -> None:
-        """Return when the next pulse is due."""
+        """Wait until the next pulse is due."""
         if not self.rests:
             await asyncio.sleep(PULSE_S)
             return
@@ -227,7 +230,7 @@ class StageHandler:
             if partition.checkpoints.commits:
                 self._in_doubt.discard(source)
             if not partition.is_read:
-                if others_open:  # Otherwise the transport has to begin, and its delay counts.
+                if others_open:  # Otherwise the transport has yet to begin, and its delay counts.
                     self.watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.checkpoints.is_owed or source in self._in_doubt:
                 # No batch or tick comes from a silent broker, so nothing is reported then.
@@ -253,7 +256,7 @@ class StageHandler:
         self._apart.look({p: each.metrics.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
-        """Return the first offset that a restore would read, by the number of the partition.
+        """Return, for each partition number, the first offset that a restore would read.
 
         It is that of the last checkpoint since the partition was opened. The stage must read one
         topic.
@@ -293,7 +296,7 @@ class StageHandler:
         return [partition for partition in found if partition.is_open]
 
     def explain(self) -> list[dict[str, Any]]:
-        """Return what each open partition buffers, and what it waits for."""
+        """Return, for each open partition, the events that it buffers and why it waits."""
         about = {
             "stage": self.arrangement.stage.name,
             "cut": self.arrangement.topology.cut.why,
@@ -303,7 +306,7 @@ class StageHandler:
         return [{**about, **partition.explain(most)} for partition in self._opened]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """Return what each open partition that has met the event knows about it."""
+        """Return the facts about the event from each open partition that has seen it."""
         stage, names = self.arrangement.stage.name, self.arrangement.operator_names
         about = {"stage": stage, "operators": names}
         found = [{**about, **partition.locate(asked)} for partition in self._opened]
@@ -311,7 +314,7 @@ class StageHandler:
 
 
 def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
-    """Log one line for each reason.
+    """Log one line for each partition whose last checkpoint failed.
 
     Usually the partition is fenced: its new owner begins at the last checkpoint that was committed.
     """

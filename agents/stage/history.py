@@ -59,7 +59,7 @@ from topology.wire.header_writer import HeaderWriter as StampWriter
 from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
-"""Header that stands for the time of a dead letter, which still has a place in the sequence."""
+"""Header that replaces the time of a dead letter, which still has a place in the sequence."""
 
 BASE64: Final = "base64"
 """The only key of a payload that was not JSON, as `inorder dump` writes it."""
@@ -72,10 +72,10 @@ class History(NamedTuple):
     """The part of a backfill for one partition.
 
     Attributes:
-        saved: Its share of each group of streams (`topology.flow.share`).
-        waiting: Its share of the last instant.
+        saved: The partition's share of each group of streams (`topology.flow.share`).
+        waiting: The partition's share of the last instant.
         next_offset: Offset at which reading the log goes on.
-        now_ns: Arrival time of the last event of all.
+        now_ns: Arrival time of the last event of the whole backfill.
     """
 
     saved: Sequence[SavedReplay]
@@ -90,7 +90,7 @@ class Histories(Protocol):
     name: str
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
-        """Return a partition's history; StateRefused if the backfill does not fit the partition."""
+        """Return a partition's history; raise StateRefused if the backfill does not fit it."""
 
 
 class Origin(NamedTuple):
@@ -128,7 +128,10 @@ async def begun(
     source: TopicPartition,
     logs: LogReader,
 ) -> Origin:
-    """Return the `origin`; StateRefused if a topic between stages has older events."""
+    """Return the partition's `origin`.
+
+    Raises StateRefused if a topic between stages has older events.
+    """
     found = await asyncio.to_thread(origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
@@ -173,7 +176,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries[f"{changelog.PAGE}{page}"] = notes_of([*events])
     read = Read()
     for each in last:
-        # A dead letter may have a place in the sequence, and be looked up after a restart.
+        # A dead letter may have a place in the sequence, and may be looked up after a restart.
         read.add(each)
     records = {event.offset: record_of(event) for event in [*kept, *read.events]}
     entries |= {f"{changelog.RECORD}{offset}": record for offset, record in records.items()}
@@ -186,7 +189,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
 
 
 class RecordWriter:
-    """The writer of an event's record, in the form of the topic that the partition reads."""
+    """The writer of records from events, in the form of the topic that the partition reads."""
 
     def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
         streams = arrangement.streams_of(source.topic)
@@ -215,7 +218,7 @@ class RecordWriter:
         return self._stamped.stamp(event, self._as_sent(event), event.lane)
 
     def _as_sent(self, event: Event) -> Written:
-        """Return the headers that a producer would have written."""
+        """Return the key, value and headers that a producer would have written for the event."""
         written = self._sent.write(
             event.source,
             event.seq if event.seq >= 0 else ~event.seq,

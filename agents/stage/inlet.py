@@ -60,7 +60,7 @@ class Read:
                 self.events.append(place)
 
     def add_without_place(self, item: Event | Malformed) -> None:
-        """Add an item after the sequence is settled, where a dead letter leaves no gap."""
+        """Add an item of a derived topic, where a dead letter leaves no gap."""
         if isinstance(item, Event):
             self.events.append(item)
         else:
@@ -71,8 +71,9 @@ class Inlet:
     """The reader of a topic's records into events.
 
     Attributes:
-        payloads: The readers, by stream, of the values that queries need.
-        registered: The registered schemas of the records; they must be fetched first.
+        payloads: The readers of the values that queries need, by stream.
+        registered: The registered schemas of the records, which must be fetched before the records
+            are read.
     """
 
     registered: tuple[RegisteredSchemas, ...] = ()
@@ -86,7 +87,7 @@ class Inlet:
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
-        """Read buffered records again, in log order; those that yield no event are left out.
+        """Reread the records of buffered events, in log order; omit those that yield no event.
 
         The events have no arrival times, which are recorded elsewhere.
         """

@@ -22,10 +22,10 @@ ANSWERS_APART_NS: Final = 500_000_000
 MAX_ANSWERS: Final = 600
 
 SILENT_AFTER_NS: Final = 10_000_000_000
-"""Time after which a partition that was read to its end is no longer taken to be empty.
+"""Time without an answer after which a partition that was read to its end may have new records.
 
-At the slowest pace a broker's answer takes 2 s, so it is asked twice within this time. The watchdog
-reports it silent after 6 s without an answer.
+At the slowest pace a broker's answer takes 2 s, so two requests fit into this time. The watchdog
+reports the partition as silent after 6 s without an answer.
 """
 
 

@@ -40,7 +40,7 @@ class ItemPrice:
     now_ns: Callable[[], int] = time.monotonic_ns
     others_ppm: int = 0
     price_ns: int = 0
-    """0 until it is known."""
+    """The measured cost; 0 until it is known."""
     _spent_ns: int = 0
     _items: int = 0
 
@@ -48,11 +48,11 @@ class ItemPrice:
         self._since = (self.busy_ns(), self.now_ns())
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to measure."""
+        """Return whether any detector reads ahead, so that there is a cost to measure."""
         return bool(self.ahead)
 
     def spent(self, cpu_ns: int) -> None:
-        """Record processor time of the stage."""
+        """Add processor time of the stage, and update the cost at the end of a stretch."""
         self._spent_ns += cpu_ns
         if self._spent_ns < STRETCH_NS:
             return

@@ -39,7 +39,7 @@ class Opening:
     checkpoints: PartitionCheckpoints
 
     async def open(self) -> None:
-        """Restore the state, or begin a new one; StateRefused if the state is unsound."""
+        """Restore the state, or begin a new one; raise StateRefused if the state is unsound."""
         found = await self._find()
         histories, source = self.services.histories, self.state.source
         if found.progress is not None:

@@ -1,6 +1,6 @@
-"""Encode output records as they come, and keep them until a checkpoint commits.
+"""Encodes output records as they are added, and keeps them until a checkpoint takes them.
 
-Encoding does not wait for the commit, so the work goes on while the last transaction is in flight.
+Encoding does not wait for a commit, so the work goes on while the last transaction is in flight.
 Memory: the encoded bytes. The partition waits for the commit once `bytes` (of payload) or `records`
 exceed its bound.
 """

@@ -51,7 +51,7 @@ FAR_BEHIND_NS: Final = 10_000_000_000
 """Wait of the next record above which a partition has a backlog."""
 
 RESTS_AFTER_S: Final = 5.0
-"""Time without an event after which a partition rests."""
+"""Time without an event after which a partition counts as idle."""
 
 
 @dataclass(eq=False)
@@ -59,10 +59,10 @@ class Partition:
     """A partition of a stage: `open` first, then `take` and `pulse`, then `settle` and `abandon`.
 
     Attributes:
-        is_queued: It waits for its turn to be opened.
-        is_read: The transport has begun to read it.
-        got_batch: A batch or a tick has come; the handler resets this.
-        waits_for_schemas: A batch waits for a schema registry.
+        is_queued: Whether the partition waits for its turn to be opened.
+        is_read: Whether the transport has begun to read the partition.
+        got_batch: Whether a batch or a tick has arrived since the handler reset this.
+        waits_for_schemas: Whether a batch waits for a schema registry.
     """
 
     source: TopicPartition
@@ -72,7 +72,7 @@ class Partition:
     def __post_init__(self) -> None:
         source, arrangement, services = self.source, self.arrangement, self.services
         self.state = PartitionState(source, arrangement, services)
-        # Not through self: a reference cycle would keep all buffered events in memory.
+        # A bound method of self would be a reference cycle and keep all buffered events in memory.
         counts_in = self.state.stage.counts_in
         self.metrics = PartitionMetrics(
             services.metrics,
@@ -96,7 +96,7 @@ class Partition:
         )
         self.opening = Opening(arrangement, services, self.state, self.work, self.checkpoints)
         self.overdue = Overdue(self.state.stage, topology)
-        self.waits = True  # Some event was buffered at the last `observe`.
+        self.waits = True  # Whether any event was buffered at the last `observe`.
         self.high_watermark = 0
         self.is_open = False
         self.is_queued = False
@@ -107,7 +107,7 @@ class Partition:
     # -- its life ----------------------------------------------------------------------------------
 
     async def open(self) -> int | None:
-        """Fence the former owner and restore.
+        """Fence the former owner of the partition and restore its state.
 
         Returns the offset to read from; None means the first record.
         """
@@ -183,7 +183,7 @@ class Partition:
         since_s = time.monotonic()
         for piece in self.checkpoints.size.pieces(records):
             if not self.is_open:
-                return  # It was closed while another task had a turn.
+                return  # The partition was closed while another task had a turn.
             with self._whole_or_nothing():
                 self.work.records(piece)
             self.got_batch = True
@@ -200,7 +200,7 @@ class Partition:
             self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:
-        """Begin a checkpoint, with the heartbeat of an idle partition in it."""
+        """Begin a checkpoint, which includes the heartbeat of an idle partition."""
         if self.is_open:
             with self._whole_or_nothing():
                 self.work.beat()
@@ -210,8 +210,8 @@ class Partition:
     def _whole_or_nothing(self) -> Iterator[None]:
         """Close the partition if the body fails.
 
-        Memory is then ahead of the log. Nothing of it may be committed, not even by the graceful
-        close that follows.
+        Memory is then ahead of the log. None of the work since the last commit may be committed,
+        not even by the graceful close that follows.
         """
         try:
             yield
@@ -220,7 +220,7 @@ class Partition:
             raise
 
     async def settle(self) -> None:
-        """Commit the finished work; CommitFailed if it could not be committed."""
+        """Commit the finished work; raise CommitFailed if the commit fails."""
         if self.is_open:
             await self.checkpoints.arrived()
             self._begin_checkpoint()
@@ -239,12 +239,12 @@ class Partition:
 
     @property
     def rests(self) -> bool:
-        """Whether no event has come for a while and none waits, so rare ticks suffice."""
+        """Whether no event has arrived for a while and none is buffered, so rare ticks suffice."""
         return not self.waits and time.monotonic() - self.work.event_came_s >= RESTS_AFTER_S
 
     @property
     def position(self) -> tuple[int, int]:
-        """The offset below which nothing is left to commit, and the input's end."""
+        """The offset below which everything is committed, and the end of the input."""
         owed, state = self.checkpoints, self.state
         return (owed.next_offset if owed.is_owed else state.next_offset) or 0, self.high_watermark
 
@@ -258,7 +258,7 @@ class Partition:
         return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """Return what is buffered here, since when, and what it waits for.
+        """Return the numbers of buffered events, since when they wait, and their causes to wait.
 
         `agents.watch.unhealthy` explains the waits.
         """
@@ -280,7 +280,7 @@ class Partition:
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
-        """Return what this partition knows about one event (`agents.watch.location`)."""
+        """Return the facts about one event that this partition has (`agents.watch.location`)."""
         stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
         return {
             "topic": self.source.topic,
@@ -292,7 +292,7 @@ class Partition:
         }
 
     def observe(self) -> None:
-        """Update the gauges."""
+        """Update the gauges of buffered events, overdue work and lag."""
         oldest, lag, lag_ns = self.state.held.oldest(), self.lag, self.lag_ns
         self.waits = oldest is not None
         has_backlog = bool(lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
@@ -302,7 +302,7 @@ class Partition:
         self.services.metrics.lags(self.source, lag, lag_ns)
 
     def fault(self) -> str | None:
-        """Return the fault of its input, or of what it waits for."""
+        """Return the fault of the broker's clock or of overdue work; None if there is none."""
         return self.state.clock.fault() or self.overdue.fault()
 
     def _current(self) -> tuple[dict[str, StreamFigures], ShellTotals]:

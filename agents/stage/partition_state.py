@@ -29,7 +29,7 @@ class PartitionState:
     """The operators of a partition, its arrival clock, its buffered events, and the input offset.
 
     Attributes:
-        restored: Number of steps of a restore that are done, and of those that are known.
+        restored: Number of finished steps of a restore, and of all that are known so far.
         next_offset: Offset at which reading goes on; None before the first record of a first start.
         progress: Progress of the state at the last checkpoint.
         tally: Number and digest of the changelog's entries after the last checkpoint.
@@ -55,14 +55,14 @@ class PartitionState:
         self._tried_at = 0
 
     def note_restored(self, done: int, known: int) -> None:
-        """Record the progress of a restore."""
+        """Record the number of finished steps of a restore, and of all known ones."""
         self.restored = done, known
 
     def resume(self, progress: Progress, before: Contract | None) -> None:
-        """Take over the progress of a restored state.
+        """Adopt the progress of a restored state.
 
-        `before` is the contract that it was made under, if not today's. Queries of a changed file
-        may have had events before that are not known here.
+        `before` is the contract under which the state was written, or None if that is today's. With
+        a changed file, earlier events may have matched queries of which this state knows nothing.
         """
         mine, self.progress = self.progress, progress
         progress.contract = mine.contract
@@ -80,7 +80,7 @@ class PartitionState:
         self._tried_at = progress.since
 
     def read_until(self, offset: int) -> int | None:
-        """Return the key in `Progress.readings` for a buffered record.
+        """Return the key in `Progress.readings` that applies to a buffered record at this offset.
 
         None means that it is read as records are read now.
         """
@@ -104,9 +104,9 @@ class PartitionState:
         return encoded
 
     def _whole(self, log_end: int) -> dict[bytes, bytes | None]:
-        """Return the whole state if the changelog is long and the state small, else nothing.
+        """Return the whole state if the changelog is long and the state small, else an empty dict.
 
-        After a state that was too large, the next attempt is as far away as after a written one.
+        If the state is too large, the next attempt comes after as long as after a successful one.
         """
         entries = self.tally.entries
         is_long = log_end - self._tried_at > max(changelog.LONG, changelog.TIMES_WHOLE * entries)

@@ -1,4 +1,4 @@
-"""Find the changes that a topology file makes to the running application of its name, in advance.
+"""Finds, in advance, the effects of a new topology file on the running application of its name.
 
 The changelogs have the contracts under which the states were written. Each is compared with the
 contract of the new file (`topology.config.change`). The verdict also depends on facts that are
@@ -44,18 +44,18 @@ AT_ONCE: Final = 16
 
 SUFFIX: Final = ".changelog"
 ANY_MASTER: Final = (b"\0" * 32,)
-"""Stands for master keys, for readers that only look."""
+"""A substitute for the master keys, for readers that only look."""
 
 
 @dataclass(slots=True)
 class ChangePlan:
-    """The differences of a changed file, and the facts that they rest on.
+    """The differences that a changed file makes, and the facts on which their verdicts depend.
 
     Attributes:
-        differences: Each difference once.
-        seen: By stage, the contracts that were found.
+        differences: The differences, without repetition.
+        seen: The contracts that were found, by stage.
         `lanes`: The upstream partitions that the states know.
-        `amid`: By stage, the inputs whose streams came from another input before.
+        `amid`: The inputs whose streams came from another input before, by stage.
     """
 
     differences: list[Difference] = field(default_factory=list)
@@ -119,7 +119,7 @@ class _Looking:
         found: list[Difference] = []
         for stage in self._stages:
             each = await self._of_stage(stage, made) if self._sees(stage, only) else []
-            # A change that another stage refuses does not begin here.
+            # Differences of other stages matter to this one only if they are refusals.
             found += [d for d in each if only in (None, stage) or d.verdict == REFUSED]
         found += [
             each
@@ -161,7 +161,7 @@ class _Looking:
             strange = [t for t in outputs if t in self._topics and t not in owned]
             held = [topic for topic in strange if await self._holds(topic)]
             for log in arrangement.changelogs:
-                self._claims.pop(log, None)  # Another worker may have begun meanwhile.
+                self._claims.pop(log, None)  # Another worker may have begun to write since.
             if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
                 return [change.taken(stage.name, held, topology)]
         found: list[Difference] = []
@@ -211,7 +211,10 @@ class _Looking:
     async def _waiting(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract
     ) -> set[str]:
-        """Return the streams with buffered events in this partition; all if some cannot be read."""
+        """Return the streams with buffered events in this partition.
+
+        If a buffered event cannot be read, returns all streams.
+        """
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
         topology = change.read_as(arrangement.topology, old.streams)
         inlet = replace(arrangement, topology=topology).inlet(source)
@@ -224,7 +227,7 @@ class _Looking:
         return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
-        """Return the state, and the offsets of the events that wait in it."""
+        """Return the decoded state, and the offsets of the events that it buffers."""
         read = await state.read_changelog(self.logs, changelog, None)
         parts = StateParts()
         for key, value in read.changes.items():
@@ -269,7 +272,7 @@ class _Looking:
     # -- what no stage reads any more --------------------------------------------------------------
 
     async def _of_others(self, made: ChangePlan) -> list[tuple[str, Difference]]:
-        """Return the differences of inputs that no stage reads any more, with the stage's name."""
+        """Return the differences of inputs that no stage reads any more, with their stages."""
         found = []
         for changelog in self._others:
             for number, contract in (await self._contracts(changelog)).items():
@@ -290,7 +293,10 @@ class _Looking:
         return found
 
     async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
-        """Return what a continuing stage still has of an input that no stage reads any more."""
+        """Return which work is left for a continuing stage on an input that it no longer reads.
+
+        This is `change.BUFFERED`, `change.UNREAD`, or "" if none is left.
+        """
         if all(stage.name != contract.stage for stage in self._stages):
             return ""
         changelog = self._changelog(contract.stage, source.topic)
@@ -302,7 +308,7 @@ class _Looking:
         return change.UNREAD if is_unread else ""
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:
-        """Return the present inputs of the streams that came from this input."""
+        """Return the inputs that the streams of this former input have now."""
         streams = self._topology.streams
         return {
             streams[name].input
@@ -311,12 +317,12 @@ class _Looking:
         }
 
     def _newest(self, stage: str, topic: str) -> list[int] | None:
-        """Return the instant of the newest state of this input; None if it has none."""
+        """Return the arrival time of the newest state of this input; None if it has no state."""
         claims = self._claims.get(self._changelog(stage, topic), {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)
 
     def _was_left(self, stage: str, topic: str, claim: Claim, made: ChangePlan) -> bool:
-        """Return whether an earlier change gave up this input, and work on others went on since."""
+        """Return whether an earlier change dropped this input, and others were processed since."""
         later = (
             self._claims[self._changelog(stage, place.topic)][place.partition]
             for place, contract in made.seen.get(stage, {}).items()

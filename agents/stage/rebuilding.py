@@ -72,9 +72,9 @@ class StateParts:
 
 @dataclass(eq=False)
 class Rebuilding:
-    """The restore of a changelog's state into the state in memory, `into`, which has its progress.
+    """The restore of a changelog's state into the state in memory, `into`.
 
-    Afterwards `dead` has the records that cannot be read.
+    `into` also shows its progress. Afterwards `dead` has the records that cannot be read.
     """
 
     services: Services
@@ -156,7 +156,7 @@ class Rebuilding:
     async def _make(
         self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
     ) -> None:
-        """Make events of the records that have notes, each read as it was when it came."""
+        """Make events of the records that have notes, each with the reading of its time."""
         notes = parts.notes
         recorded = [record for record in records if record.offset in notes]
         for until, group in groupby(recorded, lambda record: self.into.read_until(record.offset)):
@@ -170,11 +170,11 @@ class Rebuilding:
             self.dead += [_unreadable(r, notes[r.offset]) for r in alike if r.offset not in read]
 
     def _inlet_of(self, before: dict[str, StreamContract]) -> Inlet | None:
-        """Return the inlet for the reading before a change; None if there is none any more."""
+        """Return the inlet for records from before a change; None if it can no longer be built."""
         try:
             topology = read_as(self.arrangement.topology, before)
             return replace(self.arrangement, topology=topology).inlet(self.into.source)
-        # Another version may have written it with other keys.
+        # Another version may have written the old contract with other keys.
         except (ArrangementError, ValueError) as wrong:
             log.error(
                 "%s: the buffered events cannot be read as before: %s", self.into.source, wrong
@@ -182,7 +182,7 @@ class Rebuilding:
             return None
 
     async def _went(self, steps: int) -> None:
-        """Count steps, and let other tasks run when this turn is over."""
+        """Count finished steps, and let other tasks run when this turn is over."""
         self._done += steps
         if time.monotonic() - self._turn_s < TURN_S:
             return

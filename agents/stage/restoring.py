@@ -46,9 +46,9 @@ class FoundState(NamedTuple):
     """The state by its keys, empty at the first start, and its position in its changelog.
 
     Attributes:
-        tally: The tally of all entries but the progress.
+        tally: The tally of all entries except the progress.
         changes: The changes from the position of the local copy to `position`.
-        passed_over: The group's offset was that of an aborted transaction.
+        passed_over: Whether the group's offset was that of an aborted transaction.
         before: The contract that the state was made under, if it is not today's.
     """
 
@@ -66,8 +66,8 @@ class Restoring:
     """The finder of the state of the partition `source`.
 
     Attributes:
-        topic_ids: The ids of its input and changelog, if the brokers give them.
-        seen: The contracts of all states when the process started; None if nobody looked.
+        topic_ids: The ids of the input and the changelog, if the brokers give them.
+        seen: The contracts of all states when the process started; None if they were not read.
     """
 
     logs: LogReader
@@ -86,7 +86,7 @@ class Restoring:
     async def find(
         self, copy: LocalCopy, fence: Awaitable[None], on_progress: OnProgress
     ) -> FoundState:
-        """Return the state that the local copy and the changelog have.
+        """Return the state from the local copy and the changelog.
 
         The end of the changelog is read only when `fence` has ended, because the former owner
         writes no more then. The group's offset and the local copy may be read earlier, because they
@@ -112,7 +112,7 @@ class Restoring:
         progress = self._accepted(state, tally)
         passed_over = await self._is_of_an_aborted_one(progress, committed)
         self._look_for_later(progress, None if passed_over else committed, known)
-        if unfit is not None:  # Only after everything else has been found to be in order.
+        if unfit is not None:  # This is raised only after every other check has passed.
             await asyncio.to_thread(copy.discard, unfit)
         before = None if progress is None else self._contract_before(progress)
         return FoundState(state, progress, tally, read.changes, read.end, passed_over, before)
@@ -147,9 +147,9 @@ class Restoring:
         return None if self.logs.is_embedded else await self.logs.committed(self.source)
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
-        """Return the local copy's progress on this very input.
+        """Return the local copy's progress, if the copy is of this very input.
 
-        Returns None with the embedded broker, which a copy may outlive.
+        Returns None with the embedded broker, because a copy may outlive its topics.
         """
         claim = claim_of(copied)
         if claim is None or self.logs.is_embedded:
@@ -242,7 +242,7 @@ class Restoring:
 def _joined(
     copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
-    """Return the state, and the tally of all its entries but the progress."""
+    """Return the state, and the tally of all its entries except the progress."""
     merged = {**copied, **changes}
     state = {key: value for key, value in merged.items() if value is not None}
     tally = StateTally()

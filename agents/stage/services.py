@@ -1,4 +1,4 @@
-"""Bundle the services that a process gives its partitions: readers, metrics and factories."""
+"""Bundles the services that a process gives its partitions: readers, metrics and factories."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Services:
     """The services that all partitions of a process share.
 
     Attributes:
-        new_copy: Takes a partition and the topic that its local copy follows.
-        histories: The beginnings of partitions without a state; if None, they begin empty.
+        new_copy: Opens the local copy of a partition, given the partition and the topic to copy.
+        histories: The first states of partitions without a state; if None, they begin empty.
         seen: The contracts of the states that existed when the process started.
         `amid`: The inputs whose streams came from another input before.
-        cut_sizes: One entry for each partition that was open here.
+        cut_sizes: The limits on checkpoints, for each partition that was open in this process.
     """
 
     logs: LogReader

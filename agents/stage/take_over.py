@@ -40,7 +40,7 @@ async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None
         producer = AIOKafkaProducer(
             **brokers.client, transactional_id=f"{arrangement.group}.take-over"
         )
-        await producer.start()  # It fences every other process that takes over.
+        await producer.start()  # The start fences every other process that takes over.
         try:
             if (await plan(brokers, topology)).seen.get(stage.name):
                 log.info("stage %s has a state, and goes on with it", stage.name)

@@ -70,7 +70,7 @@ class TopicState(NamedTuple):
     partitions: int
     leaderless: tuple[int, ...] = ()
     refused: str = ""
-    """The reason why they do not describe it."""
+    """The reason why the brokers do not describe the topic."""
 
     topic_id: str = ""
     """The topic's id, which changes if it is recreated; "" if brokers give none."""
@@ -122,7 +122,7 @@ class TopicWatch:
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Ask about some topics; StateRefused if a changelog or an input was recreated."""
+        """Ask about some topics; raise StateRefused if a changelog or an input was recreated."""
         topics = self._turn()
         try:
             seen = await asyncio.to_thread(self.ask, topics)
@@ -215,14 +215,14 @@ class TopicWatch:
 
 
 def _next(topics: deque[str], most: int) -> list[str]:
-    """Return the topics whose turn it is, and move them to the end."""
+    """Return the topics whose turn it is, and move them to the end of the queue."""
     chosen = list(islice(topics, most))
     topics.rotate(-most)
     return chosen
 
 
 def looking_at(brokers: Brokers) -> Look:
-    """Return a `Look` with a client of its own."""
+    """Return a `Look` that asks these brokers with a client of its own."""
     admin = admin_client(brokers.servers, brokers.security)
 
     def look(topics: Collection[str]) -> Mapping[str, TopicState]:

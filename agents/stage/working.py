@@ -1,4 +1,4 @@
-"""Process the records of one partition: to events, through the operators, to encoded outputs.
+"""Processes the records of one partition: to events, through the operators, to encoded outputs.
 
 A failure here leaves memory ahead of the log. So the partition is closed, and its next owner
 restores (`agents.stage.partition`).
@@ -113,7 +113,7 @@ class Work:
         )
 
     def tick(self, caught_up_at_ns: int) -> None:
-        """Advance time while no record comes."""
+        """Advance time while no records arrive."""
         if self.state.clock.tick(caught_up_at_ns):
             with self._guard:
                 step = self.state.stage.on_time(self.state.clock.now_ns)
@@ -132,7 +132,7 @@ class Work:
         self.metrics.emitted(step)
 
     def beat(self) -> None:
-        """Report the time to the next stage, once in a heartbeat."""
+        """Report the current time to the next stage, once in each heartbeat interval."""
         now_ns, beat_ns = self.state.clock.now_ns, self.arrangement.topology.heartbeat_ns
         if now_ns // beat_ns > self._progress_ns // beat_ns:
             self._progress_ns = now_ns
@@ -140,7 +140,7 @@ class Work:
 
 
 def _refuse_strange(step: Step) -> None:
-    """Raise StateRefused if the stage before writes a stream that this topology file lacks."""
+    """Raise StateRefused if the previous stage writes a stream that this topology file lacks."""
     for report in step.reports:
         if isinstance(report, Malformed) and report.reason == "unknown_stream":
             raise StateRefused(
