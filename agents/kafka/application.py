@@ -69,7 +69,7 @@ REPEAT_S = 10.0
 
 
 class _Seldom(logging.Filter):
-    """A filter that passes each message at most once in `REPEAT_S`.
+    """A log filter that passes each message at most once in `REPEAT_S`.
 
     The messages are fixed texts of a library, so there are few.
     """
@@ -101,7 +101,7 @@ class _NoTables(TableManager):
         """Do nothing, because there is nothing to flush."""
 
     async def on_rebalance(self, *_: Any, **__: Any) -> None:
-        """Do nothing, because the transport resumes the flow when the handler has restored."""
+        """Do nothing, because the transport continues when the handler has restored its state."""
 
     async def wait_until_recovery_completed(self) -> bool:
         return self.app.should_stop

@@ -62,7 +62,7 @@ SHOWN_CHARACTERS: Final = 80
 
 
 class TokenUnavailable(Exception):
-    """There is no token to send; the message says why, and what to look at."""
+    """An error that means there is no token to send; its message says why, and what to check."""
 
 
 class Token(NamedTuple):
@@ -86,7 +86,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
         raise NotImplementedError
 
     async def token(self) -> str:
-        """Return a token to aiokafka.
+        """Return a token for aiokafka.
 
         A missing token counts as an unreachable broker, so the client tries again.
         """
@@ -97,7 +97,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
             raise KafkaConnectionError(str(error)) from error
 
     def refreshed(self, _: str) -> tuple[str, float]:
-        """Return a token to librdkafka.
+        """Return a token and its expiry for librdkafka.
 
         After a failure, librdkafka asks again some seconds later and reports the reason to nobody.
         """
@@ -109,7 +109,7 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
 
 
 class TokenFile(Bearer):
-    """A file that contains the token and nothing else."""
+    """A source that reads tokens from a file, which contains the token and nothing else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -138,7 +138,7 @@ class TokenFile(Bearer):
 
 @dataclass(eq=False, repr=False)
 class TokenEndpoint(Bearer):
-    """The token endpoint at `url`, whose certificate is verified with `context`."""
+    """A source that requests tokens from the endpoint `url`; `context` verifies its certificate."""
 
     url: str
     client_id: str
@@ -163,7 +163,7 @@ class TokenEndpoint(Bearer):
 
     def _renew(self) -> None:
         try:
-            # The caller may have a running loop, so this one has a thread of its own.
+            # The caller's thread may have a running loop, so the request gets a thread of its own.
             with ThreadPoolExecutor(1) as thread:
                 self._token = thread.submit(asyncio.run, self._answered()).result()
         except TokenUnavailable as failed:
@@ -227,7 +227,10 @@ class TokenEndpoint(Bearer):
 
 
 def expiry_of(text: str) -> float | None:
-    """Return when a JWT expires, in seconds since 1970; None if it does not say, or is no JWT."""
+    """Return when a JWT expires, in seconds since 1970; None if that is unknown.
+
+    It is unknown if the token does not state it, or is no JWT.
+    """
     parts = text.split(".")
     if len(parts) != JWT_PARTS:
         return None
@@ -266,13 +269,13 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 
 def _number(fields: dict[str, msgspec.Raw], name: str) -> float | None:
-    """Return a finite number, which may be in quotes; None for anything else."""
+    """Return a field as a finite number, also if it is in quotes; None for anything else."""
     number = _decoded(fields.get(name, b""), float)
     return number if number is not None and math.isfinite(number) else None
 
 
 def _decoded(content: bytes | msgspec.Raw, kind: Any) -> Any:
-    """Decode JSON of type `kind`; return None if it has another type."""
+    """Decode JSON as `kind`; return None if it is invalid or of another type."""
     try:
         return msgspec.json.decode(content, type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError):

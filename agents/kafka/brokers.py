@@ -1,4 +1,4 @@
-"""Connects to the brokers, lists their topics, and provides plain consumers."""
+"""Connects to the brokers, lists their topics, and provides consumers without a group."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Brokers:
             await consumer.stop()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return the number of partitions of each topic, 0 if it does not exist. Blocks."""
+        """Return the number of partitions of each topic, 0 for one that does not exist. Blocks."""
         if self.is_embedded:  # The embedded broker creates a topic that is asked for by name.
             asking = _Asking(self.servers, self.security)
             return {topic: asking.partitions(topic)[topic] for topic in topics}
@@ -145,9 +145,9 @@ def brokers_at(
 
 
 def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
-    """Try once, for `wait_s` or `TRY_S`.
+    """Find the brokers in one attempt, which lasts up to `wait_s`, or `TRY_S` if that is 0.
 
-    Without `wait_s` the attempt is short if every server is known to be down.
+    If `wait_s` is 0 and every server is known to be down, the attempt ends after `REFUSED_S`.
     """
     short_s = wait_s or min(REFUSED_S, TRY_S)
     asking = _Asking(servers, security)
@@ -161,7 +161,7 @@ def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
-    """Find the brokers like `brokers_at`, with attempts for `wait_s` and at least one.
+    """Find the brokers like `brokers_at`, in at least one attempt and for up to `wait_s`.
 
     Each attempt is logged, so that a name that cannot be resolved is visible at once.
     """
@@ -178,13 +178,13 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
 
 
 class _Asking:
-    """A client for metadata; `all_are_down` is valid after a request has failed."""
+    """A client for metadata requests; `all_are_down` is valid after a request has failed."""
 
     def __init__(self, servers: str, security: Security) -> None:
         if security.bearer is not None:
             try:
                 security.bearer.current()
-            except TokenUnavailable as error:  # librdkafka would report nothing of this.
+            except TokenUnavailable as error:  # librdkafka itself would not report a missing token.
                 raise BrokersUnavailable(f"no token for {servers}: {error}") from error
         self._servers = servers
         self._trouble = ""
@@ -192,7 +192,7 @@ class _Asking:
         self._client = admin_client(servers, security, error_cb=self._note)
 
     def partitions(self, topic: str | None = None) -> dict[str, int]:
-        """Return the partitions of all topics, or of one."""
+        """Return the number of partitions of each topic, or only of `topic`."""
         found = self.describe(TIMEOUT_S, topic).topics
         return {name: len(described.partitions) for name, described in found.items()}
 
@@ -208,7 +208,7 @@ class _Asking:
             ) from error
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # This error does not say why.
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # This error does not give the cause.
             self.all_are_down = True
         else:
             self._trouble = f" ({error.str()})"

@@ -22,10 +22,10 @@ from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16
-"""Space for the framing of a record, beyond `max_record_bytes`."""
+"""Bytes for the framing of a record, beyond `max_record_bytes`."""
 
 STAMPS_BYTES: Final = 1 << 16
-"""Space for the headers that stages add, and for a changelog's data about a record."""
+"""Bytes for the headers that stages add, and for a changelog's data about a record."""
 
 ARRIVAL: Final = {"message.timestamp.type": "LogAppendTime"}
 DERIVED: Final = {
@@ -35,17 +35,20 @@ DERIVED: Final = {
     "retention.ms": "-1",
 }
 SIDE: Final = {"retention.bytes": str(1 << 30)}
-"""Keeps the newest GiB of each partition of topics that nobody may ever read."""
+"""Keeps the newest GiB of each partition, for topics that may have no reader."""
 
 COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
-"""A record without a value retracts a result; a weekly reader still sees each of them."""
+"""Settings of a topic with a query's current table, in which no value means a retracted result.
+
+The records without a value remain for a week, so that a weekly reader sees each of them.
+"""
 SEGMENT_BYTES: Final = 32 << 20
 SEGMENT_MS: Final = 600_000
 """Limits the size and the age of the part of a changelog that is not compacted."""
 
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
-"""Is compacted no sooner than the input's default retention.
+"""Settings of the clock feed, which is compacted no sooner than the input's default retention.
 
 A replay needs the samples of its time, and not only the last sample of each source.
 """
@@ -92,5 +95,5 @@ def declared(topology: Topology) -> list[TopicSpec]:
 
 
 def _arrival(topology: Topology, topic: str) -> dict[str, str]:
-    """Return the timestamp setting of an input: none if the topology says when records arrive."""
+    """Return the timestamp setting of an input; none if the topology chooses the arrival time."""
     return {} if topology.arrival_of(topic)[0] in ("timestamp", "read") else ARRIVAL

@@ -43,10 +43,10 @@ collector under its default settings (agents.process.garbage).
 """
 
 FETCH_MAX_BYTES = 16 << 20
-"""Size of one fetch response of one broker; a larger record still comes, alone."""
+"""Maximum size of one broker's fetch response; a larger record is still returned, alone."""
 
 PARTITION_FETCH_MAX_BYTES = 1 << 20
-"""One partition's share of a response; a larger record still comes, alone."""
+"""Maximum size of one partition's share of a response; a larger record is returned alone."""
 
 SESSION_TIMEOUT_S = 6.0
 """Default time without heartbeats after which a worker's partitions go to others."""
@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Poll:
-    """The answer of a poll; `out_of_range` has the positions that are not in the log (any more)."""
+    """The answer of a poll; `out_of_range` has the positions that are outside the log."""
 
     pace: Pace = BRISK
     records: Mapping[TopicPartition, list[Record]] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             await super().on_thread_stop()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """End long requests, because a rebalance begins."""
+        """End polls and fetches that may last long, because a rebalance begins."""
         self.hurry()
         await super().on_partitions_revoked(revoked)
 
@@ -179,8 +179,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def poll(self, partitions: Partitions, *, rests: bool = False) -> Poll:
         """Return up to `MAX_POLL_RECORDS` records of these partitions.
 
-        It returns after the time that agents.kafka.pace sets; during a rebalance, when that is
-        over.
+        It returns after the time that agents.kafka.pace sets. A poll that begins during a rebalance
+        returns when the rebalance is over.
         """
         return await self._call(self._poll(partitions, rests))
 
@@ -198,7 +198,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return bool(self._ensure_consumer().partitions_for_topic(topic))
 
     async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        # Faust's own queue for this has two workers, which a poll and a rebalance can occupy.
+        # Faust's own queue for such calls has two workers, which a poll and a rebalance can occupy.
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
@@ -208,11 +208,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        consumer._coordinator.check_errors()  # For example, the group has refused us.
+        # It raises, for example, if the group has refused this worker.
+        consumer._coordinator.check_errors()
         pace = self._pacing.look(rests=rests)
         poll = Poll(pace)
-        with fetcher._subscriptions.fetch_context():  # The client takes this for a sign of life.
-            if not partitions:  # The fetcher would take no partitions for all of them.
+        # The client counts this context as a sign of life.
+        with fetcher._subscriptions.fetch_context():
+            if not partitions:  # The fetcher would take an empty set to mean all partitions.
                 await asyncio.sleep(BRISK.poll_s)
                 return poll
             try:
@@ -232,7 +234,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return poll
 
     def _note_ends(self, partitions: Partitions, poll: Poll) -> None:
-        """Record the ends in the same turn of the loop as the records, so that they agree."""
+        """Record the partitions' ends in the same turn of the loop as the records.
+
+        So the two agree.
+        """
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for partition in partitions & assignment.tps:
             state = assignment.state_value(partition)

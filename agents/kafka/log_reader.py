@@ -50,11 +50,11 @@ READ_AGAIN: Final = 1_000
 """Records in one piece of `read_again`, because there may be millions."""
 
 FETCH_WAIT_MS: Final = 1
-"""Maximum wait of a fetch at the broker.
+"""Maximum time that a fetch waits at the broker.
 
-There are records below the end, so only the fetch that the client sends in advance at the end of a
-stretch has to wait. The connection's other answers wait after it. In a stalled stretch every fetch
-waits, so there the wait equals the time between two checks.
+All records below the end exist already, so only the fetch that the client sends in advance at the
+end of a stretch has to wait. The other answers on the connection wait behind it. In a stalled
+stretch every fetch waits, so the wait is then the time between two checks.
 """
 
 
@@ -70,7 +70,7 @@ class LogReader:
     group: str
     topics: Mapping[str, int]
     _parts: list[Any] = field(default_factory=list, init=False)
-    """Parts that `start` has opened, in the order of closing."""
+    """Parts that `start` has opened, in the order in which `stop` closes them."""
 
     @property
     def is_embedded(self) -> bool:
@@ -78,12 +78,12 @@ class LogReader:
         return self.brokers.is_embedded
 
     async def start(self) -> None:
-        """Connect and find the topics, or raise KafkaConnectionError if no broker answers."""
+        """Connect and find the topics; raise KafkaConnectionError if no broker answers."""
         self._client = AIOKafkaClient(**self.brokers.client)
         self._parts.append(self._client)
         await self._client.bootstrap()
         await self._client.set_topics(frozenset(self.topics))
-        # Without a subscription it fetches nothing.
+        # This fetcher has no subscription, so it fetches nothing.
         self._offsets = self._fetcher(SubscriptionState())
         self._coordinator = _Committed(self._client, self.group)
         self._parts[:0] = [self._coordinator, self._offsets]
@@ -116,7 +116,7 @@ class LogReader:
         return int(found[partition].offset) if partition in found else None
 
     async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the first offset of the log, and the one after all decided records."""
+        """Return the first offset of the log, and the offset after all decided records."""
         try:
             first, end = await asyncio.gather(
                 self._offsets.beginning_offsets([partition], ANSWER_S * 1e3),
@@ -180,8 +180,8 @@ class LogReader:
     ) -> AsyncGenerator[tuple[list[Any], int]]:
         """Yield the records at these offsets that still exist, piece by piece in order.
 
-        Each piece has the position that the reading has reached. `offsets` is not empty. Close the
-        generator if you leave it early.
+        Each piece comes with the position that the reader has reached. `offsets` must not be empty.
+        Close the generator if you leave it early.
         """
         begin, end = await self.bounds(partition)
         begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)

@@ -43,7 +43,7 @@ FENCED_INSTANCE_ID: Final = 82
 
 COORDINATION: Final = ConnectionGroup.COORDINATION
 LEAVE_TIMEOUT_S: Final = 2.0
-"""Time for the broker to receive a leave during a rebalance; else the session has to expire."""
+"""Time for the broker to receive a leave during a rebalance; after it, the session must expire."""
 
 
 class InstanceFenced(Exception):
@@ -51,14 +51,14 @@ class InstanceFenced(Exception):
 
 
 class Meant(KafkaError):  # type: ignore[misc]
-    """The reason why we ended a request or a connection of the client; it is not logged."""
+    """The reason why this worker ended a request or connection of the client; it is not logged."""
 
 
 def is_news(record: logging.LogRecord) -> bool:
     """Return False for the client's messages about a request that was ended on purpose.
 
-    In these the client says that it will try again. But `InstanceFenced` has said why it will not,
-    or the worker leaves, or the request was in the way.
+    In these the client says that it will try again. But `InstanceFenced` has already said why it
+    will not, or the worker is leaving, or the request blocked something else.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in arguments if isinstance(each, BaseException)]
@@ -70,7 +70,7 @@ def is_news(record: logging.LogRecord) -> bool:
 class Membership:
     """The membership of a started consumer in its group.
 
-    All of it is used in the consumer's thread, and `fenced` is called there.
+    Its methods must run in the consumer's thread, and it calls `fenced` there.
     """
 
     consumer: aiokafka.AIOKafkaConsumer
@@ -80,14 +80,15 @@ class Membership:
     def __post_init__(self) -> None:
         self._coordinator = self.consumer._coordinator
         self._name = self._coordinator._group_instance_id
-        self._known: tuple[float, float] | None = None  # Time of sending, by both clocks.
+        # Time of sending the last request that the group accepted, by both clocks.
+        self._known: tuple[float, float] | None = None
         self._is_joining = False
         self._is_leaving = False
         self._send = self._coordinator._send_req
         self._coordinator._send_req = self._watched
 
     async def leave(self) -> None:
-        """Join no more, so that the stop that follows gives up a place without a name.
+        """Stop joining, so that the stop that follows gives up a place without a name.
 
         A rebalance in progress is left at once. Only the first join completes: before it there is
         no place, and the group would wait for a half-joined member.
@@ -119,7 +120,7 @@ class Membership:
                 " others when the session is over",
                 *(coordinator.group_id, failed or type(failed).__name__),
             )
-        coordinator.reset_generation()  # The stop that follows has nothing to leave.
+        coordinator.reset_generation()  # This leaves nothing for the following stop to leave.
 
     async def _watched(self, request: Any) -> Any:
         if not isinstance(request, group.JoinGroupRequest | group.SyncGroupRequest):
@@ -154,7 +155,7 @@ class Membership:
         return response
 
     def _was_known(self, now: tuple[float, float]) -> bool:
-        """Return whether the group knew this member so recently that the session cannot be over."""
+        """Return whether this member's session cannot have expired since the group knew it."""
         if self._known is None:
             return False
         elapsed_s = max(after - before for after, before in zip(now, self._known, strict=True))

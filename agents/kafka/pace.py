@@ -53,7 +53,7 @@ class Pace(NamedTuple):
 
 
 LOOK_S: Final = 0.2
-"""The client's own default."""
+"""The client's own default for this sleep."""
 
 BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS, LOOK_S)
 QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS, QUIET_WAIT_MS / 1e3)
@@ -63,9 +63,10 @@ ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
 
 
 class Pacing:
-    """The pace of one consumer, which it sets in `fetcher`; used in the consumer's thread only.
+    """The control of one consumer's pace, which it sets in `fetcher`.
 
-    `wants_ticks`: whether the handler gets the time when no record comes.
+    It is used in the consumer's thread only. `wants_ticks`: whether the handler needs ticks when no
+    records arrive.
     """
 
     def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:
@@ -76,12 +77,12 @@ class Pacing:
         self._set(self._brisk)
 
     def received(self) -> None:
-        """Become brisk, because records have come that the idle handler may not have seen yet."""
+        """Switch to the brisk pace: the idle handler may not have seen the new records yet."""
         self._has_received = True
         self._set(self._brisk)
 
     def look(self, *, rests: bool) -> Pace:
-        """Set and return the pace of the next poll."""
+        """Set and return the pace of the next poll; `rests` tells whether the handler is idle."""
         pace = self._quiet if rests and not self._has_received else self._brisk
         self._has_received = False
         self._set(pace)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from aiokafka.structs import TopicPartition
 
 MAX_BATCHES = 2
-"""One being worked on, one ready after it."""
+"""Maximum number of batches: one in work and one ready to follow."""
 
 Partitions = frozenset[TopicPartition]
 
@@ -35,8 +35,8 @@ class End(NamedTuple):
     """The end of a partition at the time of a poll.
 
     `position` is after the last polled record, and after the commit markers and aborted records
-    that follow it. `high_watermark` is the broker's at the last answered fetch, `asked_at_ns` when
-    that fetch was requested; 0 means unknown.
+    that follow it. `high_watermark` is the broker's at the last answered fetch. `asked_at_ns` is
+    the time at which that fetch was requested; 0 means unknown.
     """
 
     position: int
@@ -47,8 +47,8 @@ class End(NamedTuple):
     def caught_up_at_ns(self) -> int | None:
         """Wall-clock time at which the partition had nothing after `position`; None if unknown.
 
-        It is also None if there was more. A process that was paused before it read the answer
-        claims no more than the broker said. Records of an open transaction count as more.
+        It is also None if there were more records, those of an open transaction included. A process
+        that was paused before it read the answer claims no later time than that of its request.
         """
         return self.asked_at_ns or None if self.position == self.high_watermark else None
 
@@ -86,7 +86,7 @@ class PartitionQueue:
     """Number of batches on their way here, waiting, or being worked on."""
     ticked_at_ns: int = 0
     last_batch_ns: int = field(default_factory=time.time_ns)
-    """Time of its last batch, with or without records."""
+    """Time of the partition's last batch, with or without records."""
     _waiting: asyncio.Queue[PolledBatch] = field(default_factory=asyncio.Queue, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)
     _is_closing: bool = field(default=False, init=False)

@@ -43,14 +43,14 @@ REFUSALS: Final = (
 
 
 class PurgeRefused(Exception):
-    """The brokers refuse the purge, and would refuse it at each look."""
+    """The brokers refuse the purge, and would refuse it every time."""
 
 
 @dataclass(eq=False)
 class Purging:
     """The deletion of records of `topic` that neither its owner nor the other `groups` need.
 
-    `purged` is called with the number of deleted offsets.
+    `purged` is called with the number of deleted records, counted by offsets.
     """
 
     topic: KafkaTopic
@@ -61,7 +61,7 @@ class Purging:
     async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
         """Purge regularly until the brokers refuse it.
 
-        `own` returns, by owned partition, the first offset that the owner needs.
+        `own` returns the first offset that the owner needs of each partition that it owns.
         """
         was_well = True
         try:
@@ -79,16 +79,16 @@ class Purging:
                     )
                     return
                 except (KafkaError, TimeoutError) as failed:
-                    if was_well:  # It is logged once, not at each look.
+                    if was_well:  # A failure is logged once, not every time.
                         log.warning("%s is not purged at present: %r", self.topic.name, failed)
                     was_well = False
         finally:
             await self.topic.close()
 
     async def look(self, own: Mapping[int, int]) -> None:
-        """Purge once.
+        """Delete the records that nobody needs, once.
 
-        Raises PurgeRefused if brokers refuse for good, KafkaError for other failures.
+        Raises PurgeRefused if the brokers refuse for good, KafkaError for other failures.
         """
         needed = dict(own)
         try:
@@ -105,14 +105,15 @@ class Purging:
         if not due:
             return
         for number, now in (await self.topic.delete(due)).items():
-            if number in begins_at:  # The beginning before the first purge is unknown.
+            # The first offset of the log is unknown before the first purge.
+            if number in begins_at:
                 self.purged(now - begins_at[number])
             begins_at[number] = now
 
 
 @dataclass(eq=False)
 class KafkaTopic:
-    """The topic and the offsets of its groups, by a client of its own.
+    """The topic, and the offsets of the groups that read it, from a client of its own.
 
     The client connects with the first request. Its methods raise KafkaError if brokers refuse.
     """
@@ -122,7 +123,7 @@ class KafkaTopic:
     _client: AIOKafkaAdminClient | None = field(default=None, init=False)
 
     async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
-        """Return by partition the first offset that the group would read again.
+        """Return, for each partition, the first offset that the group would read again.
 
         A partition is absent if the group has not committed that offset yet.
         """
@@ -136,7 +137,7 @@ class KafkaTopic:
         }
 
     async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete the records before these offsets, and return the new beginnings by partition."""
+        """Delete the records before these offsets, and return each partition's new first offset."""
         client = await self._connected()
         asked = {TopicPartition(self.name, n): RecordsToDelete(at) for n, at in before.items()}
         begins_at = await client.delete_records(asked, DELETE_TIMEOUT_MS)

@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Right(NamedTuple):
-    """A right to a resource; if `prefixed`, to all whose names begin with `name`."""
+    """A right to the resource `name`; if `prefixed`, to all whose names begin with `name`."""
 
     kind: Kind
     name: str
@@ -40,7 +40,7 @@ class Right(NamedTuple):
 
 
 def rights(topology: Topology, stage: StageConfig) -> list[Right]:
-    """Return the rights of a stage in the order of the flow, each name once; none without work."""
+    """Return the rights of a stage in the order of the flow, each once; none if it has no work."""
     if not stage_topics.works(topology, stage):
         return []
     needed: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Reads how clients and brokers authenticate each other: TLS and SASL.
+"""Reads the settings with which clients and brokers authenticate each other: TLS and SASL.
 
 One small set of settings, with the names that Kafka's clients use, applies to all clients of a
 process, whichever library they come from:
@@ -15,7 +15,7 @@ process, whichever library they come from:
     ssl.endpoint.identification.algorithm https (default), none
 
 They come from a file of `name=value` lines and from the environment (`INORDER_SASL_USERNAME` for
-`sasl.username`), which overrides the file name by name. So public settings can be in a readable
+`sasl.username`), which overrides the file for each name. So public settings can be in a readable
 file, and the secret can come from elsewhere. A secret may also be given by the name of a file, as
 `sasl.password.file`. Settings never come from the command line, which others on the machine can
 read, and no secret is ever shown.
@@ -134,11 +134,11 @@ class Security(BaseModel):
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
-        """TLS context for all clients, so that files are read once; OSError if unreadable."""
+        """TLS context for all clients, cached to read files only once; OSError if unreadable."""
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
-            # Without a password, OpenSSL would ask for that of a locked key at the terminal.
+            # Without a password, OpenSSL would ask for one at the terminal if the key is locked.
             secret = _revealed(self.key_password)
             context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
         return context
@@ -175,7 +175,7 @@ class Security(BaseModel):
         return self
 
     def _has_tokens(self) -> None:
-        """Refuse missing settings of OAUTHBEARER and those that it does not use."""
+        """Refuse missing settings of OAUTHBEARER, and settings that it does not use."""
         if self.username or self.password:
             raise ValueError("OAUTHBEARER uses no sasl.username and sasl.password; leave them out")
         url = "sasl.oauthbearer.token.endpoint.url"
@@ -224,7 +224,7 @@ NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values(
 SECRETS: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
 SECRET_FILES: Final = tuple(secret + FILE for secret in SECRETS)
 SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
-"""librdkafka's own spelling of settings."""
+"""librdkafka's own spellings of settings, with ours."""
 
 
 def _revealed(value: object) -> str:
@@ -235,7 +235,7 @@ def _revealed(value: object) -> str:
 
 
 def variable(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the name of a setting's environment variable."""
     return PREFIX + name.upper().replace(".", "_")
 
 
@@ -248,7 +248,8 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
     for name in (*NAMES, *SECRET_FILES):
         if environ.get(variable(name)):
             other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
-            values.pop(other, None)  # A secret by value and by file are one setting.
+            # Giving a secret by value replaces giving it by file, and vice versa.
+            values.pop(other, None)
             values[name] = environ[variable(name)]
     for secret in SECRETS:
         if secret + FILE in values:
@@ -264,7 +265,7 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
 
 
 def without_security(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without security settings, for a process that uses our own broker."""
+    """Return the environment without security settings, for a process that uses its own broker."""
     ours = {"INORDER_KAFKA", *map(variable, (*NAMES, *SECRET_FILES))}
     return {name: value for name, value in environ.items() if name not in ours}
 

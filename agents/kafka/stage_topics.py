@@ -43,7 +43,7 @@ def inputs_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def events_of(topology: Topology, stage: StageConfig) -> dict[str, str]:
-    """Return by stream the topic into which the stage writes its events."""
+    """Return, for each stream, the topic to which the stage writes its events."""
     if MERGE in stage.operators:
         return {name: stream.output for name, stream in topology.streams.items()}
     streams = topology.streams if REORDER in stage.operators else ()
@@ -59,7 +59,7 @@ def results_of(topology: Topology, stage: StageConfig) -> tuple[dict[str, str], 
 
 
 def outputs_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Return the topics into which the stage writes events and results."""
+    """Return the topics to which the stage writes events and results."""
     targets, tables = results_of(topology, stage)
     events = sorted({*events_of(topology, stage).values()})
     return [*events, *targets.values(), *tables.values()]
@@ -71,12 +71,12 @@ def upstream_inputs(topology: Topology) -> list[str]:
 
 
 def group_of(topology: Topology, stage: StageConfig) -> str:
-    """Return the consumer group of the stage; with a dot it begins the transactional ids."""
+    """Return the consumer group of the stage; with a dot, it is a prefix of transactional ids."""
     return f"{topology.application}.{stage.name}"
 
 
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:
-    """Return the name of a changelog; Kafka refuses a plus, as in the stage `reorder+merge`."""
+    """Return the name of a changelog, without the `+` of a stage's name, which Kafka refuses."""
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
 
 

@@ -36,7 +36,7 @@ ANSWER_S: Final = 5.0
 
 POLL_S: Final = 0.05
 BROKERS_DEFAULT: Final = -1
-"""Value for the brokers' default replication."""
+"""Value that makes the brokers use their default replication."""
 
 
 class Outcome(NamedTuple):
@@ -59,7 +59,7 @@ def create(
     replication: int | None,
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
-    """Create the missing topics; BrokersUnavailable names the first that failed.
+    """Create the missing topics; raise BrokersUnavailable for the first that fails.
 
     `replication` None leaves the number of replicas to the brokers' own setting.
     """
@@ -95,7 +95,7 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
 
 
 def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
-    """Wait for new topics, which exist before the brokers can describe them."""
+    """Wait until the brokers can describe new topics and have elected their leaders."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):
         if time.monotonic() > deadline_s:
@@ -141,7 +141,7 @@ def _differences(spec: TopicSpec, partitions: int, config: Mapping[str, str]) ->
 
 
 def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
-    """Return changelogs that have fewer partitions than their inputs, with the inputs' numbers.
+    """Return the changelogs with fewer partitions than their inputs, and the inputs' numbers.
 
     `known` has the number of partitions of every topic.
     """
@@ -155,9 +155,9 @@ def narrow_changelogs(topology: Topology, known: Mapping[str, int]) -> dict[str,
 def grow_changelogs(
     narrow: dict[str, int], bootstrap_servers: str, security: Security = PLAINTEXT
 ) -> dict[str, int]:
-    """Give each of these changelogs its number of partitions, and return them.
+    """Give each of these changelogs its number of partitions, and return those numbers.
 
-    BrokersUnavailable names the first that failed.
+    Raises BrokersUnavailable for the first that fails.
     """
     if not narrow:
         return narrow
@@ -197,7 +197,7 @@ def refuse_compacted(brokers: Brokers, inputs: Iterable[str]) -> None:
 
 
 def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the fault of a topic that stages read, and the remedy; None if it is right."""
+    """Return the fault of a topic that stages read, and the remedy; None if there is no fault."""
     if "compact" not in config.get("cleanup.policy", ""):
         return None
     what = (
@@ -211,7 +211,7 @@ def compaction(name: str, config: Mapping[str, str]) -> tuple[str, str] | None:
 def asked_configs(
     admin: AdminClient, names: Sequence[str], kind: ResourceType = ResourceType.TOPIC
 ) -> dict[str, Future[Any]]:
-    """Ask for the settings of all these resources, and return the future answers by name."""
+    """Request the settings of all these resources, and return the future answers by name."""
     if not names:
         return {}
     asked = [ConfigResource(kind, name) for name in names]
@@ -220,7 +220,7 @@ def asked_configs(
 
 
 def config_of(answer: Future[Any] | None) -> dict[str, str]:
-    """Return the settings of an answer when it is there; none if they may not be seen. Blocks."""
+    """Wait for an answer, and return its settings; an empty dict if they are refused. Blocks."""
     try:
         found = {} if answer is None else answer.result(ANSWER_S)
     except (KafkaException, TimeoutError):

@@ -27,10 +27,10 @@ from aiokafka.producer import sender
 
 
 class Unanswered(ProducerFenced):  # type: ignore[misc] # aiokafka has no types here
-    """It is unknown whether the transaction has ended.
+    """An error that leaves it unknown whether the transaction has ended.
 
-    It is a kind of ProducerFenced, so that the client drops the producer without a log line. The
-    producer is unusable then, too.
+    It is a subclass of ProducerFenced, so that the client drops the producer without a log line.
+    The producer is then unusable in either case.
     """
 
 
@@ -43,7 +43,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         try:
             async with asyncio.timeout(patience_s):
                 answer = await client.send(node_id, self.create_request(), group=self.group)
-        except NodeNotReadyError:  # Nothing has been sent.
+        except NodeNotReadyError:  # The request has not been sent.
             return await self._again_after(self.handle_error())
         except TimeoutError:
             raise Unanswered(f"nothing came within {patience_s:g} s") from None
@@ -52,7 +52,7 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
         return await self._again_after(self.handle_response(answer))
 
     async def _again_after(self, pause_s: float | None) -> bool:
-        """Wait and return False, so that the client asks again; without a pause return True."""
+        """Return True if `pause_s` is None; otherwise wait, and return False to send it again."""
         if pause_s is None:
             return True
         await asyncio.sleep(pause_s)
@@ -60,9 +60,9 @@ class EndTxnHandler(sender.EndTxnHandler):  # type: ignore[misc]
 
 
 def ask_once() -> None:
-    """Make all producers of the process end their transactions by one request.
+    """Make all producers of the process send the end of a transaction only once.
 
-    Raises RuntimeError if the installed client ends them in another way.
+    Raises RuntimeError if the installed client ends transactions in another way.
     """
     if sender.EndTxnHandler.__name__ not in sender.Sender._do_txn_commit.__code__.co_names:
         raise RuntimeError(

@@ -91,11 +91,11 @@ class RevokeTimeout(Exception):
 
 
 class Handler(Protocol):
-    """The work of a stage on its partitions; the module's docstring has the guarantees."""
+    """The work of a stage on its partitions; see the guarantees in the module's docstring."""
 
     @property
     def wants_ticks(self) -> bool:
-        """Whether the handler needs ticks, to know the time when no record comes."""
+        """Whether the handler needs ticks to advance time when no records arrive."""
 
     @property
     def rests(self) -> bool:
@@ -104,21 +104,20 @@ class Handler(Protocol):
     async def on_assigned(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Fence the old owner, restore, and return the offset to begin at for each partition.
 
-        A partition without an offset begins with the first record that exists. It is also called
-        without any partition.
+        A partition without an offset begins with the first record that exists. The method is also
+        called with an empty set.
         """
 
     def on_reading(self, partitions: Partitions) -> None:
         """Note that the partitions are read from now on, from the offsets of `on_assigned`."""
 
     async def on_batch(self, batch: PolledBatch) -> None:
-        """Take the batch; the partition's next one comes when this returns."""
+        """Process the batch; the partition's next one follows when this returns."""
 
     async def on_revoked(self, partitions: Partitions) -> None:
         """Finish or abort the work on the partitions; ignore unknown ones.
 
-        Data that is retained for them is dropped at `close`, or when `on_assigned` comes without
-        them.
+        Data that is retained for them is dropped at `close`, or at an `on_assigned` without them.
         """
 
     async def close(self) -> None:
@@ -126,7 +125,7 @@ class Handler(Protocol):
 
 
 class Failure:
-    """The first exception that ends the application."""
+    """A holder of the first exception, which ends the application."""
 
     def __init__(self) -> None:
         self.exception: BaseException | None = None
@@ -136,7 +135,7 @@ class Failure:
         if self.exception is None:
             self.exception = exc
             self.happened.set()
-        elif exc is not self.exception:  # `close` raises a checkpoint's failure again.
+        elif exc is not self.exception:  # `close` raises the failure of a checkpoint a second time.
             log.error("after a failure, another one: %r", exc)
 
 
@@ -155,11 +154,13 @@ class BatchConsumer(driver.Consumer):
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: Partitions = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
-        self._began_at: dict[TopicPartition, int] = {}  # The largest first offset so far.
+        # Largest first offset of each partition so far.
+        self._began_at: dict[TopicPartition, int] = {}
         self._resets: dict[TopicPartition, int] = {}
         self._resets_to_log: dict[str, set[str]] = {}
-        self._polling = asyncio.Lock()  # It prevents a seek during a poll.
-        self._giving_up = asyncio.Lock()  # A stop may come during a rebalance, and the reverse.
+        self._polling = asyncio.Lock()  # The lock prevents a seek during a poll.
+        # A stop may begin during a rebalance, or a rebalance during a stop.
+        self._giving_up = asyncio.Lock()
         self._is_finishing = False
         self._room = asyncio.Event()
 
@@ -290,13 +291,14 @@ class BatchConsumer(driver.Consumer):
                     async for _, message in self.getmany(BRISK.poll_s):
                         await self.callback(message)
             except (ConsumerStoppedError, asyncio.CancelledError):
-                # Faust's fetcher, cancelled in a rebalance, asks for a supervisor it lacks.
+                # After a rebalance has cancelled it, Faust's fetcher asks for a supervisor that it
+                # lacks.
                 if not self.app.should_stop:
                     raise
 
     async def getmany(
         self,
-        timeout: float,  # The name is Faust's.
+        timeout: float,  # Faust requires this name.
     ) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
         """Yield the batches of one poll of the partitions whose queues have space."""
         if not self.flow_active:
@@ -312,7 +314,7 @@ class BatchConsumer(driver.Consumer):
             skips = await self._skip_lost(poll.out_of_range)
         for batch in [*skips, *self._batches(queues, poll)]:
             queue = queues[batch.partition]
-            # Otherwise it has been revoked or reset meanwhile.
+            # Otherwise the partition has been revoked or reset meanwhile.
             if self._queues.get(batch.partition) is queue:
                 queue.expected += 1
                 batch.queue = queue
@@ -380,7 +382,7 @@ class BatchConsumer(driver.Consumer):
     # The methods below replace Faust's own.
 
     async def verify_all_partitions_active(self) -> None:
-        """Do nothing, because Faust takes a partition without acknowledgements for a dead one."""
+        """Do nothing; Faust would take a partition without acknowledgements for a dead one."""
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)

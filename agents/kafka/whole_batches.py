@@ -32,7 +32,7 @@ from codec.compression import MAX_UNPACKED_BYTES
 from codec.face import Record
 
 TURN_S: Final = 0.1
-"""Time of one turn, shared by all partitions of a fetcher."""
+"""Duration of one turn, shared by all partitions of a fetcher."""
 
 
 def read_by_codec() -> None:
@@ -116,9 +116,9 @@ class Fetched:
         self._turn = turn
 
     def take(self, most: int) -> list[Record]:
-        """Return at most this many records, in the log's order; fewer if the turn is over.
+        """Return at most `most` records, in the log's order; fewer if the turn is over.
 
-        It raises the error of a batch that the broker wrote wrongly when it reaches that batch.
+        Raises the error of a batch that the broker wrote wrongly, when it reaches that batch.
         """
         found, self._left = self._left, []
         while len(found) < most and (self._turn is None or not self._turn.is_over()):
@@ -136,7 +136,7 @@ class Fetched:
 
 
 def take_all(result: FetchResult, max_records: int | None = None) -> list[Record]:
-    """Return records like `FetchResult.getall`."""
+    """Return the fetched records, up to `max_records`, like `FetchResult.getall`."""
     if not result.check_assignment(result._topic_partition) or not result.has_more():
         return []
     fetched = result._partition_records
