@@ -16,7 +16,7 @@ from typing import Any, Final
 from topology.model.outcome import Malformed
 
 MOST_DEAD: Final = 0.5
-"""A larger share of dead letters is an alarm."""
+"""Share of dead letters above which there is an alarm."""
 
 MAX_REASONS: Final = 64
 OTHER: Final = "other"
@@ -50,7 +50,7 @@ class Deaths:
         self._of(report.reason, first).count += 1
 
     def join(self, other: Deaths) -> None:
-        """Add the counts of another log."""
+        """Add the dead letters of another log to these."""
         self.read += other.read
         for reason, dead in other._reasons.items():
             ours = self._of(reason, dead)
@@ -60,7 +60,7 @@ class Deaths:
                 ours.log = dead.log
 
     def since(self, before: Deaths) -> Deaths:
-        """Return the counts since `before`; the first of each reason is the first of all time."""
+        """Return the counts since `before`; the example of each reason is still the first ever."""
         found = Deaths(self.log, self.read - before.read)
         for reason, dead in self._reasons.items():
             known = before._reasons.get(reason)
@@ -88,13 +88,16 @@ class Deaths:
     def alarm(self, each: str = "record") -> str | None:
         """Return one sentence with the remedy if more than `MOST_DEAD` of the records are dead.
 
-        `each` is the word for one record.
+        Otherwise returns None. `each` is the word for one record.
         """
         verdict = self.verdict(each)
         return None if verdict is None else ": ".join(verdict)
 
     def verdict(self, each: str = "record") -> tuple[str, str] | None:
-        """Return the two parts of `alarm`: the finding, and the first fault with its remedy."""
+        """Return the two parts of `alarm`: the finding, and the first fault with its remedy.
+
+        Returns None if there is no alarm.
+        """
         dead = self.dead
         if not dead or dead <= MOST_DEAD * self.read:
             return None
@@ -118,7 +121,7 @@ class Deaths:
 
 
 def joined(parts: Iterable[Mapping[str, Any]]) -> Deaths:
-    """Add up the values of several `plain`."""
+    """Return the sum of several dead-letter counts, each in the form that `plain` returns."""
     whole = Deaths()
     for part in parts:
         reasons = {reason: DeadReason(*values) for reason, values in part["reasons"].items()}

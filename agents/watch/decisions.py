@@ -19,7 +19,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 KEPT: Final = 4_096
 SHOWN: Final = 20
-"""Maximum number of notes in one answer, the newest."""
+"""Maximum number of notes in one answer, which has the newest."""
 
 SENT_ON: Final = "late"
 TURNED_AWAY: Final = "late_apart"
@@ -49,7 +49,7 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """The notes of one partition."""
+    """The notes on the last irregular events of one partition."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._notes: deque[Decision] = deque(maxlen=kept)
@@ -59,7 +59,7 @@ class Decisions:
             self._notes.extend(map(_decision, reports[-(self._notes.maxlen or 0) :]))
 
     def passed(self, late: Iterable[Event]) -> None:
-        """Note late events that were passed on with a mark."""
+        """Add notes on late events that were emitted with a mark."""
         self._notes.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:

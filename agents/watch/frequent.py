@@ -40,14 +40,14 @@ class Weighed:
 
     @property
     def count(self) -> int:
-        """Upper bound of all that was noted of it."""
+        """Upper bound of the sum of all amounts noted of the source."""
         return self.amount + self.error
 
 
 class Frequent:
     """A table of the sources with the largest amounts.
 
-    Note only irregular events, because each note has a cost.
+    Call `note` for irregular events only, because each call has a cost.
     """
 
     def __init__(self, most: int) -> None:
@@ -59,7 +59,7 @@ class Frequent:
         self._is_exact = True
 
     def note(self, source: Source, amount: int = 1) -> Weighed:
-        """Add an amount, which is at least 1, and return the source's entry.
+        """Add an amount of at least 1 to a source, and return the source's entry.
 
         `times` is 1 for a source that has just entered the table.
         """

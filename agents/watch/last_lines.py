@@ -1,4 +1,4 @@
-"""Stores the last lines of a process's log that report trouble, for the page."""
+"""Stores the last warnings and errors of a process's log, for the page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOG: Final = "log"
 
 KEPT: Final = 20
 LONGEST: Final = 1_000
-"""Maximum number of characters of a line."""
+"""Maximum number of characters of a stored line."""
 
 
 class LastLines(logging.Handler):
-    """The last `KEPT` warnings and errors; O(1) a line."""
+    """A log handler that stores the last `KEPT` warnings and errors; O(1) a line."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -44,7 +44,8 @@ SURENESS: Final = (
     *(location.HELD, location.AWAITED, location.LOST, location.PASSED),
     *(location.BEFORE_START, location.FORGOTTEN, location.OLD_EPOCH, location.NOT_COME),
 )
-"""Answers by reliability: among partitions that know a source, the first of these is believed."""
+"""Answers by reliability: of the partitions that know a source, the one with the first is believed.
+"""
 
 WHY_GIVEN_UP: Final[Mapping[str, str]] = {
     outcome.TIMEOUT: "it did not come in time",
@@ -57,15 +58,15 @@ LEDGERS: Final = "older notes are in the topics of late events, gaps and dead le
 
 
 def knows(fact: Fact) -> bool:
-    """Return whether the partition has seen the source, or decided about the event."""
+    """Return whether the partition has seen the source, or has a note about the event."""
     return bool(fact["streams"] or fact["decided"] or fact["alignment"])
 
 
 def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
     """Return the explanation of an event from the partitions' facts.
 
-    `silent` has the stages that did not answer, with the reason. `where` is that of the stream with
-    the most knowledge, `said` has the sentences about all streams.
+    `silent` has the stages that did not answer, with the reason. `where` is the word for the stream
+    about which most is known. `said` has the sentences about all streams.
     """
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
@@ -121,7 +122,7 @@ class _Seen:
         return None if found is None else found[1].get("where")
 
     def last(self, *what: str, orders: bool = False) -> tuple[Fact, Mapping[str, Any]] | None:
-        """Return the note of the last stage of the flow, or None.
+        """Return the last note of one of these kinds in the order of the flow, or None.
 
         With `orders` only stages with REORDER or MERGE count, because a later stage sees only the
         mark.
@@ -207,7 +208,10 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
 
 
 def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
-    """Describe a late event or a dead letter, if there is a note about it."""
+    """Return the word and sentences for a late event or a dead letter.
+
+    Returns None if there is no note about it.
+    """
     late = seen.last(SENT_ON, TURNED_AWAY, orders=True)
     if late is not None:
         fact, note = late
@@ -241,7 +245,7 @@ def _emitted(seen: _Seen) -> list[str]:
 
 
 def _not_here(seen: _Seen) -> tuple[str, list[str]]:
-    """Describe an event that is not buffered and has no note."""
+    """Return the word and sentences for an event that is not buffered and has no note."""
     found = seen.answers.get(REORDER)
     if found is None:
         return _by_merge_alone(seen)

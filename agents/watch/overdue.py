@@ -24,17 +24,17 @@ OVERDUE_MARGIN_S: Final = 60.0
 """Extra time for workers to restart, restore and hand over partitions."""
 
 REORDER_WAITS: Final = 3
-"""A number waits for the start of its source, an epoch before its own, and a gap."""
+"""Number of waits in REORDER: for the start of the source, for an earlier epoch, and for a gap."""
 
 LONGEST_STEP_S: Final = 5.0
-"""Maximum time that counts between two looks, because the process may have been stopped."""
+"""Maximum time that counts between two checks, because the process may have been stopped."""
 
 NAMED: Final = 5
 NS_PER_S: Final = 1_000_000_000
 
 
 def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float:
-    """Return how long the file lets an event of these streams wait at most, in all operators."""
+    """Return the longest time for which the file lets an event wait in all operators together."""
     waits = (
         REORDER_WAITS * stream.reorder.max_wait_ns
         + stream.clock.activation_ns
@@ -52,8 +52,8 @@ def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float
 class Overdue:
     """A watch over the oldest buffered event in a partition of a stage.
 
-    `seconds` is how long the event is overdue; 0 means it is not. `waits_for` says in words what it
-    waits for, if it is overdue.
+    `seconds` is how long the event is overdue; 0 means not overdue. `waits_for` describes the cause
+    of the wait, if the event is overdue.
     """
 
     def __init__(self, stage: Stage, topology: Topology) -> None:
@@ -63,25 +63,25 @@ class Overdue:
         self._streams = topology.streams
         self._oldest: tuple[int, ...] | None = None
         self._looked_s = 0.0
-        self._looked_ns = self._since_ns = 0  # Both are in the time of the arrival clock.
+        self._looked_ns = self._since_ns = 0  # Both times are of the arrival clock.
         self.waited_s = 0.0
-        """Time for which the event has been the oldest, as far as it counts."""
+        """Time for which the event has been the oldest, without time that does not count."""
         self.seconds = 0.0
         self.waits_for = ""
 
     def look(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
-        """Observe the oldest buffered event, or None; a backlog is reported by another alarm.
+        """Observe the oldest buffered event, or None; another alarm reports a backlog.
 
         Cost: O(1), and O(buffered events) once for an event that becomes overdue.
         """
         now_s = time.monotonic()
         step_s = min(now_s - self._looked_s, LONGEST_STEP_S)
         if self._stage.alignment is None and now_ns == self._looked_ns:
-            step_s = 0.0  # A broker that does not answer gives no time.
+            step_s = 0.0  # Time in which the broker does not answer does not count.
         self._looked_s, self._looked_ns = now_s, now_ns
         key: tuple[int, ...] | None = None
         if oldest is not None and not has_backlog:
-            # After an alignment whose time advances, an event waits for its own instant.
+            # An event behind an alignment that advances waits until time reaches the event's own.
             aligned_ns = now_ns if oldest.held_by == ALIGN_PLACE else 0
             key = (oldest.offset, oldest.held_by, aligned_ns)
         if key is None or oldest is None or key != self._oldest:
@@ -89,7 +89,7 @@ class Overdue:
             self.waited_s, self.seconds, self.waits_for = 0.0, 0.0, ""
             return
         self.waited_s += step_s
-        # It also waits for its own time, if that is after its arrival.
+        # An event also waits for its own timestamp, if that is after its arrival.
         most_ahead_ns = self._streams[oldest.stream].clock.max_ahead_ns
         ahead_ns = min(max(0, oldest.ref_time_ns - oldest.at_ns), most_ahead_ns)
         self.seconds = max(0.0, self.waited_s - self.allowed_s - ahead_ns / NS_PER_S)
@@ -98,14 +98,17 @@ class Overdue:
             self.waits_for = waits_for(located, oldest.source, self._lacking(now_ns))
 
     def _lacking(self, now_ns: int) -> Sequence[str]:
-        """Return the upstream partitions that stop the time of this stage, if it is stuck."""
+        """Return the upstream partitions that keep the time of this stage from advancing.
+
+        Returns none if the time advances.
+        """
         alignment = self._stage.alignment
         if alignment is None or (now_ns - self._since_ns) / NS_PER_S >= self.allowed_s:
             return ()
         return alignment.waiting_for()
 
     def fault(self) -> str | None:
-        """Return the fault in words; None if there is none."""
+        """Return a description of the overdue event; None if none is overdue."""
         if not self.waits_for:
             return None
         return (
@@ -116,9 +119,9 @@ class Overdue:
 
 
 def waits_for(located: Mapping[str, Any], source: str, upstream: Sequence[str]) -> str:
-    """Return what an event of the source waits for, from an answer of `Stage.locate_in`.
+    """Return the cause for which an event of the source waits, from an answer of `Stage.locate_in`.
 
-    `upstream` are the upstream partitions that stop the time of this stage.
+    `upstream` are the upstream partitions that keep the time of this stage from advancing.
     """
     if located["alignment"] is not None:
         upstream = located["alignment"]["waiting_for"]

@@ -1,4 +1,7 @@
-"""Sentences that say why events are buffered or late, for `inorder explain` and the page."""
+"""Composes the sentences that say why events are buffered or late.
+
+`inorder explain` and the page show them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 NS_PER_MS: Final = 1_000_000
 NAMED: Final = 5
-"""Sources that a sentence names."""
+"""Maximum number of sources that a sentence names."""
 
 WHY_HELD: Final = {
     "start": "until the first number of its source is known",
@@ -21,11 +24,11 @@ WHY_HELD: Final = {
     "jump": "because its number jumped and no other event has confirmed it",
     "epoch": "until epoch {epoch_in_force} of its source has ended",
 }
-"""Completes "buffered ..." by reason. The reason `hole` has the numbers of its gap."""
+"""Completes "buffered ..." for each reason. The reason `hole` has the numbers of its gap."""
 
 
 def numbers(missing: Sequence[int]) -> str:
-    """Name a gap by its first and last number."""
+    """Describe a gap by its first and last number."""
     first, last = missing
     return f"number {first}" if first == last else f"numbers {first} to {last}"
 
@@ -54,13 +57,13 @@ def why_late(reason: str) -> str:
 
 
 def what_helps(reason: str) -> list[str]:
-    """Return the remedy for late events of this cause, or nothing for an unknown cause."""
+    """Return the remedies for late events of this cause; an unknown cause has none."""
     cause = CAUSES.get(reason)
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
 def scattered(stream: str, sources: Sequence[str]) -> list[str]:
-    """Name the sources that came by several input partitions, with the remedy."""
+    """Return the sentences that name the sources with several input partitions, and the remedy."""
     if not sources:
         return []
     named = ", ".join(sources[:NAMED]) + (", and others" if len(sources) > NAMED else "")
@@ -70,9 +73,9 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
 
 
 def open_ends(topology: TopologyFile) -> dict[str, str]:
-    """Return, by query, the log line about its first result that is not final.
+    """Return, for each query, the log line about its first result that is not final.
 
-    It has the queries that emit results early and do not emit them again when they are final.
+    Only queries that emit results early, and not again when they are final, have one.
     """
     return {
         name: f"results of query {name} were emitted before they were final, and no record says"

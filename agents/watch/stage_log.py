@@ -102,14 +102,14 @@ class StageLog:
     def dead(self) -> None:
         """Warn if most recent records are dead letters.
 
-        Called once a second, it considers at least `ENOUGH` records, but the first ones however few
-        they are.
+        It is called once a second. It waits until there are at least `ENOUGH` records, but
+        considers the first ones however few they are.
         """
         before, now_s = self._deaths_seen, self._clock()
         deaths = Deaths()
         for each in self._metrics.deaths.values():
             deaths.join(each)
-        if deaths.read < before.read:  # The worker has another set of partitions.
+        if deaths.read < before.read:  # The worker now has other partitions.
             before = self._deaths_seen = Deaths()
         read, dead = deaths.read - before.read, deaths.dead - before.dead
         if read < ENOUGH and (before.read or not dead):
@@ -148,7 +148,7 @@ class StageLog:
         _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
 
     def _counted(self) -> Counter[tuple[str, str]]:
-        """Sum the counters of all streams and partitions, by kind and cause."""
+        """Return the sums of the counters over all streams and partitions, by kind and cause."""
         metrics = self._metrics
         families = {
             "in": metrics.records_in,

@@ -1,4 +1,4 @@
-"""Warns of a stream with `keyed_by: stream` that comes in several partitions.
+"""Warns of a stream with `keyed_by: stream` whose events are in several partitions.
 
 With `keyed_by: stream`, REORDER and MERGE are one stage, and each partition is put in order
 separately. If a producer keys its records otherwise, the parts of a stream come out as several
@@ -26,9 +26,9 @@ class StreamsApart:
         self._unreported = set(streams)
 
     def look(self, streams_seen: Mapping[Place, Collection[str]]) -> None:
-        """Warn of streams whose events have come in several partitions.
+        """Warn of streams whose events have been read in several partitions.
 
-        `streams_seen` has the streams whose events have come, by partition.
+        `streams_seen` has, for each partition, the streams of the events that were read.
         """
         if len(streams_seen) < 2 or not self._unreported:
             return

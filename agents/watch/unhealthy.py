@@ -73,7 +73,7 @@ LABELS: Final = ("stage", "stream", "source")
 WARN_EVERY_S: Final = 60.0
 
 Read = Callable[[str, str], int]
-"""Function from stream and source to the number of its events that came; 0 means unknown."""
+"""Function from stream and source to the number of its events that were read; 0 means unknown."""
 
 
 def no_reading(_: str, __: str) -> int:
@@ -95,7 +95,7 @@ class UnhealthySources:
     def __post_init__(self) -> None:
         self.late, self._lost = Frequent(COUNTED), Frequent(COUNTED)
         self._warned_s = float("-inf")
-        self._doubles = 0  # It counts signs of a second producer since the last warning.
+        self._doubles = 0  # Number of signs of a second producer since the last warning.
         self._first_double = ""
 
     def came_late(self, sources: Iterable[Source]) -> None:
@@ -146,13 +146,14 @@ class UnhealthySources:
             read = self.read(*source)
             if read:
                 named = self.late.of(source)
-                if read < named.mark:  # The source was forgotten since then, and has come again.
+                # The source's count was forgotten since then, and has begun again.
+                if read < named.mark:
                     named.mark = 0
                 found.append((late, source, read - named.mark))
         return found
 
     def explain(self, most: int, asked: Iterable[Source] = ()) -> list[dict[str, Any]]:
-        """Return the `most` worst sources of both kinds, in the order of their names.
+        """Return the `most` sources with most late events and with most lost numbers, by name.
 
         Sources in `asked` are added if they are in a table.
         """
@@ -175,7 +176,7 @@ class UnhealthySources:
 
 
 def share(partitions: int) -> int:
-    """Return how many sources of each kind one of this many partitions lists."""
+    """Return the number of sources of each kind that one of `partitions` partitions lists."""
     return max(NAMED, EXPLAINED // max(partitions, 1))
 
 
@@ -205,20 +206,20 @@ def explained(stage: Stage, sources: UnhealthySources, most: int) -> dict[str, A
             if each["source"] not in known:
                 known.add(each["source"])
                 its = clock.locate(each["source"], NO_EPOCH, 0)
-                if its is not None:  # Otherwise its first events still wait.
+                if its is not None:  # There is no clock while the source's first events still wait.
                     clocks.append(its)
     return {"unhealthy": unhealthy, **found}
 
 
 def late_families(stage: str, tables: Iterable[UnhealthySources]) -> Iterable[CounterMetricFamily]:
-    """Yield the counts of the sources of a stage that are late most often."""
+    """Yield the metric families of the stage's sources that are late most often."""
     late = CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS)
     read = CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS)
     found = [each for table in tables for each in table.worst_late()]
     counts: dict[tuple[str, str, str], tuple[int, int]] = {}
     for late_count, (stream, source), read_count in nlargest(LABELLED, found):
         labels = (stage, stream, source[:LONGEST_NAME])
-        before = counts.get(labels, (0, 0))  # A source may come by several partitions.
+        before = counts.get(labels, (0, 0))  # A source may occur in several partitions.
         counts[labels] = before[0] + late_count, before[1] + read_count
     for labels, (late_count, read_count) in counts.items():
         late.add_metric(labels, late_count)

@@ -72,8 +72,8 @@ class _Watched:
     """The observations of one partition.
 
     Attributes:
-        paid_ns: When the partition last owed no checkpoint, or committed one.
-        highest: The highest position seen, by whether the partition was restoring.
+        paid_ns: When the partition last needed no checkpoint, or committed one.
+        highest: The highest position seen, separately for a restore and for normal work.
     """
 
     moved_ns: int
@@ -92,7 +92,7 @@ class _Watched:
 
 
 class Watchdog:
-    """The partitions of one worker; all times in it are those of `_elapsed_ns`."""
+    """The watch over the partitions of one worker; all its times are those of `_elapsed_ns`."""
 
     def __init__(self, patience: Patience | None = None) -> None:
         self._patience = patience or Patience()
@@ -119,7 +119,7 @@ class Watchdog:
         self._watched[place] = _Watched(since_ns, since_ns, since_ns)
 
     def revoked(self, now_ns: int, place: Place) -> None:
-        """Remove a partition; one that was not assigned is no error."""
+        """Remove a partition; ignore one that was not assigned."""
         self._pass_time(now_ns)
         self._watched.pop(place, None)
 
@@ -137,9 +137,9 @@ class Watchdog:
         """Record the offsets after the last finished and the last existing record.
 
         They are those of the changelog while restoring. `owes` says that something waits for a
-        checkpoint; `position` is then that of the last checkpoint. `commits` counts the committed
-        checkpoints since the partition was opened. A partition that is not assigned (any more) is
-        ignored.
+        checkpoint; `position` is then that of the last checkpoint. `commits` is the number of
+        checkpoints committed since the partition was opened. A partition that is not (or no longer)
+        assigned is ignored.
         """
         self._pass_time(now_ns)
         watched = self._watched.get(place)
@@ -179,7 +179,7 @@ class Watchdog:
     def verdict(self, now_ns: int) -> Verdict:
         """Return the state of the worker.
 
-        A worker that has a place in the group and no partitions is ready to get some.
+        A worker that has a place in the group but no partitions is ready to receive some.
         """
         self._pass_time(now_ns)
         longest_ns = 0
@@ -198,7 +198,7 @@ class Watchdog:
         return Verdict(reasons, longest_ns >= self._patience.stuck_after_ns)
 
     def _stall(self, watched: _Watched) -> tuple[int, str]:
-        """Return for how long it is stalled, and the reason ("" if that is no fault)."""
+        """Return for how long the partition has stalled, and the reason ("" if it has not)."""
         silent_ns = self._elapsed_ns - watched.reported_ns
         owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0
         stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns

@@ -18,13 +18,13 @@ from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
 
 NO_STREAM = ""
-"""Stream of dead letters whose stream could not be read."""
+"""Stream name for dead letters whose stream could not be read."""
 
 
 class StreamFigures(NamedTuple):
     """The gauges of one stream: buffered events, figures of its operators, and the oldest wait.
 
-    `oldest_ns` is how long the event that came first has waited.
+    `oldest_ns` is how long the buffered event that is first in the log has waited.
     """
 
     held: int
@@ -33,7 +33,7 @@ class StreamFigures(NamedTuple):
 
 
 class ShellTotals(NamedTuple):
-    """The number of records that came after their tick, and of skipped waits for partitions."""
+    """The numbers of records that arrived after their tick, and of waived waits for partitions."""
 
     overtaken: int
     waivers: int
@@ -44,7 +44,7 @@ class PartitionMetrics:
     """The metrics of one partition.
 
     `source` is the input topic, of which a stage may read several, and the partition. `streams` are
-    those that can occur in that topic. `read` returns how many events of a source have come.
+    those that can occur in that topic. `read` returns the number of events read from a source.
     """
 
     metrics: Metrics
@@ -61,12 +61,13 @@ class PartitionMetrics:
         self.deaths = metrics.deaths[source] = Deaths(place)
         self.unhealthy = UnhealthySources(f"stage {metrics.stage}, {place}", read)
         metrics.unhealthy[source] = self.unhealthy
-        self.streams_seen: set[str] = set()  # These are the streams whose events have come.
+        self.streams_seen: set[str] = set()  # The streams of which events have been read.
         self.latest: dict[str, float] = {}
-        """`checkpoint_bytes` of state in the last checkpoint, and `restore_s`."""
+        """The last values of `checkpoint_bytes` (of state in the last checkpoint) and `restore_s`.
+        """
         self._shell = ShellTotals(0, 0)
-        self._overdue: tuple[str, ...] | None = None  # These are the labels of its gauge.
-        self._figures: dict[str, Figures] = {}  # It has the last figures by stream.
+        self._overdue: tuple[str, ...] | None = None  # The labels of the gauge of overdue events.
+        self._figures: dict[str, Figures] = {}  # The last figures, by stream.
 
     def _place(self, stream: str) -> PlaceMetrics:
         """Return the metrics of a stream, whose labels are bound once."""
@@ -134,7 +135,7 @@ class PartitionMetrics:
         self._shell = shell
 
     def overdue(self, seconds: float, waits_for: str) -> None:
-        """Set how long the oldest event is overdue, and what it waits for; 0 means it is not."""
+        """Set how long the oldest event is overdue, and what it waits for; 0 means not overdue."""
         labels = (self.metrics.stage, self.source.topic, str(self.source.partition), waits_for)
         if self._overdue is not None and (not seconds or labels != self._overdue):
             self.metrics.overdue.remove(*self._overdue)
@@ -166,7 +167,7 @@ class PartitionMetrics:
         self.metrics.restore_seconds.labels(self.metrics.stage).observe(seconds)
 
     def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
-        """Take the totals in the restored state as counted by an earlier owner."""
+        """Adopt the totals of the restored state, which an earlier owner has already counted."""
         for stream, current in streams.items():
             self._figures[stream] = current.figures
             self._place(stream).grew(current.figures, current.figures)
@@ -174,7 +175,7 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self.overdue(0.0, "")
-        # Otherwise a holder of the table would keep the state alive that `read` uses.
+        # A holder of the table would otherwise keep alive the state that `read` uses.
         self.unhealthy.read = no_reading
         for place in self._places.values():
             place.forget()
@@ -189,7 +190,7 @@ def stream_of(report: Report) -> str:
 
 
 def together(parts: Iterable[Figures]) -> Figures:
-    """Return the figures of several streams as one: counts are summed, times are left out."""
+    """Return the figures of several streams as one: sums of the counts, without times."""
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]

@@ -1,4 +1,4 @@
-"""Counts by bucket how long events were buffered.
+"""Counts, by bucket, the times for which events were buffered.
 
 Waits are given in nanoseconds; a batch of them is sorted and counted bucket by bucket. The first
 bucket is 0, for events that were not buffered at all.
@@ -17,7 +17,7 @@ _EDGES_NS: Final = tuple(edge * 1_000_000 for edge in EDGES_MS)
 
 
 class WaitCounts:
-    """The counts of one set of labels."""
+    """The counts of waits, by bucket, for one set of labels."""
 
     __slots__ = ("counts", "sum_ns")
 

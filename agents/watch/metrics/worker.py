@@ -73,9 +73,9 @@ class Metrics(Collector):
     Without `operators` it has the figures of all operators.
 
     Attributes:
-        deaths: Why records were dead letters, by input partition of this worker.
+        deaths: The dead letters by reason, for each input partition of this worker.
         unhealthy: The sources of those partitions that are late, or lose numbers.
-        waits: How long events were buffered, by stream.
+        waits: The times for which events were buffered, by stream.
         unmet: In a stage with queries: types and fields that they name and no event has had.
         open_ends: `agents.watch.sentences.open_ends`, until one of them has been logged.
     """
@@ -83,11 +83,11 @@ class Metrics(Collector):
     def __init__(
         self, registry: CollectorRegistry, stage: str, operators: Sequence[str] | None = None
     ) -> None:
-        # Otherwise each counter has a second series with the time of its creation.
+        # Without this, each counter has a second series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.stage = stage
-        # By partition and topic: the number of records that wait, and how long the next one has
-        # waited.
+        # The number of unread records, and how long the next one has waited, by partition and
+        # topic.
         self._lags: dict[int, dict[str, tuple[int, int | None]]] = defaultdict(dict)
         self.deaths: dict[TopicPartition, Deaths] = {}
         self.unhealthy: dict[TopicPartition, UnhealthySources] = {}
@@ -142,7 +142,7 @@ class Metrics(Collector):
             "query_overflows", "Events with more matches than the limit", ("stage", "query")
         )
 
-        # Counts of the shell, per stage and input partition.
+        # Counts of records and checkpoints, per stage and input partition.
         self.overtaken = counter(
             "tick_late_records",
             "Records that arrived before a tick that the stage had already processed",
@@ -255,7 +255,7 @@ class Metrics(Collector):
         self.store_errors.labels(self.stage, self.reasons.of(reason)).inc(count)
 
     def lags(self, source: TopicPartition, records: int, lag_ns: int | None) -> None:
-        """Set how many records wait, and how long the next of them has waited (None if unknown).
+        """Set the number of unread records, and how long the next has waited (None if unknown).
 
         Topics that a stage reads side by side count as one, by the number of the partition. Their
         records are summed, and the longest time counts.
@@ -292,7 +292,7 @@ class PlaceMetrics:
         self._waits = metrics.waits[stream]
 
     def read(self, records: int) -> None:
-        """Count `records` events that came in; control records do not count."""
+        """Count `records` events as received; control records do not count."""
         self._records_in.inc(records)
 
     def set_current(self, held: int, figures: Figures, oldest_ns: int) -> None:
@@ -304,7 +304,7 @@ class PlaceMetrics:
                 gauge.labels(*self._place).set(_in_unit(figure, figures[figure]))
 
     def grew(self, before: Figures, now: Figures) -> None:
-        """Count the growth of the operators' totals."""
+        """Add the growth of the operators' totals to their counters."""
         for figure, counter in self._metrics.figures.items():
             if isinstance(counter, Counter) and figure in now:
                 grown = max(0, now[figure] - before.get(figure, 0))
@@ -320,7 +320,7 @@ class PlaceMetrics:
     def observe(self, step: Step) -> list[Event]:
         """Count the emitted events and the reports of one step; return the late events among them.
 
-        Cost: O(released).
+        Cost: O(emitted events and reports).
         """
         waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
         late = [e for e in step.released if e.late and e.kind == DATA]
@@ -347,7 +347,7 @@ class PlaceMetrics:
                 metrics.gap_age.labels(*self._place).observe(age_s)
             case Malformed():
                 self._count(metrics.dead, report.reason)
-                if report.kind:  # An unusable control record counts as one that was read.
+                if report.kind:  # An unusable control record counts as a record that was read.
                     self._records_in.inc()
             case Late() | Duplicate() if report.event.kind != DATA:
                 self._count(metrics.control, report.event.kind)
@@ -363,7 +363,7 @@ class PlaceMetrics:
 
 
 def _wait_family(stage: str, waits: Mapping[str, WaitCounts]) -> HistogramMetricFamily:
-    """Return how long events were buffered, from the counts of a stage's streams.
+    """Return the histogram of the times for which events were buffered, from counts by stream.
 
     A histogram of the client library takes a lock and a search in Python for each observation. At a
     hundred thousand events a second that is a large share of a CPU core. So waits are counted
@@ -382,7 +382,7 @@ def _in_unit(figure: str, value: int) -> float:
 
 
 class Bounded:
-    """A set in which the first `limit` values keep their names; all others are `other`."""
+    """A set of label values: the first `limit` keep their names, and all others are `other`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

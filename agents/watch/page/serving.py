@@ -46,7 +46,7 @@ Look = Callable[[], Awaitable[View]]
 
 
 class Page:
-    """The page of a worker: `look` returns the view of now, `settings` the whole topology file."""
+    """The page of a worker: `look` returns the current view, `settings` the whole topology file."""
 
     def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
         self._look = look
@@ -64,7 +64,10 @@ class Page:
         return web.Response(text=text, headers=HEADERS)
 
     async def _view(self) -> bytes:
-        """Return one view to all who ask within half a second, and compute one at a time."""
+        """Return the view, which all requests within half a second share.
+
+        Only one view is computed at a time.
+        """
         async with self._asking:
             now_s = asyncio.get_running_loop().time()
             if now_s - self._seen_s >= EVERY_S / 2:

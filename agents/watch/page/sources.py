@@ -31,7 +31,7 @@ MAX_SOURCES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSUR
 
 COUNTS: Final = ("late", "gaps", "lost")
 ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
-"""Names of the errors, by which true counts may be greater (`agents.watch.unhealthy`)."""
+"""For each count, the field with its error: the true count may be greater by that much."""
 
 IN_ORDER: Final = "in_order"
 
@@ -49,7 +49,7 @@ def source_of(each: Entry) -> StreamSource:
 def named_sources(
     waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
 ) -> dict[str, list[Entry]]:
-    """Reduce the three lists to the sources that are named, the worst first in each list."""
+    """Reduce the three lists to the named sources, the worst first in each list."""
     summed = merged(unhealthy)
     named = {
         source_of(each)
@@ -98,10 +98,10 @@ def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def longest(each: Entry) -> tuple[int, str]:
-    """Return the rank by which the source that waits the longest comes first."""
+    """Return a sort key that puts the source that has waited longest first."""
     return (each.get("since") or each["now"]) - each["now"], each["source"]
 
 
 def most(count: str) -> Rank:
-    """Return the rank by which the source with the greatest count comes first."""
+    """Return a sort-key function that puts the source with the greatest `count` first."""
     return lambda each: (-(each[count] or 0), each["source"])

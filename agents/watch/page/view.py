@@ -26,7 +26,7 @@ MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
 MAX_NEWEST: Final = 20
-"""Maximum number of late events, and of log lines."""
+"""Maximum number of late events, and of log lines, in the view."""
 COUNTED: Final = {
     "inorder_records_in": "in",
     "inorder_records_emitted": "emitted",
@@ -42,7 +42,7 @@ COUNTED: Final = {
     "inorder_rebalances": "rebalances",
     "inorder_checkpoint_aborts": "aborts",
 }
-"""The key in the view by metric family."""
+"""The key in the view for each metric family."""
 
 OF_PARTITION: Final = ("lag_ns", "held", "checkpoint_age_s", "checkpoint_bytes", "restore_s")
 OF_MERGE: Final = ("idle", "catching_up", "blocked", "queued", "watermark_ns", "complete_ns")
@@ -87,9 +87,9 @@ def view(
 def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """Return `alarms`, `remedies` and `examples`.
 
-    An alarm names a stage with mostly dead letters, or sources that came by several partitions.
-    The other two are tables by reason: the cause and the remedy in words, and the place of the
-    first dead letter.
+    An alarm names a stage with mostly dead letters, or sources that use several partitions. The
+    other two are tables by reason: the cause and the remedy in words, and the place of the first
+    dead letter.
     """
     alarms: list[str] = []
     examples: dict[str, str] = {}
@@ -172,7 +172,7 @@ def _decides(stage: str, reason: str) -> bool:
 
 
 def _owned(partitions: Explained) -> list[View]:
-    """Return the figures of each partition, ordered by falling lag."""
+    """Return the figures of each partition, the largest lag first."""
     found = [
         {
             "stage": part["stage"],
@@ -186,7 +186,7 @@ def _owned(partitions: Explained) -> list[View]:
 
 
 def _late(partitions: Explained) -> list[View]:
-    """Return the last late events, each from the stage that decided it."""
+    """Return the last late events, each from the stage that found it late."""
     found = (
         {"stage": part["stage"], **each}
         for part in partitions
@@ -201,7 +201,7 @@ def _newest(entries: Iterable[View]) -> list[View]:
 
 
 def _streams(part: Mapping[str, Any]) -> Iterable[View]:
-    """Yield the watermark of each merge of the partition, and the sources for which it waits."""
+    """Yield, for each merge of the partition, its watermark and the sources for which it waits."""
     for stream, operators in part["streams"].items():
         merge = operators.get("merge")
         if not merge or not merge["sources"]:
@@ -218,7 +218,7 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
 
 
 def _sources(partitions: Explained) -> View:
-    """Return the worst sources, and how many sources there are."""
+    """Return the worst sources, and the number of all sources."""
     waiting: list[View] = []
     clocks: list[View] = []
     unhealthy: list[View] = []
@@ -247,7 +247,7 @@ def _sources(partitions: Explained) -> View:
 
 
 def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
-    """Add `in_order` if REORDER of the same partition buffers no event of the source."""
+    """Return the entry; add `in_order` if REORDER of its partition buffers nothing of the source."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
     return {**each, IN_ORDER: True} if is_in_order else dict(each)
@@ -257,7 +257,7 @@ QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
-    """Return the results of each query, and its quality from the partition with the worst."""
+    """Return the results of each query, and its quality in the partition where that is worst."""
     quality: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():

@@ -1,12 +1,12 @@
-"""Limits the open connections of a port in number and in time.
+"""Limits the number of a port's open connections, and the time for which they may be idle.
 
 A stranger needs no token to open one, and each takes a descriptor of the process. At most `MOST`
 are open. A further one closes the oldest that waits for its peer, or else the oldest of all. A
 connection is closed if its peer has not sent a complete request head after `HEAD_S`, or is silent
 for `KEPT_S` after an answer. So a client that asks and reads gets its answer, however many others
-wait. Closed connections are counted, and logged every `LOG_S` at most.
+wait. Closed connections are counted, and logged at most once in `LOG_S`.
 
-If more than `ACCEPTED` connections come at a time, the rest waits in the kernel.
+If more than `ACCEPTED` connections arrive at the same time, the rest waits in the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST: Final = 64
 HEAD_S: Final = 10.0
 KEPT_S: Final = 60.0
 ACCEPTED: Final = 16
-"""Maximum number accepted in one turn of the loop, beyond `MOST` for that turn."""
+"""Maximum number of connections accepted in one turn of the loop, in which `MOST` is exceeded."""
 
 BACKLOG: Final = 128
 LOG_S: Final = 60.0
@@ -31,7 +31,7 @@ logger = logging.getLogger("inorder.http")
 
 
 class Connections:
-    """The connections of one server; `middleware` has to be the first of its application."""
+    """The connections of one server, whose application must have `middleware` as its first."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Transport, asyncio.TimerHandle] = {}
@@ -57,7 +57,7 @@ class Connections:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Count the connection as asking until its answer is complete."""
+        """Exempt the connection from waiting until its answer is complete."""
         peer = request.transport
         if peer is None or peer not in self._waiting:
             return await handler(request)

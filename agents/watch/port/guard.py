@@ -32,7 +32,7 @@ LOCALHOST: Final = "localhost"
 
 
 def guard(token: str, port: int) -> Middleware:
-    """Return the check of the token, for `web.Application(middlewares=…)`."""
+    """Return the middleware that checks the token, for `web.Application(middlewares=…)`."""
     cookie = f"inorder_{port}"
     content = hmac.digest(token.encode(), cookie.encode(), "sha256").hex()
 
@@ -61,7 +61,7 @@ def guard(token: str, port: int) -> Middleware:
 
 
 def guards(host: str, port: int, token: str | None) -> list[Middleware]:
-    """Return the checks of a port: of the token, or on loopback without one of `Host`."""
+    """Return the checks of a port: of the token, or of `Host` on loopback without a token."""
     if token is not None:
         return [guard(token, port)]
     address = _address(host)
@@ -82,7 +82,7 @@ async def called_by_own_name(request: web.Request, handler: Handler) -> web.Stre
 
 
 def _is_own(called: str) -> bool:
-    """Return whether `Host` is an own name, or empty; no browser sends an empty one."""
+    """Return whether `Host` names this machine or is empty; no browser sends an empty one."""
     try:
         name = urlsplit(f"//{called}").hostname or ""
     except ValueError:
@@ -100,5 +100,5 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
 def _is_it(token: str, shown: str | None) -> bool:
     if shown is None:
         return False
-    # Bytes that are not UTF-8 come as lone surrogates, which `strict` cannot encode.
+    # Bytes that are not UTF-8 arrive as lone surrogates, which `strict` cannot encode.
     return hmac.compare_digest(token.encode(), shown.encode(errors="surrogatepass"))

@@ -45,7 +45,7 @@ FREE_PORT: Final = 0
 STOP_TIMEOUT_S: Final = 2.0
 MAX_PORT: Final = 65_535
 NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""Errors of an address that a name has and this machine lacks, for example ::1."""
+"""Errors for an address of a host name that this machine lacks, for example ::1."""
 
 logger = logging.getLogger("inorder.http")
 
@@ -58,7 +58,7 @@ class HttpUnavailable(Exception):
 class Health:
     """An answer to `/live` or `/ready`.
 
-    If it is not ok, `reasons` say why. `notes` are worth knowing although it is ok.
+    If `ok` is False, `reasons` say why. `notes` are worth knowing even if it is True.
     """
 
     ok: bool
@@ -111,7 +111,7 @@ class HttpServer:
         )
 
     async def start(self) -> tuple[str, int]:
-        """Listen, and return the host and the port. HttpUnavailable if that fails."""
+        """Listen, and return the host and the port; raise HttpUnavailable if that fails."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
         sockets = self.sockets or bound(self.host, self.port)
@@ -131,7 +131,7 @@ class HttpServer:
         return host, port
 
     async def stop(self) -> None:
-        """Close all connections, busy ones after `STOP_TIMEOUT_S`; may be called again."""
+        """Close all connections, busy ones after `STOP_TIMEOUT_S`; a second call is harmless."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -168,7 +168,7 @@ def _health(ask: Callable[[], Health]) -> Handler:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """Log the stack trace of a failure, and do not send it to the caller."""
+    """Return the handler, changed to log the stack trace of a failure instead of sending it."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
@@ -192,7 +192,7 @@ def _json(value: Any, status: int = 200) -> web.Response:
 def bound(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets, one for each address of the host that this machine has.
 
-    They need no event loop. HttpUnavailable if there is none.
+    They need no event loop. Raises HttpUnavailable if there is no such address.
     """
     found: list[socket.socket] = []
     unknown = OSError(f"{host} has no address")
@@ -218,7 +218,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT as given to `--http`; an IPv6 host is in brackets. ValueError otherwise."""
+    """Parse HOST:PORT of `--http`, an IPv6 host in brackets; raise ValueError if invalid."""
     host, colon, digits = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

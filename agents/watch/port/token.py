@@ -21,7 +21,7 @@ class TokenRefused(ValueError):
 
 
 def bearing(token: str | None) -> dict[str, str]:
-    """Return the headers that send the token; none without one."""
+    """Return the HTTP headers that send the token; none if `token` is None."""
     return {} if token is None else {"Authorization": f"{BEARER}{token}"}
 
 
