@@ -34,7 +34,7 @@ _KINDS: Final = (DATA, HEARTBEAT, BYE)
 
 
 class Record(NamedTuple):
-    """A record to publish; None means that a field is not set."""
+    """A record to publish; None means that a field is absent."""
 
     source: str
     seq: int | None
@@ -77,6 +77,7 @@ def record_of(
 ) -> Record | ClockRow | Malformed:
     """Return the record of `recorded`, the `row`-th row of its recording.
 
+    Returns a ClockRow for a time-sync sample, and Malformed for a row that cannot be published.
     `unnumbered` has the streams whose rows need no number, and `unit_ns` is the unit of `ts`.
     `unnamed` is the stream of a row that names none.
     """

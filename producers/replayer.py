@@ -35,7 +35,7 @@ SHORTEST_WAIT_S: Final = 0.001
 LONGEST_WAIT_S: Final = 0.1
 FLUSH_TIMEOUT_S: Final = 60.0
 NO_NUMBER: Final = -1
-"""Number in the coordinates of a record without one."""
+"""Sequence number in the coordinates of a record that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Replayer:
     def publish(
         self, rows: Iterable[Recorded], *, flush_timeout_s: float = FLUSH_TIMEOUT_S
     ) -> Published:
-        """Publish all `rows`, and wait until they are delivered."""
+        """Publish all `rows`, wait until they are delivered, and return the counts."""
         count = Published()
         started_s = self._logged_s = self._now_s()
         schedule = _Schedule(self._pace)

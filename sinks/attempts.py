@@ -10,7 +10,7 @@ from sinks.sink import SinkUnavailable
 
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
-"""Pause before the second attempt; it is doubled before the third."""
+"""Pause before the second attempt; it doubles before the third."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)

@@ -1,13 +1,13 @@
 """Counts the work of a sink's process, and exposes it to Prometheus (`inorder_sink_*`).
 
-    records_total            read from the topic
-    written_total{op}        results that the sink has taken, with duplicates and outdated ones
-    dead_total{reason}       records that are no results, and those the store can never hold
-    control_total            control records, skipped
+    records_total            records read from the topic
+    written_total{op}        results that the sink accepted, with duplicates and outdated ones
+    dead_total{reason}       records that are no results, and those the store can never accept
+    control_total            control records, which are skipped
     expired_total            records that the topic deleted before they were read
-    waits_total              times that the store, or the side topic, was waited for
+    waits_total              number of waits for the store or the side topic
     commit_failures_total    offsets that could not be committed; their records are read again
-    waiting                  1 while it waits
+    waiting                  1 while the sink waits
 
 Between two batches records = written + dead + control. Labels have fixed sets of values.
 """
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of a sink; `trouble` says what it waits for, and is empty if it does not wait."""
+    """The counts of a sink; `trouble` says for what it waits, and is empty if it does not wait."""
 
     records: int = 0
     written: Counter[str] = field(default_factory=Counter)
@@ -37,7 +37,7 @@ class Counts:
 
 
 class SinkCollector(Collector):
-    """A collector for a registry; it may be read from any thread."""
+    """A Prometheus collector of the counts, which any thread may read."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts

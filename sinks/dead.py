@@ -49,14 +49,17 @@ class DeadLetters(Protocol):
     """A target for dead letters."""
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when they are durable. SinkUnavailable, SinkUnusable."""
+        """Write the letters, and return when they are durable.
+
+        Raises SinkUnavailable or SinkUnusable.
+        """
 
     def close(self) -> None:
         """Close connections."""
 
 
 class DeadLines:
-    """Lines to an open file such as standard output, which the caller closes."""
+    """A target that writes lines to an open file such as standard output; the caller closes it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -76,7 +79,10 @@ class DeadLines:
 
 
 class DeadTopic:
-    """Records to a side topic, acknowledged by all replicas; `settings` are librdkafka's."""
+    """A target that sends records to a side topic, acknowledged by all replicas.
+
+    `settings` are librdkafka's.
+    """
 
     def __init__(self, brokers: str, topic: str, settings: Mapping[str, Any] | None = None) -> None:
         self._topic = topic

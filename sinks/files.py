@@ -70,7 +70,7 @@ _head: Final = attrgetter(*SCHEMA.names[:-1])
 
 
 class Form(StrEnum):
-    """The form of a finished file; also its suffix."""
+    """The format of a finished file; its value is also the file's suffix."""
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"
@@ -117,7 +117,7 @@ class FileSink:
         return ()
 
     def close(self) -> None:
-        """Finish the journal; if the disk fails, the next sink will."""
+        """Finish the journal; if the disk fails, leave that to the next sink."""
         if self._closed:
             return
         self._closed = True
@@ -155,14 +155,14 @@ class FileSink:
         self._journal.append(lines)
 
     def _finish(self, journal: Journal) -> None:
-        """Turn a journal into a file; it may be repeated after any failure."""
+        """Turn a journal into a file; a call may be repeated after any failure."""
         if journal.length_bytes == 0:
             journal.remove()
             return
         journal.seal()
         name = f"{PREFIX}{journal.name}.{self._form}"
         if self._form is Form.JSON_LINES:
-            if journal.path.exists():  # Otherwise it already has its name.
+            if journal.path.exists():  # Otherwise the file already has its final name.
                 journal.path.rename(self._folder / name)
         else:
             made = self._folder / f"{UNFINISHED}{name}"
@@ -182,7 +182,7 @@ class FileSink:
 
 
 def _write_parquet(journal: Journal, path: Path) -> None:
-    """Write a new file in place of any old one, and return when it is on the disk."""
+    """Write the journal as Parquet, in place of any old file; return when it is on the disk."""
     path.unlink(missing_ok=True)
     with path.open("xb") as file:
         with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:

@@ -41,7 +41,7 @@ OF_ANOTHER_KIND: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 class Journal:
-    """A journal, locked until `remove` or `release`; OSError if the disk fails."""
+    """A journal, locked until `remove` or `release`; raises OSError if the disk fails."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class Journal:
 
     @property
     def name(self) -> str:
-        """Name that the finished file's name is derived from."""
+        """Name from which the finished file's name is derived."""
         return self.path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
 
     @property
@@ -88,26 +88,26 @@ class Journal:
             self._is_torn = False
 
     def cut(self) -> None:
-        """Cut off everything after the last complete line, after a crash."""
+        """Cut off what a crash left after the last complete line."""
         self._length = _whole_lines(self._descriptor, self._length)
         os.ftruncate(self._descriptor, self._length)
         os.fsync(self._descriptor)
 
     def remove(self) -> None:
         """Remove the file, then release the lock."""
-        with suppress(FileNotFoundError):  # It has become the finished file.
+        with suppress(FileNotFoundError):  # The file may already have become the finished file.
             self.path.unlink()
         self.release()
 
     def release(self) -> None:
-        """Release the lock; the file stays, to be taken over."""
+        """Release the lock; the file stays, and another sink may take it over."""
         if self._is_open:
             self._is_open = False
             os.close(self._descriptor)
 
 
 def opened(folder: Path) -> Journal:
-    """Create an empty journal with a unique name that has its time in UTC."""
+    """Create an empty journal with a unique name, which contains the current time in UTC."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -125,7 +125,7 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         try:
             descriptor = os.open(path, LEFT_BEHIND)
         except FileNotFoundError:
-            continue  # It was finished meanwhile.
+            continue  # Another sink finished it meanwhile.
         except OSError as error:
             if error.errno in OF_ANOTHER_KIND:
                 raise _no_journal(path) from error

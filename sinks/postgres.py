@@ -59,7 +59,7 @@ BYTES_PER_STATEMENT: Final = 8 << 20
 LARGE_BYTES: Final = 1 << 20
 READABLE_BYTES: Final = 64 << 20
 UNSUSPECTED_BYTES: Final = 32 << 10
-"""Size below which exponents cannot exceed `READABLE_BYTES`: nine bytes are 16,385 digits at most.
+"""Size below which exponents cannot exceed `READABLE_BYTES`: nine bytes are at most 16,385 digits.
 """
 
 MAX_NAME_CHARS: Final = 63
@@ -102,13 +102,13 @@ create table if not exists {table} (
 """
 _INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
 _FIND: Final = "select to_regclass(%s)"
-"""A user who may write the table need not have the right to create one."""
+"""Finds the table first, because a user who may write it need not have the right to create one."""
 
 _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
-"""Two concurrent `create … if not exists` make one of them fail."""
+"""Makes processes take turns, because two concurrent `create … if not exists` may fail."""
 
 _TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
-"""Limits one transaction, because a pooler may give each to another session."""
+"""Limits each transaction separately, because a pooler may give each to another session."""
 
 _UPSERT: Final = """
 insert into {table} as known
@@ -124,7 +124,7 @@ on conflict (id) do update set
     record = excluded.record, written_at = now()
 where excluded.revision > known.revision
 """
-"""Passes the rows as one JSON array of records as they came, which the server takes apart.
+"""Passes the rows as one JSON array of the original records, which the server takes apart.
 
 An array for each column costs this process eight times as much.
 """
@@ -134,8 +134,8 @@ class PostgresSink:
     """A sink (`sinks.sink`) that writes into a table.
 
     `conninfo` is a libpq connection string or URL; missing parts come from libpq's own environment
-    (PGPASSWORD, PGSSLMODE …). `table` may name its schema, `schema.table`. ValueError if either is
-    invalid.
+    (PGPASSWORD, PGSSLMODE …). `table` may name its schema, `schema.table`. Raises ValueError if
+    either is invalid.
     """
 
     def __init__(self, conninfo: str, table: str) -> None:
@@ -296,9 +296,9 @@ def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
 
 
 def _is_readable(row: Result) -> bool:
-    """Return whether a reader can read the row; some readable rows are judged unreadable.
+    """Return whether readers can select the row; some readable rows are judged unreadable.
 
-    Exponents in text count as well.
+    The reason is that exponents inside text count as well.
     """
     if len(row.record) <= UNSUSPECTED_BYTES:
         return True
@@ -307,7 +307,7 @@ def _is_readable(row: Result) -> bool:
 
 
 def _is_content(error: psycopg.Error) -> bool:
-    """Return whether the row causes the error; psycopg itself finds some without the server."""
+    """Return whether the row's content causes the error; psycopg finds some such errors itself."""
     state = error.sqlstate
     return isinstance(error, psycopg.DataError) if state is None else state.startswith(CONTENT)
 

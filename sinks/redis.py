@@ -63,9 +63,9 @@ from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
 CLUSTER: Final = (AskError, ClusterError, TryAgainError)
-"""Errors of a cluster; MOVED is a subclass of the first one."""
+"""Errors of a cluster; the error for MOVED is a subclass of the first one."""
 PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
-"""Errors that may be over in a moment, or with another connection."""
+"""Errors that may disappear soon, or with another connection."""
 NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
 MAX_TRIMS: Final = 1_000
 RESULTS_PER_CALL: Final = 500
@@ -73,7 +73,10 @@ BYTES_PER_CALL: Final = 4 << 20
 TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, which is what is kept of one result"
 
 _FORGET_PER_CALL: Final = 1_000
-"""At least twice `RESULTS_PER_CALL`, so that a lowered bound is reached in time."""
+"""Maximum number of ids that one call forgets.
+
+It is at least twice `RESULTS_PER_CALL`, so that a lowered bound is reached in time.
+"""
 
 _BOUNDS: Final = """
 local latest, feed, revisions, recent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -92,7 +95,7 @@ end
 _TRIM: Final = f"""{_BOUNDS}{_FORGET}
 return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
 """
-"""Uses only commands that need no memory, so a full server runs it."""
+"""Trims with commands that need no memory, so that a full server runs them."""
 
 _WRITE: Final = f"""{_BOUNDS}
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')
@@ -113,7 +116,7 @@ end
 {_FORGET}
 return excess
 """
-"""Stores the revision last, so that a script that fails midway is repeated and not skipped."""
+"""Writes results, and stores each revision last, so that a failed script can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class RedisKeys(NamedTuple):
 
 
 def keys_of(name: str) -> RedisKeys:
-    """Return the keys for a name; ValueError for a name that would leave its slot."""
+    """Return the keys for a name; raise ValueError if the name would put them in other slots."""
     if not name or "{" in name or "}" in name:
         raise ValueError(f"{name!r} is no name for results; leave braces out")
     prefix = f"inorder:{{{name}}}:"
@@ -154,7 +157,7 @@ class RedisSink:
     def __init__(self, client: redis.Redis, name: str, bounds: RedisBounds | None = None) -> None:
         self._given = client
         self._client = client
-        """The given client, or another one if a cluster has named the node of our slot."""
+        """The given client, or another one if a cluster has named the node of these keys."""
         self._name = name
         self._keys = keys_of(name)
         self._bounds = bounds or RedisBounds()
@@ -190,7 +193,7 @@ class RedisSink:
             self._run(_WRITE, arguments)
 
     def _trim(self) -> None:
-        """Trim to the bounds, in at most `MAX_TRIMS` calls; the next write does the rest."""
+        """Trim to the bounds in at most `MAX_TRIMS` calls, and leave the rest to the next write."""
         for _ in range(MAX_TRIMS):
             if not self._run(_TRIM, ()):
                 return
@@ -203,13 +206,14 @@ class RedisSink:
             execute: Callable[..., Any] = self._client.execute_command
             try:
                 return execute(*command)
-            except NOT_ALLOWED as error:  # Some of these count as lost connections otherwise.
+            # Some of these errors would otherwise count as lost connections.
+            except NOT_ALLOWED as error:
                 raise self._failure(error) from error
 
         return self._retry.call_with_retry(once, self._turn_to_another)
 
     def _turn_to_another(self, error: Exception) -> None:
-        """Change the client for the next attempt: to the node a cluster names, or the address."""
+        """Change the client for the next attempt: to the node that a cluster names, or back."""
         self._client.close()
         self._client = _pointed_to(self._given, error) or self._given
 
@@ -230,12 +234,12 @@ class RedisSink:
 
 
 def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
-    """Return a client of the node that a MOVED names, else None."""
+    """Return a client of the node that a MOVED names; None for any other error."""
     pool = given.connection_pool if isinstance(error, MovedError) else None
     if pool is None or "path" in pool.connection_kwargs:
         return None
     assert isinstance(error, MovedError)
-    # An empty host is the one that was asked.
+    # An empty host means the host that was asked.
     host = error.host or pool.connection_kwargs.get("host")
     settings = {**pool.connection_kwargs, "host": host, "port": error.port}
     return redis.Redis.from_pool(type(pool)(pool.connection_class, **settings))
@@ -271,7 +275,7 @@ def _message(error: redis.RedisError) -> str:
 def connect(url: str) -> redis.Redis:
     """Return a client with timeouts and without retries of its own; nothing is sent yet.
 
-    ValueError for an invalid URL.
+    Raises ValueError for an invalid URL.
     """
     client: redis.Redis = redis.Redis.from_url(
         url,

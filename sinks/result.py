@@ -11,18 +11,18 @@ A result is a JSON object; its record's key is its id:
     start, end  integer ns since the epoch, start <= end; null or absent if unknown
     events      list of coordinates (source, epoch, seq); values: an object; both may be absent
 
-Other keys are preserved: `record` is the whole object as it came, in one line. The bound of
+Other keys are preserved: `record` is the whole object as it arrived, in one line. The bound of
 revisions is that of whole numbers in JSON and in Lua (2^53).
 
-Rule for every sink: the highest revision of an id counts, whatever came first. If that is a
-retract, there is no such result. (id, revision) identifies one content for good, so a duplicate
+Rule for every sink: the highest revision of an id counts, in whatever order they arrive. If that is
+a retract, there is no such result. (id, revision) identifies one content for good, so a duplicate
 changes nothing. `newest` applies the rule to a batch.
 
 In the topic of a query with `upsert` a retract has no value. Its key is the id, and its headers
 have all fields above except `events` and `values`. Its `record` is a JSON object of these.
 
-A `Control` record is no result on purpose. It has neither key nor value, or its `kind` says that it
-is the `overflow` of a query.
+A `Control` record is deliberately not a result. It has neither key nor value, or its `kind` says
+that it is the `overflow` of a query.
 
 An unreadable record is a `Malformed` with one of a few reasons, for counting, and a detail that
 states the fault without the content. Cost: O(bytes), parsed once.
@@ -55,7 +55,7 @@ KEY_NOT_ID: Final = "key_not_id"
 OVERFLOW: Final = "overflow"
 
 _GIVEN: Final = re.compile(r"Invalid enum value '.*'(?= - at )", re.DOTALL)
-"""Matches the wrong word of a record that the parser's message repeats."""
+"""Matches the invalid word of a record, which the parser's message repeats."""
 
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
 """Matches line ends, which JSON allows only between its tokens."""
@@ -65,7 +65,7 @@ _Ns = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 @dataclass(slots=True)
 class Result:
-    """A revision of a result; `record` is its JSON object as it came, in one line."""
+    """A revision of a result; `record` is its JSON object as it arrived, in one line."""
 
     id: str
     query: str
@@ -88,7 +88,7 @@ class Malformed:
 
 
 class Control:
-    """A record that is no result on purpose."""
+    """A record that is deliberately not a result."""
 
 
 class _Wire(msgspec.Struct):
@@ -145,7 +145,7 @@ def parse(
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """Return the highest revision of each id, the first of duplicates, in the order of the ids."""
+    """Return the highest revision of each id, sorted by id; of duplicates, return the first."""
     found: dict[str, Result] = {}
     for result in results:
         known = found.get(result.id)

@@ -89,11 +89,11 @@ class Batch:
 
     results: list[Result] = field(default_factory=list)
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The partition and offset of each result, by its identity in memory."""
+    """The partition and offset of each result, by the result's identity in memory (`id`)."""
 
     letters: list[DeadLetter] = field(default_factory=list)
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """The offset after the batch, by partition."""
+    """The offset after the batch, for each partition."""
 
 
 class Runner:
@@ -109,7 +109,7 @@ class Runner:
     ) -> None:
         self.counts = Counts()
         self.turned_s = time.monotonic()
-        """Time of the last sign that it does not hang."""
+        """Time of the last sign that the runner does not hang."""
 
         self._consumer = consumer
         self._topic = topic
@@ -201,7 +201,7 @@ class Runner:
             log.warning("topic %s: %s", self._topic, error.str())
 
     def _begin(self, partition: int) -> None:
-        """Begin at the first record, because there is no offset, or its record was deleted."""
+        """Begin at the first record, because no offset is committed or its record was deleted."""
         place = Place(self._topic, partition)
         next_, low = self._next_and_lowest(place)
         # The client refuses a seek in a partition that it has given up.
@@ -221,8 +221,7 @@ class Runner:
     def _next_and_lowest(self, place: Place) -> tuple[int, int]:
         """Return the committed offset, negative for none, and the lowest existing one.
 
-        It retries, because a broker that has just become the group's coordinator denies that at
-        first.
+        It retries, because a broker that has just become the group's coordinator refuses at first.
         """
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
@@ -368,14 +367,14 @@ def _log_error(error: KafkaError) -> None:
 
 
 _ASK: Final = methodcaller("headers")
-"""In a call of this form, Python checks for an error of the client before it returns the value."""
+"""A call that lets Python check for an error of the client before it returns the value."""
 
 
 def _headers_of(message: Message) -> Any:
     """Return the headers of a record without a value; None for all others.
 
     Only these headers are needed. If a name is not UTF-8, the result is None too. The client then
-    returns a list with a NULL in it, whose use would end the process.
+    returns a list with a NULL in it, and any use of it would end the process.
     """
     if message.value() is not None:
         return None
@@ -390,7 +389,7 @@ def _size_of(message: Message) -> int:
 
 
 def _place(message: Message) -> tuple[int, int]:
-    """Return partition and offset, which a record that was read always has."""
+    """Return a record's partition and offset, which a record that was read always has."""
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None

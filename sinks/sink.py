@@ -40,7 +40,7 @@ class SinkUnavailable(SinkError):
 
 
 class SinkUnusable(SinkError):
-    """The store is not as it must be; the message states what to do."""
+    """The store is not as it must be; the message states the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,10 @@ class Sink(Protocol):
     """A store for results; `tests/sinks` checks the guarantees of every kind."""
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        """Return when `results` are durable. SinkUnavailable, SinkUnusable."""
+        """Write `results`, and return those that were refused when the others are durable.
+
+        Raises SinkUnavailable or SinkUnusable.
+        """
 
     def close(self) -> None:
         """Close files and connections; a second call does nothing."""

@@ -46,14 +46,13 @@ from typing import Any, Final, NoReturn
 from agents.watch.last_lines import LastLines
 
 ANNOUNCE: Final = "--announce-fd"
-"""The option of a stage's command that passes the descriptor."""
+"""The option of a stage's command that gives it the number of the descriptor."""
 
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 STDOUT: Final = 1
 STDERR: Final = 2
 KILLED_WITHIN_S: Final = 5.0
-"""A process that exists this long after SIGKILL waits for a disk, for example; nobody can end it.
-"""
+"""Time after SIGKILL in which a process ends, unless it waits for a disk, for example."""
 LOOK_EVERY_S: Final = 0.01
 PR_SET_PDEATHSIG: Final = 1
 
@@ -73,13 +72,13 @@ Body = Callable[[Sequence[str]], None]
 
 
 class NotBegun(Exception):
-    """The system gave no process; the message states the reason and the remedy."""
+    """The system could not start a process; the message states the reason and the remedy."""
 
 
 class Process:
     """A child process of the worker.
 
-    It announces its address on `pipe`. `returncode` is None until its end was observed, and
+    It announces its address on `pipe`. `returncode` is None until the worker has seen its end, and
     negative for the signal that ended it. `was_killed` says whether this worker killed it.
     """
 
@@ -91,7 +90,7 @@ class Process:
         self._ended = asyncio.Event()
 
     def look(self) -> None:
-        """Reap the process if it has ended; due after each SIGCHLD."""
+        """Reap the process if it has ended; call this after each SIGCHLD."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -103,7 +102,7 @@ class Process:
         return self.returncode is None
 
     async def wait(self) -> int:
-        """Wait until `look` has seen its end, and return its exit code."""
+        """Wait until `look` has seen the process end, and return its exit code."""
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
@@ -127,25 +126,25 @@ class Child:
     stage: str
     command: Sequence[str]
     forked: Process | None = None
-    """Its first process, if it was forked before the supervisor began."""
+    """The stage's first process, if it was forked before the supervisor began."""
     process: Process | None = None
     address: str | None = None
     ready_s: float = 0.0
-    """Total time for which it was ready, in seconds."""
+    """Total time for which the stage was ready, in seconds."""
     started_s: deque[float] = field(default_factory=deque)
-    """The value of `ready_s` at each of its starts."""
+    """The value of `ready_s` at each of the stage's starts."""
     silent_s: float = 0.0
     hung: str = ""
-    """The reason why it was killed, until it announces its port again."""
+    """The reason why the process was killed, until the next one announces its port."""
     resident_bytes: int = 0
-    """Resident memory of its process at the last look; 0 if unknown."""
+    """Resident memory of the process at the last check; 0 if unknown."""
     lines: LastLines = field(default_factory=LastLines)
-    """Last log lines of its processes, including ended ones."""
+    """Last log lines of the stage's processes, including ended ones."""
     health: dict[str, Any] = field(default_factory=lambda: {"fault": "starting"})
-    """The last answer of its process to `/health`, or the reason why none came."""
+    """The last answer of the process to `/health`, or the reason why it gave none."""
 
     metrics: str | None = None
-    """Its last answer to `/metrics`, as text."""
+    """The last answer of the process to `/metrics`, as text."""
     metrics_s: float = 0.0
     """Monotonic time of that answer, in seconds."""
 
@@ -154,7 +153,7 @@ class Child:
         return self.process is not None and self.process.returncode is None
 
     def reasons(self, path: str) -> Sequence[str]:
-        """Return why this stage is not live or not ready, as `path` asks; nothing if it is."""
+        """Return why this stage is not live or not ready, as `path` asks; empty if it is."""
         if self.hung:
             return [self.hung]
         if "fault" in self.health:
@@ -165,7 +164,7 @@ class Child:
 
 
 def attend(processes: Callable[[], Iterable[Process]]) -> None:
-    """Make the running loop, which is the main thread's, notice when the processes end."""
+    """Make the running loop, in the main thread, notice when one of the processes ends."""
 
     def look() -> None:
         for process in processes():
@@ -176,7 +175,7 @@ def attend(processes: Callable[[], Iterable[Process]]) -> None:
 
 
 def spawned(command: Sequence[str]) -> Process:
-    """Start a separate interpreter, or raise NotBegun."""
+    """Start a separate interpreter for the command; raise NotBegun if the system cannot."""
     try:
         return _piped(lambda _, write: _spawn([*command, ANNOUNCE, str(write)], write))
     except OSError as error:
@@ -191,7 +190,7 @@ def _spawn(words: Sequence[str], write: int) -> int:
 
 
 def _piped(begin: Callable[[FileIO, int], int]) -> Process:
-    """Start a process by `begin`, which gets both ends of a pipe and returns the process id."""
+    """Start a process by `begin`, which receives both ends of a pipe and returns the process id."""
     read, write = os.pipe()
     pipe = os.fdopen(read, "rb", 0)
     try:
@@ -215,7 +214,7 @@ def may_fork() -> bool:
 def forked(
     commands: Mapping[str, Sequence[str]], body: Body, sockets: Sequence[socket] = ()
 ) -> Iterator[dict[str, Process]]:
-    """Fork a child for each command; kill the remaining ones at the end.
+    """Fork a child for each command; at the end, kill those that still run.
 
     The children do not inherit the `sockets`.
     """
@@ -252,7 +251,7 @@ def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]
 
 
 def _be(command: Sequence[str], body: Body) -> NoReturn:
-    """Run the child and end it, without the parent's cleanup."""
+    """Run the body in the child, then end the child without the parent's cleanup."""
     code = 1
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -271,7 +270,7 @@ def _be(command: Sequence[str], body: Body) -> NoReturn:
 
 
 async def address_line(pipe: FileIO) -> str:
-    """Return the line that the stage announces, empty if the pipe ends before; close the pipe."""
+    """Return the line that the stage announces, or "" if the pipe ends first; close the pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -285,7 +284,7 @@ async def address_line(pipe: FileIO) -> str:
 
 
 def announce(descriptor: int, address: str) -> None:
-    """Write the address once, and close the descriptor."""
+    """Write the address to the descriptor, once, and close the descriptor."""
     with os.fdopen(descriptor, "wb", 0) as pipe:
         pipe.write(f"{address}\n".encode())
 

@@ -34,7 +34,7 @@ the default thresholds, 7 % at 50,000.
 """
 
 COLLECT_S: Final = 60.0
-"""Time between two collections of young objects."""
+"""Interval between two collections of young objects."""
 
 FULL_S: Final = 600.0
 """Time between two scheduled full collections."""
@@ -62,7 +62,7 @@ class Collecting:
         self._clock = clock
         self._looked_s = self._full_s = clock()
         self._every_s = FULL_S
-        self._has_released = False  # Reset by each full collection.
+        self._has_released = False  # Each full collection resets this.
 
     def look(self) -> None:
         """Run the collection that is due, if any."""

@@ -1,4 +1,4 @@
-"""Exposes the metrics of a worker: the families that its stages answered last.
+"""Exposes a worker's metrics: the families from the latest answers of its stages.
 
 A stage whose loop is busy may not answer in time. Then its last values are exposed, with their age
 in `AGE`. A series that is missing in one scrape would restart the waiting time of every alert. The
@@ -42,7 +42,7 @@ IN_PYTHON: Final = (
     "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder"
     " '.[kafka]' where a C compiler is, or the image (docs/operate/size.md)"
 )
-"""The log line of a worker whose core is not compiled, at its start."""
+"""The log line at the start of a worker whose core is not compiled."""
 
 
 CGROUP: Final = (
@@ -81,9 +81,9 @@ def build() -> dict[str, str]:
 
 @dataclass(eq=False)
 class Scrapes:
-    """A collector of the metrics that the stages of this worker answered.
+    """A collector of the metrics from the latest answers of this worker's stages.
 
-    `topology_stages` are all stages of its topology file.
+    `topology_stages` are all stages of the topology file, some of which other workers may run.
     """
 
     children: Sequence[Child]
@@ -126,7 +126,7 @@ def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
 
 
 def _of_process(stage: str, pid: int) -> Iterable[Metric]:
-    """Return memory, CPU and files of a process, if it runs and the system is Linux."""
+    """Return memory, CPU and files of a process; nothing if it has ended, or outside Linux."""
     for family in ProcessCollector(pid=lambda: pid, registry=None).collect():
         family.samples = [
             Sample(each.name, {"stage": stage}, each.value) for each in family.samples

@@ -79,17 +79,17 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """The settings of the command line.
+    """The settings that a stage's process gets from the command line.
 
     Attributes:
         brokers_wait_s: Time to wait for absent brokers.
-        parent: End when this process has ended.
+        parent: Id of a process; this one ends when that one has ended.
         announce: Receives the address of the HTTP server.
         instance: The worker's name, under which a stage gets its place back within `session_s`.
         session_s: Length of the group's session.
         masters: Master keys of signed streams.
         token: Token that the HTTP server requires.
-        histories: Records that partitions begin with.
+        histories: The histories with which partitions without a state begin.
     """
 
     servers: str
@@ -106,7 +106,7 @@ class ProcessSettings:
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
-    """Run a stage until a signal stops it; otherwise raise the failure that ended it.
+    """Run a stage until a signal stops it, or raise the failure that ends it.
 
     Raises ArrangementError if a topic does not exist.
     """
@@ -240,7 +240,7 @@ class StageProcess:
 
     @property
     def _instance(self) -> str | None:
-        """Name of the stage's place in its group; None for the embedded broker without places."""
+        """Name of the stage's place in its group; None with the embedded broker."""
         name = self.settings.instance
         if name is None or self.brokers.is_embedded:
             return None
@@ -280,7 +280,8 @@ class StageProcess:
         self._log.minute(self._handler.last_checkpoint_s)
         self._garbage.look()
         parent = self.settings.parent
-        is_stopping = self._stop.is_set()  # It is logged once, because a stop takes many looks.
+        # It is logged once, because a stop lasts for many checks.
+        is_stopping = self._stop.is_set()
         if parent is not None and os.getppid() != parent and not is_stopping:
             log.error("the supervisor has ended")
             self._stop.set()
@@ -293,7 +294,7 @@ class StageProcess:
         return Health(not reasons, reasons, self._handler.behind())
 
     def _about(self) -> dict[str, Any]:
-        """Return the versions of core and codec, and the last log lines that report trouble."""
+        """Return the versions of core and codec, and the last warnings and errors of the log."""
         return {
             "core": CORE,
             "codec": str(codec.AT_WORK),

@@ -60,7 +60,7 @@ MAX_RESTARTS: Final = 10
 RESTART_WINDOW_S: Final = 600.0
 RESTART_PAUSE_S: Final = 0.5
 STOP_FOLLOWS_WITHIN_S: Final = 1.0
-"""Time within which a signal to the whole process group reaches the supervisor, too."""
+"""Time within which a signal to the whole process group also reaches the supervisor."""
 STOP_TIMEOUT_S: Final = 40.0
 """Time for a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
@@ -71,7 +71,7 @@ LATELY_S: Final = 10.0
 JUDGED: Final = ("live", "ready", LOG)
 """Verdicts and log in a stage's `/health`; its other fields describe how it runs."""
 LONGEST_SILENCE_S: Final = 5.0
-"""Maximum silence that counts between two questions.
+"""Longest silence that counts between two requests.
 
 So no stage is blamed for a machine that was suspended.
 """
@@ -90,9 +90,9 @@ class Supervisor:
     Attributes:
         commands: The command of each stage.
         brokers_wait_s: Time for which a stage may wait for brokers.
-        token: Required by the supervisor's server, and sent to its stages.
+        token: Token that the supervisor's server requires, and that it sends to its stages.
         forked: Stage processes that run already.
-        sockets: Bound sockets of its server, if any.
+        sockets: Bound sockets of the supervisor's server, if any.
         topology_stages: All stages of the topology file, some of which other workers may run.
         settings: Returns the topology file with all keys, for the page.
     """
@@ -160,7 +160,7 @@ class Supervisor:
             return self._code
 
     async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task of the supervisor; if it fails, stop all stages and end."""
+        """Run a task of the supervisor; if it fails, stop all stages and the supervisor."""
         try:
             await work
         except Exception:
@@ -168,7 +168,7 @@ class Supervisor:
             self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
-        """Wait until each child has ended, after it was signalled and, if necessary, killed."""
+        """Wait until each child has ended; first signal it, and if necessary kill it."""
         try:
             await asyncio.wait_for(asyncio.gather(*keepers), child_process.KILLED_WITHIN_S)
         except TimeoutError:
@@ -205,7 +205,7 @@ class Supervisor:
             await asyncio.sleep(RESTART_PAUSE_S)
 
     async def _stops_too(self) -> bool:
-        """Return whether the supervisor is stopped soon after a child that ended regularly."""
+        """Return whether the supervisor is stopped, too, soon after a child ended regularly."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), STOP_FOLLOWS_WITHIN_S)
         return self._stopping.is_set()
@@ -215,28 +215,29 @@ class Supervisor:
         child.silent_s, child.resident_bytes = 0.0, 0
         process, child.forked = child.forked or child_process.spawned(child.command), None
         child.process = process
-        process.look()  # It may have ended before `attend` was called.
+        process.look()  # The process may have ended before `attend` was called.
         if self._stopping.is_set():
-            process.terminate()  # The stop came before there was a process to signal.
+            process.terminate()  # The stop was requested before there was a process to signal.
         with process.pipe:
             reading = asyncio.create_task(self._read_address(child, process))
-            code = await process.wait()  # The pipe may fail independently.
+            code = await process.wait()  # The pipe may fail while the process still runs.
             reading.cancel()
             await asyncio.wait([reading])
         if code == -signal.SIGTERM and child.address is None:
-            code = Exit.DONE  # It was stopped before it had begun, so it owned nothing yet.
+            # The process was stopped before it had begun, so it owned nothing yet.
+            code = Exit.DONE
         child.address = None
         child.metrics = None
         child.health = {"fault": "not running"}
         return code
 
     async def _read_address(self, child: Child, process: Process) -> None:
-        """Store the child's address as soon as it announces that."""
+        """Store the child's address as soon as the child announces it."""
         line = await child_process.address_line(process.pipe)
         try:
             address(line)
         except ValueError as error:
-            if line:  # Without a line the child has ended.
+            if line:  # An empty line means that the child has ended.
                 log.error("stage %s announced no address: %s; it is killed", child.stage, error)
                 process.kill()
             return
@@ -275,7 +276,7 @@ class Supervisor:
         return aiohttp.ClientSession(timeout=timeout, headers=bearing(self.token))
 
     async def _ask_all(self) -> None:
-        """Poll the health of all stages, so that answers do not wait for them."""
+        """Request the health of all stages regularly, so that answers do not wait for it."""
         asked_s = time.monotonic()
         async with self._session() as session:
             while True:
@@ -302,7 +303,7 @@ class Supervisor:
             child.health = {"fault": f"does not answer: {type(error).__name__}"}
 
     async def _scrape(self) -> None:
-        """Ask each stage for its metrics; keep the last ones if it does not answer."""
+        """Request each stage's metrics; keep the last ones if it does not answer."""
         for child, text in zip(self._children, await self._asked("/metrics"), strict=True):
             if text is not None:
                 child.metrics, child.metrics_s = text.decode(), time.monotonic()
@@ -314,7 +315,7 @@ class Supervisor:
         ]
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
-        """Ask each stage, and return None for one that does not answer."""
+        """Return the stages' answers to a request, None for one that does not answer."""
 
         async def ask(child: Child) -> bytes | None:
             process = child.process
@@ -366,7 +367,7 @@ class Supervisor:
         return self._health(path)
 
     def _about(self) -> dict[str, Any]:
-        """Return each stage's own description of how it runs."""
+        """Return each stage's description of how it runs."""
         return {
             "stages": {
                 child.stage: {n: word for n, word in child.health.items() if n not in JUDGED}

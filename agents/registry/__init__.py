@@ -1,1 +1,1 @@
-"""Schemas of foreign values, from a schema registry."""
+"""Fetches the schemas of foreign values from a schema registry."""

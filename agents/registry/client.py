@@ -36,7 +36,7 @@ UNKNOWN: Final = frozenset(
 
 
 class RegistryAway(Exception):
-    """The registry gives no valid answer; a later request may succeed."""
+    """The registry gave no valid answer; a later request may succeed."""
 
 
 class RegistryRefuses(Exception):
@@ -48,14 +48,14 @@ class NoSuchSchema(Exception):
 
 
 class ExcessiveSchema(Exception):
-    """The schema exceeds a bound, and would do so again."""
+    """The schema exceeds a limit, and would do so again."""
 
 
 class FoundSchema(NamedTuple):
     """A schema of the registry.
 
-    `kind` is AVRO, PROTOBUF or JSON. `referred` has the schemas that it refers to, each after those
-    that it refers to itself. `subjects` are the subjects that have it.
+    `kind` is AVRO, PROTOBUF or JSON. `referred` has the schemas to which it refers, directly or
+    not, each after those that it needs itself. `subjects` are the subjects that have the schema.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class FoundSchema(NamedTuple):
 
 
 async def schema_of(registry: str, number: int) -> FoundSchema:
-    """Return the schema of this id, by a separate connection because look-ups are rare.
+    """Return the schema with this id, over a connection of its own because look-ups are rare.
 
     Raises NoSuchSchema, ExcessiveSchema, RegistryAway, RegistryRefuses.
     """

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 30.0
 PATIENCE_BACK: Final = 0.1
-"""Seconds of patience that are refilled in a second."""
+"""Seconds of patience that are regained in a second."""
 UNKNOWN_S: Final = 60.0
 MAX_KEPT: Final = 2_000
 SHORTEST_PAUSE_S: Final = 0.2
@@ -46,9 +46,10 @@ LOG_AFTER_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The decoder for values of an id or the reason why there is none, and its subjects.
+    """The answer for an id: the decoder for its values, or the reason why there is none.
 
-    `subjects` is None for an id without a schema. `at_s` is the time of the request.
+    `subjects` are those of the schema; None for an id without a schema. `at_s` is the time of the
+    request.
     """
 
     decoder: Decode | ValueFault
@@ -56,7 +57,7 @@ class _Answer:
     at_s: float = field(default_factory=time.monotonic)
 
     def holds(self, table: RegisteredSchemas) -> bool:
-        """Return whether the table need not ask again."""
+        """Return whether the answer still holds for this table, so that no request is needed."""
         if self.subjects is not None and table.takes(self.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
@@ -65,7 +66,7 @@ class _Answer:
 class SchemaFeed:
     """The schemas that a process has looked up; await `reach` before each batch.
 
-    `faults` are registries that do not answer while a partition waits for them.
+    `faults` describes the registries that do not answer while a partition waits for them.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -75,14 +76,14 @@ class SchemaFeed:
         self._patience_at_s = time.monotonic()
         self._away: dict[str, str] = {}
         self._waiting: Counter[str] = Counter()
-        """Number of waiting look-ups, by registry."""
+        """Number of waiting look-ups of each registry."""
 
     @property
     def faults(self) -> tuple[str, ...]:
         return tuple(self._away.values())
 
     async def reach(self, table: RegisteredSchemas, values: Iterable[bytes | None]) -> None:
-        """Give `table` all available schemas of these values."""
+        """Add to `table` all available schemas that these values need."""
         for number in table.unresolved(values):
             answer = await self._look_up((table.registry, number), table)
             if answer.subjects is not None and not table.takes(answer.subjects):
@@ -142,7 +143,7 @@ class SchemaFeed:
         return self._store(place, _Answer(fault, None))
 
     def _store(self, place: tuple[str, int], answer: _Answer) -> _Answer:
-        """Store the answer; at the bound the oldest one is dropped."""
+        """Store the answer and return it; at the bound the oldest one is dropped."""
         self._away.pop(place[0], None)
         if len(self._answers) >= MAX_KEPT:
             del self._answers[next(iter(self._answers))]

@@ -49,15 +49,15 @@ LONG: Final = 100_000
 """Number of records in a long changelog; they are read in a quarter of a second."""
 
 TIMES_WHOLE: Final = 4
-"""Least number of changes per entry between two states that are written whole."""
+"""Minimum number of changes per entry between two states that are written whole."""
 
 MOST_WHOLE: Final = 20_000
-"""Most entries of a state that is written whole; they are cut in a tenth of a second."""
+"""Maximum number of entries of a state that is written whole, which takes a tenth of a second."""
 
 MOST_WHOLE_BYTES: Final = 4 << 20
 
 TAIL: Final = 1_000
-"""Number of offsets at the end of a changelog in which its last progress is searched first."""
+"""Number of offsets at the end of a changelog that are first searched for the last progress."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -66,11 +66,11 @@ decode = msgspec.msgpack.Decoder().decode
 Readings = dict[int, dict[str, StreamContract]]
 
 OnProgress = Callable[[int, int], object]
-"""Receives the position in the changelog, and its end."""
+"""A function that receives the position in the changelog, and the changelog's end."""
 
 
 class StateRefused(Exception):
-    """A state that this worker cannot go on with; the message states the remedy."""
+    """A state with which this worker cannot continue; the message states the remedy."""
 
 
 class Claim(msgspec.Struct):
@@ -104,11 +104,11 @@ class Progress(Claim):
     """The progress of a state of today's format.
 
     Attributes:
-        history: Name of the history that it began with (`agents.stage.history`); "" if none.
+        history: Name of the history with which it began (`agents.stage.history`); "" if none.
         `amid`: Parts that begin inside their stream, for streams without a state
             (`topology.flow.stage`).
-        readings: The readings of records before the topology file changed. Each applies to the
-            buffered records below its key, an offset.
+        readings: The ways to read records from before a change of the topology file. Each applies
+            to the buffered records below its key, an offset.
     """
 
     history: str = ""
@@ -117,9 +117,9 @@ class Progress(Claim):
 
 
 def instant_of(state: Claim) -> tuple[int, ...]:
-    """Return a key that orders the states of one partition, the latest last.
+    """Return a key that sorts the states of one partition, the latest last.
 
-    Each checkpoint has advanced in the input or in time.
+    From one checkpoint to the next, the input offset or the time has advanced.
     """
     return (state.next_offset, *state.arrival[:1])
 
@@ -142,8 +142,8 @@ async def was_aborted(
 ) -> bool:
     """Return whether the changelog has an aborted checkpoint up to this input offset.
 
-    It looks for any such checkpoint from `since` on, committed or aborted. The caller knows that
-    none so late was committed. Cost: reading all these records.
+    It looks for any such checkpoint from `since` on, committed or aborted, because the caller knows
+    that none so late was committed. Cost: reading all records from `since` on.
     """
     first, end = await logs.bounds(partition)
     pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
@@ -157,7 +157,7 @@ async def was_aborted(
 
 
 def contract_of(state: Claim) -> Contract:
-    """Decode the contract that the state was made under.
+    """Decode the contract under which the state was written.
 
     Raises StateRefused if it has another layout, which is possible before the first release.
     """
@@ -171,9 +171,9 @@ def contract_of(state: Claim) -> Contract:
 
 
 def read_progress(value: bytes, whose: str, anew: str) -> Progress:
-    """Decode the progress of the state of the partition `whose`.
+    """Decode the progress of the state of the partition that `whose` names.
 
-    Raises StateRefused if it has another format; `anew` describes how to begin anew.
+    Raises StateRefused if it has another format; `anew` describes how to start without the state.
     """
     found = _claim(value).format
     if found != STATE_FORMAT:

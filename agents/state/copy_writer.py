@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S: Final = 1.0
 WRITE_AT_BYTES: Final = 4 << 20
-"""Number of waiting bytes that are written without further delay."""
+"""Number of waiting bytes above which they are written without further delay."""
 
 MAX_WAITING_BYTES: Final = 64 << 20
-"""Most bytes of waiting keys and values; repeated changes of a key all count."""
+"""Maximum size of waiting keys and values, in which each change of a key counts."""
 
 CLOSE_WAIT_S: Final = 3.0
 """Time allowed for the last write; a store that hangs for longer is abandoned."""
@@ -38,14 +38,14 @@ BEHIND: Final = "behind"
 
 
 class CopyWriter:
-    """The writer of `copy`, which only it uses after the first `note`.
+    """The writer of `copy`, which nothing else uses after the first `note`.
 
     Always call `close`, which also closes the copy.
     """
 
     def __init__(self, copy: LocalCopy) -> None:
         self.copy = copy
-        self._changed = threading.Condition()  # It guards all attributes below.
+        self._changed = threading.Condition()  # The condition guards all attributes below.
         self._waiting: dict[bytes, bytes | None] = {}
         self._waiting_bytes = 0
         self._waiting_position: int | None = None
@@ -53,7 +53,7 @@ class CopyWriter:
         self._thread: threading.Thread | None = None
 
     def note(self, changes: Changes, position: int) -> None:
-        """Take the changes that lead the log to `position`; never blocks."""
+        """Accept the changes up to `position` of the changelog, without ever blocking."""
         if not self.copy.is_used:
             return
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
@@ -113,7 +113,7 @@ class CopyWriter:
         return taken
 
     def _go_on(self) -> None:
-        """Write until the writer is closed and no changes wait; this is the thread."""
+        """Write until the writer is closed and no changes wait; this is the body of the thread."""
         is_over = False
         while not is_over:
             with self._changed:

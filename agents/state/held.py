@@ -34,7 +34,7 @@ STAMPED_FROM: Final = FIRST_PLACE << 1
 offset_of = attrgetter("offset")
 
 ANYWHERE: Final = -1
-"""Mask of all places."""
+"""Mask that selects all places."""
 
 ANY_OFFSET: Final = 1 << 63
 """An offset above all others."""
@@ -79,10 +79,10 @@ _of_record = attrgetter(*Spilled.__struct_fields__)
 
 
 def is_stamped(event: Event | Note) -> bool:
-    """Return whether the event has results of REORDER and CLOCK.
+    """Return whether the event already has the results of REORDER and CLOCK.
 
     Events at a place from `STAMPED_FROM` on have them. So do events of a history
-    (`agents.stage.history`), whose offset is no place in the log.
+    (`agents.stage.history`), whose negative offset is not in the log.
     """
     return event.held_by >= STAMPED_FROM or event.offset < 0
 
@@ -99,7 +99,7 @@ def notes_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def apply_note(event: Event, note: Note) -> None:
-    """Restore the place and results of an event that was read again."""
+    """Give an event that was read again its place and its earlier results."""
     for name in NOTED if is_stamped(note) else NOTED_PLAINLY:
         setattr(event, name, getattr(note, name))
 
@@ -107,17 +107,17 @@ def apply_note(event: Event, note: Note) -> None:
 class HeldPages:
     """The buffered events of one partition by page, and the pages that changed.
 
-    Events wait at the places `waiting`. The other places keep past events that later ones may need.
-    These may be windows of hours, so they are read from the log again, never spilled.
+    Events wait at the places `waiting`. The other places keep past events that later ones may need,
+    such as windows of hours. So those are read from the log again, and never written whole.
     """
 
     def __init__(self, spill_after_ns: int, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
         self._waiting = waiting
-        self._looked_at: set[int] = set()  # Pages without any more events to spill.
+        self._looked_at: set[int] = set()  # Pages that have no more events to write whole.
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
-        self._spilled: dict[int, int] = {}  # From offset to page.
+        self._spilled: dict[int, int] = {}  # The page of each offset whose record is written whole.
         self.touched: set[int] = set()
 
     def took(self, events: Sequence[Event]) -> None:
@@ -134,7 +134,7 @@ class HeldPages:
     def let_go(
         self, events: Sequence[Event], reports: Sequence[Report] = (), *, before: int = ANY_OFFSET
     ) -> None:
-        """Mark the pages of events that passed on, within the stage or out of it, or were reported.
+        """Mark the pages of events that left their place or were reported as changed.
 
         `before` is the first offset of the current batch, whose events `took` records.
         """
@@ -146,7 +146,7 @@ class HeldPages:
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
     def by_stream(self, streams: Iterable[str], now_ns: int) -> dict[str, tuple[int, int]]:
-        """Return how many events of each stream wait, and how long the first has waited.
+        """Return, for each stream, how many events wait, and how long the first has waited.
 
         Dead letters that have a place in the sequence do not count.
         """
@@ -178,7 +178,7 @@ class HeldPages:
         return sum(1 for _ in self._held())
 
     def needed_from(self, next_offset: int) -> int:
-        """Return the first offset that a restore from the last changes reads again."""
+        """Return the first offset that a restore from the last recorded changes reads again."""
         for page in sorted(self._pages):
             held = [e.offset for e in self._pages[page] if e.held_by]
             if waiting := [offset for offset in held if offset not in self._spilled]:
@@ -186,7 +186,7 @@ class HeldPages:
         return next_offset
 
     def first_offset(self) -> int | None:
-        """Return the first buffered offset, whether or not the state has its record whole."""
+        """Return the first buffered offset, even if the state has its record whole, or None."""
         return min(map(offset_of, self._held()), default=None)
 
     def touch_all(self) -> bool:
@@ -200,7 +200,7 @@ class HeldPages:
         return True
 
     def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
-        """Yield (key, value or None) for each change since the last call."""
+        """Yield each change since the last call as (key, value), with value None for a removal."""
         yield from self._spill(now_ns)
         for page in sorted(self.touched):
             events = self._pages.get(page)
@@ -252,7 +252,7 @@ class HeldPages:
     ) -> None:
         """Restore the pages of a state.
 
-        `events` are those that the operators took back. `notes` are their notes by offset, and
+        `events` are those that the operators accepted again. `notes` are their notes by offset, and
         those of events that could not be read, which are removed.
         """
         found = {event.offset: event for event in events}
@@ -261,6 +261,6 @@ class HeldPages:
             self._pages.setdefault(page, []).extend([] if event is None else [event])
             self._written.add(page)
             if event is None or event.held_by != notes[offset].held_by:
-                # The note was wrong, because an operator did not take the event.
+                # The note was wrong, because no operator accepted the event.
                 self.touched.add(page)
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled}

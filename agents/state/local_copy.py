@@ -39,7 +39,7 @@ TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The content of a copy and its position in the log; empty if the copy cannot be used."""
+    """The content of a copy and its position in the changelog; empty if the copy cannot be used."""
 
     state: dict[bytes, bytes] = field(default_factory=dict)
     position: int | None = None
@@ -51,9 +51,9 @@ def open_store(
     directory: Path,
     redis_url: str | None,
 ) -> StateStore | None:
-    """Return the copy of `name`; None for a kind that would be empty at every start.
+    """Return the store for the copy `name`; None for a kind that would be empty at every start.
 
-    RocksDB may raise StoreLocked or StoreUnavailable here, and Redis only when it is asked. Redis
+    RocksDB may raise StoreLocked or StoreUnavailable here, and Redis only at its first use. Redis
     needs the extra `sinks`, and is imported only then.
     """
     if kind == "memory":
@@ -71,9 +71,9 @@ class LocalCopy:
     """The local copy of one partition's state.
 
     Attributes:
-        new_store: Makes the store, or returns None if the topology has no copy.
-        failed: Is called with the kind of each failure.
-        log_id: The id of the topic that it is a copy of, "" if none is known.
+        new_store: Opens the store, or returns None if the topology has no copy.
+        failed: Called with the kind of each failure.
+        log_id: The id of the copied changelog topic, "" if none is known.
     """
 
     name: str
@@ -86,7 +86,8 @@ class LocalCopy:
         self._tally = StateTally()
         self._found: Seal | None = None
         self._position: int | None = None
-        self._lock = threading.RLock()  # A cancelled await leaves its thread running.
+        # The lock is needed because a cancelled await leaves its thread running.
+        self._lock = threading.RLock()
 
     @property
     def is_used(self) -> bool:
@@ -139,7 +140,7 @@ class LocalCopy:
         return Copied(state, position)
 
     def why_unfit(self, end: int) -> str | None:
-        """Return why the copy that was found cannot be used; None if it can, or if there is none.
+        """Return why the loaded copy cannot be used; None if it can, or if there is none.
 
         `end` is the committed end of the log. A copy with a time in the future is refused like an
         old one.
@@ -161,7 +162,7 @@ class LocalCopy:
             )
 
     def discard(self, why: str) -> None:
-        """Empty the copy, and log why."""
+        """Empty the copy, and log the reason."""
         with self._lock:
             if self._store is None:
                 return
@@ -196,7 +197,7 @@ class LocalCopy:
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Go on without the store if the body fails."""
+        """Stop using the store if the body fails."""
         try:
             yield
         except Exception as unusable:  # noqa: BLE001 - whatever a store raises
@@ -210,5 +211,5 @@ class LocalCopy:
 
 
 def same_log(one: str, other: str) -> bool:
-    """Return whether two topic ids can be of one topic; "" stands for an unknown id."""
+    """Return whether two topic ids may belong to one topic; "" stands for an unknown id."""
     return one == other or not (one and other)

@@ -1,4 +1,4 @@
-"""The server that measures the clocks of sources that use `inorder.sync`.
+"""Measures the clocks of sources that use `inorder.sync`, as a server.
 
     answering      the protocol, without a socket
     limiter        limits the packets per second from one address

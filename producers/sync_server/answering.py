@@ -51,7 +51,7 @@ from producers.sync_server.seen import SeenTokens
 
 NS_PER_S: Final = 1_000_000_000
 MAX_AGE_S: Final = 5
-"""Maximum age in seconds, from t3 to the report's arrival."""
+"""Maximum age of an answer in seconds, from t3 to the report's arrival."""
 MAX_TURNAROUND_NS: Final = NS_PER_S
 """Maximum time from t2 to t3."""
 MAX_REPORTS: Final = 200_000
@@ -150,7 +150,7 @@ class Answerer:
         return Answer(_acknowledged(raw, key, TAKEN), packet, REPORTED)
 
     def _cookie(self, raw: bytes) -> bytes:
-        """Compute the seal as it was given, before there was a t4."""
+        """Compute the cookie of a report's round, as the server gave it before t4 was known."""
         return self._own.seal(raw[LENGTH_AT:T4_AT] + _NO_TIME + raw[MONO_AT:COOKIE_AT])
 
 
@@ -159,7 +159,7 @@ def _acknowledged(raw: bytes, key: Key, status: int) -> bytes:
 
 
 def sample_line(packet: Packet, server: str) -> dict[str, int | str]:
-    """Return a sample as in `clock.offsets`, but without its source."""
+    """Return a sample in the form of `clock.offsets`, but without its source."""
     line: dict[str, int | str] = {
         "t1": packet.t1_ns,
         "t2": packet.t2_ns,

@@ -37,7 +37,7 @@ OUTCOMES = (ANSWERED, REPORTED, *(each for each in Reason if each not in _CLIENT
 
 
 class ServerCollector(Collector):
-    """A collector for a registry; it may be read from any thread."""
+    """A Prometheus collector of the server's counts, which any thread may read."""
 
     def __init__(self, server: SyncServer, publishing: Publishing) -> None:
         self._server = server

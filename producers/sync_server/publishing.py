@@ -38,31 +38,31 @@ log = logging.getLogger("inorder.sync")
 class Publishing(ABC):
     """A target for samples: taken = delivered + lost + waiting.
 
-    `refused` samples found no space and were not taken. All calls come from one thread, except
-    `trouble` and reads of the counts.
+    `refused` counts the samples for which there was no space, and which were not taken. All calls
+    come from one thread, except `trouble` and reads of the counts.
     """
 
     taken = delivered = lost = refused = 0
 
     @abstractmethod
     def take(self, sample: Packet) -> bool:
-        """Take a sample and return whether there was space for it; never wait."""
+        """Accept a sample if there is space, and return whether there was; never wait."""
 
     @abstractmethod
     def turn(self) -> None:
-        """Count finished samples; called often."""
+        """Count finished samples; the server calls this often."""
 
     def trouble(self) -> str:
         """Return why samples do not arrive, or "" if they do."""
         return ""
 
     def close(self) -> None:
-        """Let waiting samples arrive, for a bounded time."""
+        """Wait for a bounded time until waiting samples are delivered, and close the target."""
         self.turn()
 
 
 class TopicPublishing(Publishing):
-    """The topic for samples; `server` is the server's name in them."""
+    """A target that sends samples to the topic; they name `server` as their server."""
 
     def __init__(
         self, brokers: str, topic: str, server: str, settings: Settings | None = None
@@ -88,7 +88,7 @@ class TopicPublishing(Publishing):
                 self._renew()
             return False
         if self.taken == self.delivered + self.lost:
-            self._moved_s = time.monotonic()  # Nothing waited before this one.
+            self._moved_s = time.monotonic()  # No other sample waited before this one.
         self.taken += 1
         return True
 
@@ -119,7 +119,7 @@ class TopicPublishing(Publishing):
         super().close()
 
     def _renew(self) -> None:
-        """Create another client, because this one has given up for good."""
+        """Create another client, because the present one has failed for good."""
         self._channel.purge()
         self.turn()
         self._delivered_before = self.delivered
@@ -137,7 +137,7 @@ class TopicPublishing(Publishing):
 
 
 class LinePublishing(Publishing):
-    """A stream of JSON lines, for trials and for `inorder replay`."""
+    """A target that writes JSON lines to a stream, for trials and for `inorder replay`."""
 
     def __init__(self, stream: IO[bytes], server: str) -> None:
         self._stream = stream

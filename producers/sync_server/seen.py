@@ -28,7 +28,7 @@ class SeenTokens:
 
     @property
     def is_full(self) -> bool:
-        """Whether the generation for a new entry is full, as of the last `has`."""
+        """Whether the generation that would take a new entry is full, as of the last `has`."""
         return len(self._young) >= self._max_entries
 
     def add(self, token: bytes) -> None:

@@ -43,7 +43,7 @@ STEP_NS: Final = 1_000_000
 HURRIED_NS: Final = 200_000
 """Maximum time between readings of two clocks that are compared."""
 SO_RCVBUFFORCE: Final = 33
-"""Linux's number of the option, which the library lacks."""
+"""Linux's number of this socket option, which Python's `socket` module lacks."""
 
 log = logging.getLogger("inorder.sync")
 
@@ -89,7 +89,7 @@ class SyncServer:
         self._stopping = threading.Event()
         self._mono_ns: int | None = None
         self.counts: Counter[str] = Counter()
-        """Packets by outcome: `answering.ANSWERED`, `REPORTED`, or a `Reason`."""
+        """Number of packets by outcome: `answering.ANSWERED`, `REPORTED`, or a `Reason`."""
         self.steps = 0
         self.turned_s = time.monotonic()
         self._socket = _bound(host, port, limits.buffer_bytes)
@@ -121,7 +121,7 @@ class SyncServer:
         self._stopping.set()
 
     def turn(self) -> None:
-        """Wait for packets, at most `TURN_S`, and process those that are there."""
+        """Wait for packets, at most `TURN_S`, and process those that have arrived."""
         self._arrivals.poll(TURN_S * 1000)
         self._watch_clock()
         self._drain()
@@ -135,7 +135,7 @@ class SyncServer:
                 raw, ancillary, _, address = receive(SIZE + 1, stamps.ANCILLARY_SIZE)
             except BlockingIOError:
                 return
-            except OSError as error:  # The socket reports a temporary fault of the network.
+            except OSError as error:  # This socket error reports a temporary fault of the network.
                 log.debug("receiving: %s", error)
                 return
             handle(raw, ancillary, address)
@@ -153,7 +153,7 @@ class SyncServer:
             return
         try:
             self._socket.sendto(reply, address)
-        except OSError:  # There is no route or no space; the source asks again.
+        except OSError:  # There is no route, or no space to send; the source will ask again.
             self.counts[Reason.UNSENT] += 1
 
     def _watch_clock(self) -> None:
@@ -200,10 +200,10 @@ def _bound(host: str, port: int, buffer_bytes: int) -> socket.socket:
 
 
 def _widen(endpoint: socket.socket, buffer_bytes: int) -> None:
-    """Make the receive buffer as large as allowed, for packets that come during a flood."""
+    """Make the receive buffer as large as allowed, for packets that arrive during a flood."""
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     if sys.platform == "linux":
-        try:  # A process with the right may exceed the system's bound.
+        try:  # A process with the right to do so may exceed the system's limit.
             endpoint.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes)
         except OSError:
             pass

@@ -60,11 +60,11 @@ _SIGNED: Final = _PLAIN._replace(
     mono_ns=-5,
     source="Prüfstand 7 " + "x" * 51,
 )
-"""A packet with the longest possible name: 64 bytes."""
+"""A signed packet with the longest possible name, 64 bytes."""
 
 
 def vectors() -> dict[str, Any]:
-    """Return the content of the file."""
+    """Return the content of `vectors.json`."""
     return {
         "format": FORMAT,
         "about": "docs/reference/sync_protocol.md; bytes and secrets are hex, times ns",

@@ -44,7 +44,7 @@ ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
 OPENING_S: Final = 3.0
 HUNG_S: Final = 10.0
-"""Time for which a server that hung is not asked when another copy is opened."""
+"""Time after a server hung in which it is not asked when another copy is opened."""
 
 ITEMS_PER_PAGE: Final = 512
 CHANGES_PER_CALL: Final = 10_000
@@ -87,18 +87,18 @@ return false
 """
 
 Piece = tuple[list[bytes], list[bytes]]
-"""Fields and values to set, alternating; fields to delete."""
+"""The fields and values to set, alternating, and the fields to delete."""
 
 
 hung_since_s: Final[dict[str, float]] = {}
-"""By address, when a server last failed to answer while a copy was being opened."""
+"""The last time at which a server did not answer while a copy was being opened, by address."""
 
 
 class RedisStore:
     """A copy in Redis; see `agents.state.stores.store`.
 
-    `client` must not retry by itself: `connect` makes one. `address` is that of its server. If a
-    server hangs, only the first of the copies with its address waits for it.
+    `client` must not retry by itself: `connect` makes one that does not. `address` is that of its
+    server. If a server hangs, only the first of the copies with its address waits for it.
     """
 
     def __init__(self, client: redis.Redis, name: StoreName, address: str = "") -> None:
@@ -148,7 +148,10 @@ class RedisStore:
         self._seen = _NOWHERE
 
     def set_aside(self) -> str:
-        """Delete the damaged copy, because shared memory is not for damaged data."""
+        """Delete the damaged copy, because Redis is shared and its memory is not for damaged data.
+
+        Returns a description of this.
+        """
         self._ask("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
         self._seen = _NOWHERE
         return f"{self._key} is deleted"
@@ -184,7 +187,7 @@ class RedisStore:
         return answer
 
     def _try(self, *command: Any) -> tuple[Any, int]:
-        """Return the answer, and the number of attempts it took."""
+        """Run a command; return its answer, and the number of attempts that it took."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         hung_s = time.monotonic() - hung_since_s.get(self._address, -HUNG_S)
@@ -245,7 +248,7 @@ def _shown(current: bytes) -> str:
 
 
 def _pieces(changes: Changes) -> Sequence[Piece]:
-    """Divide changes into pieces that fit one script call; at least one piece."""
+    """Divide changes into pieces that each fit into one script call; returns at least one piece."""
     pieces: list[Piece] = [([], [])]
     count = size = 0
     for key, value in changes.items():

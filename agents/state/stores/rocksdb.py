@@ -67,7 +67,7 @@ _WORLD_FAILURES: Final = (
     "Too many open files",
     "Cannot allocate memory",
 )
-"""Texts of errors that are not about the copy itself."""
+"""Texts in errors of the system, which do not mean that the copy itself is damaged."""
 
 
 class RocksdbStore:
@@ -137,14 +137,14 @@ class RocksdbStore:
         return f"it lies in {self._begin_anew(_DAMAGED, DAMAGED_KEPT)}"
 
     def _begin_anew(self, kind: str, kept: int = 0) -> Path:
-        """Rename the folder atomically, and open an empty one.
+        """Rename the folder atomically, open an empty one, and return the renamed folder's path.
 
         `kept` is the number of the newest folders of that kind that are not removed.
         """
         folder, before = self._folder, [-1, *map(_number, _aside(self._folder, kind))]
         aside = folder.with_name(f"{folder.name}{kind}{max(before) + 1}")
         with suppress(StoreError):
-            self.close()  # It writes what is not yet in files, which no longer matters.
+            self.close()  # This writes data that is not yet in files and no longer matters.
         self._damage = None
         try:
             folder.rename(aside)
@@ -169,7 +169,7 @@ class RocksdbStore:
                 db.close()
 
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the next entries; StoreDamaged if a block cannot be read.
+        """Return the next page of entries; raise StoreDamaged if a block cannot be read.
 
         RocksDB's `items` would end there without an error, as at the end of all entries.
         """
@@ -179,7 +179,7 @@ class RocksdbStore:
             try:
                 rows.seek(after)
                 while len(page) < ITEMS_PER_PAGE and rows.valid():
-                    key: bytes = rows.key()  # Raw mode has bytes only.
+                    key: bytes = rows.key()  # In raw mode, keys are always bytes.
                     if key >= _AFTER_ENTRIES:
                         break
                     page.append((key, rows.value()))
@@ -200,13 +200,13 @@ class RocksdbStore:
 
 
 def folder_of(directory: Path, name: StoreName) -> Path:
-    """Return the folder of the copy of `name` under the state directory."""
+    """Return the folder of the copy `name`, which is below the state directory."""
     parts = (name.application, name.stage, name.topic)
     return directory.joinpath(*(_file_name(part) for part in parts), str(name.partition))
 
 
 def _file_name(part: str) -> str:
-    quoted = quote(part, safe="+")  # It keeps letters, digits and -._~
+    quoted = quote(part, safe="+")  # `quote` keeps letters, digits and -._~ as they are.
     return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
 
 
@@ -247,7 +247,7 @@ def _number(path: Path) -> int:
 
 
 def _remove(folder: Path, kind: str, kept: int = 0) -> None:
-    """Remove the folders of that kind except the `kept` newest; failures are retried next time."""
+    """Remove all but the `kept` newest folders of that kind; failures are retried next time."""
     found = sorted(_aside(folder, kind), key=_number)
     for old in found[: len(found) - kept]:
         shutil.rmtree(old, ignore_errors=True)
@@ -256,7 +256,8 @@ def _remove(folder: Path, kind: str, kept: int = 0) -> None:
 def _options() -> rocksdict.Options:
     table = rocksdict.BlockBasedOptions()
     table.set_block_cache(rocksdict.Cache(CACHE_BYTES))
-    table.set_cache_index_and_filter_blocks(True)  # Otherwise they grow outside the cache's bound.
+    # Otherwise index and filter blocks grow outside the cache's bound.
+    table.set_cache_index_and_filter_blocks(True)
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(create_if_missing=True)
     options.set_block_based_table_factory(table)

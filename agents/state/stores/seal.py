@@ -1,4 +1,4 @@
-"""Check that a copy is what was written, by the number of its entries and a digest of them.
+"""Checks that a copy has exactly the entries that were written, by their number and digest.
 
 A store may lose entries, or return old ones, without an error. Examples are a file that ends early,
 a field that a server evicted, and a block that a checksum does not cover. So a seal is written with
@@ -27,7 +27,7 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Seal(msgspec.Struct, array_like=True, frozen=True):
-    """The statement of a copy about its own content.
+    """A copy's record of its own content, by which a reader checks the copy.
 
     `log_id` is "" if the brokers distinguish topics by name alone. `written_at_ns` is the time, by
     the writer's wall clock, at which the copy was last known to be right.
@@ -41,9 +41,9 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateTally:
-    """The number and digest of the entries of a copy or state, updated with its changes.
+    """The number and digest of the entries of a copy or state, updated with each change.
 
-    Two equal tallies have the same entries. Cost: 1.1 us for each change.
+    If two tallies are equal, so are the entries. Cost: 1.1 us for each change.
     """
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The content is not what was written; `set_aside` makes room for an empty copy."""
+    """The content differs from what was written; `set_aside` makes room for an empty copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class StateStore(Protocol):
         """Return the changelog offset to read next; None if the copy is empty or unusable."""
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all keys and values, in no order; a key may come twice, with one value.
+        """Yield all keys and values in any order; a key may occur twice, with the same value.
 
         Read it to its end before the next `apply`. Raises StaleStore if the copy moved meanwhile,
         and StoreDamaged if not all of it can be read.
         """
 
     def apply(self, changes: Changes, base: int | None, position: int) -> None:
-        """Move the copy from `base` to `position`.
+        """Move the copy from `base` to `position` by these changes.
 
         Raises StaleStore if it is not at `base`. After StoreUnavailable it is at either position,
         or unusable: ask `position` and go on from there.
@@ -99,9 +99,9 @@ class StateStore(Protocol):
         """
 
     def set_aside(self) -> str:
-        """Begin with an empty copy after StoreDamaged.
+        """Replace a damaged copy by an empty one, after StoreDamaged.
 
-        Returns a description, for people, of what became of the old copy.
+        Returns a readable description of what happened to the old copy.
         """
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class StateStore(Protocol):
 
 
 def check_change(changes: Changes, base: int | None, position: int) -> None:
-    """Raise ValueError if the caller mixed up its offsets or keys; bad data is not checked."""
+    """Raise ValueError if the caller confused offsets or keys; damaged data is not checked."""
     if position < 0:
         raise ValueError(f"position {position} is no changelog offset; it starts at 0")
     if base is not None and position < base:

@@ -247,7 +247,7 @@ def _sources(partitions: Explained) -> View:
 
 
 def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
-    """Return the entry; add `in_order` if REORDER of its partition buffers nothing of the source."""
+    """Return the entry; add `in_order` if REORDER of its partition buffers none of the source."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
     return {**each, IN_ORDER: True} if is_in_order else dict(each)
