@@ -52,7 +52,7 @@ READ_AGAIN: Final = 1_000
 FETCH_WAIT_MS: Final = 1
 """Maximum time that a fetch waits at the broker.
 
-All records below the end exist already, so only the fetch that the client sends in advance at the
+All records below the end exist already. So only the fetch that the client sends in advance at the
 end of a stretch has to wait. The other answers on the connection wait behind it. In a stalled
 stretch every fetch waits, so the wait is then the time between two checks.
 """

@@ -48,7 +48,7 @@ class ItemPrice:
         self._since = (self.busy_ns(), self.now_ns())
 
     def __bool__(self) -> bool:
-        """Return whether any detector reads ahead, so that there is a cost to measure."""
+        """Return whether any detector is speculative, so that there is a cost to measure."""
         return bool(self.ahead)
 
     def spent(self, cpu_ns: int) -> None:

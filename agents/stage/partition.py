@@ -258,7 +258,7 @@ class Partition:
         return self.work.lag.ns(self.state.next_offset or 0, time.time_ns())
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
-        """Return the numbers of buffered events, since when they wait, and their causes to wait.
+        """Return what the partition buffers, since when, and why it waits.
 
         `agents.watch.unhealthy` explains the waits.
         """

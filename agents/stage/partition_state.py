@@ -106,7 +106,7 @@ class PartitionState:
     def _whole(self, log_end: int) -> dict[bytes, bytes | None]:
         """Return the whole state if the changelog is long and the state small, else an empty dict.
 
-        If the state is too large, the next attempt comes after as long as after a successful one.
+        After a state that was too large, the next attempt comes no sooner than after a success.
         """
         entries = self.tally.entries
         is_long = log_end - self._tried_at > max(changelog.LONG, changelog.TIMES_WHOLE * entries)

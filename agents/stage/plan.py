@@ -293,7 +293,7 @@ class _Looking:
         return found
 
     async def _left(self, contract: Contract, source: TopicPartition, claim: Claim) -> str:
-        """Return which work is left for a continuing stage on an input that it no longer reads.
+        """Return the kind of work that a continuing stage still has on an input that it dropped.
 
         This is `change.BUFFERED`, `change.UNREAD`, or "" if none is left.
         """
