@@ -1,7 +1,7 @@
 """Tracks the progress of the streams of a join, by a frontier for each of them.
 
 A row of the first side waits for all other streams. A row of another side waits for the first
-stream alone, because such a row with nulls only says that the first side has no partner.
+stream alone. If it has nulls, it only says that the first side has no partner.
 
 A side has two frontiers, which refer to the streams that its rows wait for:
 
