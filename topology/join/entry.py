@@ -1,4 +1,4 @@
-"""Defines an event as one side of a join keeps it, and reads it from the payload."""
+"""Defines the entry that a join keeps of an event on one side, and reads it from the payload."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class JoinEntry:
         key: The text of its key.
         ref_ns: Its corrected timestamp.
         error_ns: Its time error: the event time is in [ref - error, ref + error].
-        values: The values that rows show of it.
+        values: The values of the event that rows show.
         until_ns: The instant until which it is kept (`retention`).
-        came_ns: The instant up to which events that it may belong with had been released when it
-            came (`marks`); NOT_YET if there were none.
+        came_ns: When the event came, possible partners up to this instant had been released
+            (`marks`); NOT_YET if none had.
         is_fresh: Whether the instant in which it came is still open.
         is_kept: Whether it is in the index.
     """
@@ -58,12 +58,12 @@ class JoinEntry:
 
     @property
     def age(self) -> tuple[int, int, str, int, int]:
-        """Smaller for an older event, and unique within the query."""
+        """The sort key by age: smaller for an older event, and unique within the query."""
         return self.ref_ns, self.side, *self.coordinates
 
     @property
     def name(self) -> str:
-        """Unique among the events of the side."""
+        """A name of the event that is unique among the events of its side."""
         event = self.event
         return f"{event.epoch:d}/{event.seq:d}/{event.source}"
 
@@ -72,12 +72,12 @@ class JoinEntry:
         return has_one_clock(self.event, other.event)
 
     def apart(self, other: JoinEntry, play: Play) -> Distance:
-        """Return the bounds of the event time from this event to the other."""
+        """Return the least and the greatest event time of `other` relative to this event."""
         return distance(self.event, other.event, self.error_ns + other.error_ns, play)
 
 
 class JoinReading:
-    """A reader that makes entries of events.
+    """A reader that makes join entries from events.
 
     A payload is read once, and only if a field of it is needed. A payload that cannot be read has
     no fields, and is counted in `unreadable`. An event without a key is left out, and counted in

@@ -1,7 +1,7 @@
-"""Tracks how far the streams of a join have come, by a frontier for each of them.
+"""Tracks the progress of the streams of a join, by a frontier for each of them.
 
 A row of the first side waits for all other streams. A row of another side waits for the first
-stream alone, because its only row with nulls says that it has no first.
+stream alone. If it has nulls, it only says that the first side has no partner.
 
 A side has two frontiers, which refer to the streams that its rows wait for:
 
@@ -39,7 +39,7 @@ from topology.query.beginning import ALWAYS, QueryBeginning
 FRONTIERS: Final = Shape("join.frontiers", 1, _all=Parts(FRONTIER), target=PERHAPS_TARGET)
 SHARED_TARGET: Final = TARGET.with_more("join.target", 1, _unheard=list_of(TEXT), _is_new=FLAG)
 BETWEEN: Final = "\n"
-"""Separates a stream's name, which never contains it, from a source's."""
+"""The separator of a stream's name, which never contains it, from a source's name."""
 
 
 class SharedTarget(QualityTarget):
@@ -78,7 +78,7 @@ class SharedTarget(QualityTarget):
 
 
 class Frontiers(QueryProgress):
-    """The frontiers of a join, one for each stream; `beginnings` are by stream."""
+    """The frontiers of a join, one for each stream; `beginnings` has each stream's beginning."""
 
     def __init__(
         self,
@@ -102,7 +102,10 @@ class Frontiers(QueryProgress):
         return self._of_stream.get(stream)
 
     def after(self, watermarks: Sequence[Event]) -> Frontiers:
-        """Return the frontiers as these watermarks would leave them, without the target."""
+        """Return the frontiers after these watermarks, without the quality target.
+
+        The frontiers of this object do not change.
+        """
         of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
@@ -137,7 +140,7 @@ class Frontiers(QueryProgress):
         return self._beginnings[self._streams[0]].since_ns == ALWAYS
 
     def came_before(self, event: Event) -> bool:
-        """Return whether a late event is from the time before the join began.
+        """Return whether a late event is certainly older than the beginning of the join.
 
         Such an event might have been final by then.
         """
@@ -145,9 +148,9 @@ class Frontiers(QueryProgress):
         return event.ref_time_ns + event.error_ns < since_ns
 
     def is_sure(self, side: int, end_ns: int) -> bool:
-        """Return whether rows of the side that end there are complete.
+        """Return whether the rows of a side are complete if they end at `end_ns`.
 
-        They are if no event follows that belongs to them, and none is missing.
+        They are complete if no event that belongs to them follows, and none is missing.
         """
         for frontier in self._waits[side > 0]:
             if frontier.goal_ns < end_ns or frontier.is_incomplete(end_ns):
@@ -155,7 +158,7 @@ class Frontiers(QueryProgress):
         return True
 
     def explain(self) -> dict[str, Any]:
-        """Return the closed and the final instant of each stream, None if it is not known yet."""
+        """Return the closed and the final instant of each stream; None if an instant is unknown."""
         return {
             "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
             "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},

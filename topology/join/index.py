@@ -1,8 +1,8 @@
-"""Keeps the events that may still get a partner, by side and key, in the order of time.
+"""Stores the events that may still get a partner, by side and key, in the order of time.
 
 Cost: O(log n) to find a place, and a move of the events after a new one, which usually comes near
-the end. Events are removed at the front, and the free places there are closed up now and then, so
-each removal costs O(1).
+the end. Events are removed at the front. The places that this leaves free are closed up from time
+to time, so each removal costs O(1).
 
 A search is by corrected timestamp, and widened by the largest error of its key. So it also finds
 events out of reach, which the caller leaves out.
@@ -17,13 +17,13 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""The number of free places that are not worth closing up."""
+"""The number of free places that a list may have before they are closed up."""
 
 
 class KeyEntries:
-    """One side's events of one key, from the index `first` on; those before it were released.
+    """The events of one side and one key, from the index `first` on; earlier ones were released.
 
-    `widest_ns` is the largest error of any event since it was last empty.
+    `widest_ns` is the largest error of any event since this was last empty.
     """
 
     __slots__ = ("entries", "first", "places", "widest_ns")
@@ -35,7 +35,7 @@ class KeyEntries:
         self.widest_ns = 0
 
     def remove(self, place: Place) -> bool:
-        """Remove the entry at the place, and return whether none is left."""
+        """Remove the entry with that `place`, and return whether no entry is left."""
         at = bisect_left(self.places, place, self.first)
         if at > self.first:
             del self.places[at], self.entries[at]
@@ -82,7 +82,7 @@ class JoinIndex:
         self.count -= 1
 
     def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
-        """Return the entries that may be between the two instants, and some others, in order."""
+        """Return, in order, all entries that may be between the instants, and perhaps others."""
         found = self._sides[side].get(key)
         if found is None:
             return []

@@ -1,11 +1,11 @@
-"""Marks facts about held events that a restart could not derive.
+"""Records facts about held events that a restart could not derive.
 
 After a restart all held events come back, whichever query holds them, and on whichever side. A
 query then derives which of them it had released. Marks are for the exceptions:
 
 * ABSENT: the event was left out or given up on a side.
-* WIDE: the event was so uncertain that events it may belong with had been released when it came.
-  They do not come back because of it. The mark is `Frontiers.released_ns` at that time.
+* WIDE: the event was so uncertain that possible partners had been released when it came. They do
+  not come back because of it. The mark is `Frontiers.released_ns` at that time.
 
 A mark is deleted when no query holds the event. So only such exceptions cost memory.
 """
@@ -39,14 +39,14 @@ class Marks:
             self._mark(self._absent, str(side), 1, event)
 
     def remaining(self, event: Event, sides: Sequence[int]) -> list[int]:
-        """Return the sides on which the event was not left out."""
+        """Return those of `sides` on which the event was neither left out nor given up."""
         return [side for side in sides if (event.offset, str(side)) not in self._absent.rows]
 
     def came_wide(self, event: Event, released_ns: int) -> None:
         self._mark(self._wide, "", released_ns, event)
 
     def came_ns(self, event: Event) -> int:
-        """Return the instant up to which possible partners had been released when it came."""
+        """Return the instant up to which possible partners were released when the event came."""
         return self._wide.rows.get((event.offset, ""), NOT_YET)
 
     def _mark(self, table: NumberedTable[Any], key: str, row: int, event: Event) -> None:
@@ -55,7 +55,7 @@ class Marks:
         self.left.append(event)
 
     def forget(self, event: Event) -> None:
-        """Delete the marks of an event that no query holds."""
+        """Delete the marks of an event, because no query holds it any more."""
         if self._absent.rows or self._wide.rows:
             self._wide.forget((event.offset, ""))
             for side in self._sides:

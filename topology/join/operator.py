@@ -192,9 +192,9 @@ class Join(KeepingQuery):
         self._frontiers.hear(event, frontier, is_taken=bool(entries))
 
     def _join(self, entry: JoinEntry, shown: int) -> int:
-        """Join a new entry, and return how many rows its event has emitted.
+        """Join a new entry, and return how many rows its event has emitted so far.
 
-        `shown` is their number before, from entries of the event on other sides.
+        `shown` is the number of rows that entries of the same event on other sides have emitted.
         """
         entry.is_fresh = True
         self._fresh.append(entry)
@@ -219,7 +219,7 @@ class Join(KeepingQuery):
         return shown
 
     def _settle(self) -> None:
-        """Emit what is closed, and release what is final."""
+        """Emit the rows that the frontiers have closed, and release the entries that are final."""
         self._emitter.now_ns = self._now_ns
         if self._is_outer:
             self._owners.settle()
@@ -266,7 +266,7 @@ class Join(KeepingQuery):
 
     @property
     def _late(self) -> set[int]:
-        """The offsets of events in the open instant whose rows should have been emitted already."""
+        """The offsets of the open instant's events that came after the frontier passed them."""
         return {
             entry.event.offset
             for entry in self._fresh
@@ -282,9 +282,9 @@ class Join(KeepingQuery):
         return (entry.event for entry in self._index)
 
     def restoring(self, state: Mapping[str, Plain], held: Sequence[Event]) -> Iterator[int]:
-        """Restore the query in steps.
+        """Restore the query in steps; yield the number of events restored in each.
 
-        As far as the state shows, `held` may include events that only other queries hold.
+        `held` may include events that only other queries hold, because the state does not tell.
         """
         yield from super().restoring(state, held)
         if self._kept.is_in(state):
@@ -301,7 +301,8 @@ class Join(KeepingQuery):
             for entry in self._reading.entries(event, sides):
                 entry.came_ns = self.marks.came_ns(event)
                 self._index.put(entry)
-        self._reading.unreadable = self._reading.unkeyed = 0  # They were counted when they came.
+        # They were counted before the restart.
+        self._reading.unreadable = self._reading.unkeyed = 0
         for entry in list(self._index):
             self._retention.keep(entry, self._rows.bonded(entry))
             if entry.event.offset in self._came_late:

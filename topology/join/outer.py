@@ -1,14 +1,14 @@
-"""Emits rows with a null when nothing more is to come for them, and corrects them until final.
+"""Emits rows with a null when no more partners are expected, and corrects them until final.
 
 The rows of an owner (`rows`) are emitted at the end of the instant in which the frontier has passed
-its end. If the owner came later, they are emitted at the end of the instant in which it came. From
-then on they are kept, and compared with the valid rows after each event that may belong to the
-owner. Rows that no longer hold are retracted, and new ones emitted. Rows that have become more or
-less certain are updated. When nothing can change the rows, they are forgotten. Before that, they
-are emitted once more if the query asks for finals.
+the owner's end. If the owner came later, they are emitted at the end of the instant in which it
+came. From then on they are kept, and compared with the valid rows after each event that may belong
+to the owner. Rows that no longer hold are retracted, and new ones emitted. Rows that have become
+more or less certain are updated. When nothing can change the rows, they are forgotten. Before that,
+they are emitted once more if the query asks for finals.
 
-An owner without such a row never gets one later, because partners are only added. So nothing is
-kept of it.
+An owner without a row with a null never gets one later, because partners are only added. So nothing
+is recorded about it.
 
 A join that began in the middle of its streams emits no such row of an owner if a partner may have
 come earlier. It emits rows without a null, because no earlier event can undo them.
@@ -41,12 +41,12 @@ CurrentRows = dict[str, Current]
 Key = tuple[int, str]
 """An owner's cell, and the name of its event."""
 SavedRows = dict[str, tuple[int, bool, float]]
-"""By id: the revision of a row, whether it is certain, and its odds."""
+"""The rows of an owner by id: the revision of a row, whether it is certain, and its odds."""
 SAVED_ROWS: Final = dict_of(TEXT, tuple_of(INT, FLAG, FLOAT))
 
 
 class EmittedRows(NumberedTable[SavedRows]):
-    """A table of the rows that owners have emitted; `rows` are those that were read back."""
+    """A table of the rows that owners have emitted; `rows` has those from a restored state."""
 
     def __init__(self, emitted: dict[Key, tuple[Owner, CurrentRows]]) -> None:
         super().__init__("emitted/", SAVED_ROWS)
@@ -56,7 +56,10 @@ class EmittedRows(NumberedTable[SavedRows]):
         return self._emitted
 
     def find(self, key: Key) -> SavedRows | None:
-        """Return the rows of an owner, ordered by id: a restart may find them in another order."""
+        """Return the saved rows of an owner, by id in ascending order.
+
+        A restart may find them in another order.
+        """
         if key not in self._emitted:
             return None
         return {
@@ -67,7 +70,7 @@ class EmittedRows(NumberedTable[SavedRows]):
 
 
 class Owners:
-    """The owners of one query that have emitted rows which are not final, or are abandoned."""
+    """The owners of one query that have emitted rows that are not final, or that are abandoned."""
 
     def __init__(
         self,
@@ -93,11 +96,11 @@ class Owners:
         """Owners with rows that are not final."""
 
     def expect(self, owner: Owner) -> None:
-        """Arm the timer of an owner that has not emitted rows: it is new, or was restored."""
+        """Arm the timer of a new or restored owner, which has not emitted rows yet."""
         self._closing[owner[1].side > 0].arm(owner, self._end(owner))
 
     def settle(self) -> None:
-        """Emit what the frontiers have closed, and finish what they have made final.
+        """Emit the rows that the frontiers have closed, and finish those that are now final.
 
         This is called when an instant is over and the frontiers are set.
         """
@@ -120,7 +123,7 @@ class Owners:
         )
 
     def correct(self, owner: Owner) -> None:
-        """Correct the rows of an owner after an event that may be its partner."""
+        """Correct the emitted rows of an owner after an event that may be its partner."""
         key = key_of(owner)
         if key not in self.emitted:
             return
@@ -129,7 +132,7 @@ class Owners:
         self._saved.note(key)
 
     def abandon(self, owner: Owner) -> None:
-        """Emit the rows of an owner as they are, as final."""
+        """Emit the current rows of an owner as final, because a bound was reached."""
         key, others = key_of(owner), owner[1].side > 0
         self._closing[others].disarm(owner)
         self._ending[others].disarm(owner)
@@ -143,7 +146,7 @@ class Owners:
             self._done.note(key)
 
     def drop(self, entry: JoinEntry) -> None:
-        """Forget the owners of an entry that is no longer kept; nothing more can come of them."""
+        """Forget the owners of an entry that is no longer kept, as they cannot get more rows."""
         if self._done.rows:
             for owner in self._rows.owners(entry):
                 self._done.forget(key_of(owner))
@@ -157,7 +160,7 @@ class Owners:
         return self._end(owner), owner[0], owner[1].age
 
     def _emit(self, owner: Owner, current: CurrentRows, *, is_final: bool) -> bool:
-        """Emit those rows with a null that are news, and return whether any may still change."""
+        """Emit the changed rows with a null, and return whether any may still change."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
         is_cut = len(found) > self._max_rows
         is_final = is_final or is_cut
@@ -174,7 +177,7 @@ class Owners:
         if not self._frontiers.are_whole:
             since_ns = self._frontiers.since_ns(owner[1].side)
             if self._relation.reach(*owner)[0] < since_ns:
-                return  # An event that came before the query may be its partner.
+                return  # An event from before the query may be its partner.
         current: CurrentRows = {}
         if self._emit(owner, current, is_final=is_final):
             self._saved.note(self._keep(owner, current))
@@ -188,7 +191,7 @@ class Owners:
     def _show(
         self, owner: Owner, current: CurrentRows, row: JoinRow, id_: str, *, is_final: bool
     ) -> None:
-        """Emit a row if it is news."""
+        """Emit a row if it is new or has changed."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
         if id_ not in current:
             current[id_] = CurrentResult((row, is_sure))
@@ -198,7 +201,7 @@ class Owners:
         )
 
     def _finish(self, owner: Owner) -> None:
-        """Forget the rows of an owner, which are final; emit them if the query asks for finals."""
+        """Forget the final rows of an owner; first emit them if the query asks for finals."""
         key = key_of(owner)
         current = self.emitted.pop(key)[1]
         self._saved.note(key)
@@ -209,9 +212,9 @@ class Owners:
     # -- State -------------------------------------------------------------------------------------
 
     def resume(self, entries: Mapping[str, JoinEntry]) -> None:
-        """Continue with the rows that were read back, after all events are in the index.
+        """Continue with the restored rows, after all events are in the index.
 
-        If the record of an event is no longer in the input, nothing of it can be corrected.
+        If an event is no longer in the input, its rows cannot be corrected.
         """
         for key in [*self._done.rows]:
             if key[1] in entries:

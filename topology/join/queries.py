@@ -1,6 +1,6 @@
 """Runs all join queries of a partition as one operator, over the events of several streams.
 
-An event that was passed on is held while one of the queries keeps it.
+After an event was passed on, this operator holds it while one of the queries keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JoinQueries(KeepingQueries[Join]):
         return self._finish(step)
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        """Process events one by one for several queries, because each emits rows at once."""
+        """Let several queries process the events one by one, because each emits rows at once."""
         found: list[Finding] = []
         if len(self._queries) > 1:
             for event in events:

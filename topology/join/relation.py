@@ -22,7 +22,7 @@ to. It is one of the first side, or of another side if partners on the first sid
   cannot.
 * `odds_of_bond`: the probability that `other` belongs to the `owner`, given that the owner is in
   the cell.
-* `end`: no partner is at this instant or later.
+* `end`: the instant before which all partners are.
 * `span`: the start and the end, as a row shows them.
 
 `topology.model.one_clock` computes how far two events are apart. The error of a clock is one number
@@ -87,9 +87,10 @@ class ByInterval:
         return True
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """Return the product over the pairs with the owner.
+        """Return the product of the odds of each pair of the owner and another member.
 
-        For several pairs it only ranks rows, because each pair includes the owner's own error.
+        With several pairs it only serves to rank rows, because each pair includes the owner's own
+        error.
         """
         owner = members[0]
         return prod([self.odds_of_bond(cell, owner, other) for other in members[1:]], start=1.0)
@@ -151,7 +152,7 @@ class ByWindow:
         return POSSIBLE if inside else NO_BOND
 
     def _holds(self, cell: int, entry: JoinEntry) -> bool:
-        """Return whether the corrected timestamp is in the cell."""
+        """Return whether the corrected timestamp of the entry is in the cell."""
         return cell <= entry.ref_ns < cell + self._size_ns
 
     def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
@@ -180,7 +181,7 @@ class ByWindow:
         )
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
-        """Return the product over the clocks of the members."""
+        """Return the product of the odds that each clock puts its members into the cell."""
         odds = 1.0
         left = list(members)
         while left:
@@ -239,5 +240,5 @@ def relation_of(query: JoinSettings) -> Relation:
 
 
 def end_in(relation: Relation, number: int, entry: JoinEntry) -> int:
-    """Return the end of the event in one of its cells: number 0 is the first, -1 the last."""
+    """Return the end of the entry in its cell `number`: 0 is the first cell, -1 the last."""
     return relation.end(relation.cells(entry, POSSIBLE)[number], entry)

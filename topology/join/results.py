@@ -49,7 +49,7 @@ class RowEmitter(ResultEmitter):
         self.overflows = 0
 
     def id_of(self, row: JoinRow) -> str:
-        """Return the id of a row, computed from its content, so it is the same in every run."""
+        """Return the id of a row, computed from its content and so the same in every run."""
         members = row.members
         key = next(member.key for member in members if member is not None)
         return result_id(
@@ -60,14 +60,14 @@ class RowEmitter(ResultEmitter):
         )
 
     def emit(self, row: JoinRow, id_: str) -> None:
-        """Emit a row without a null, which is final."""
+        """Emit a row without a null, as final."""
         confidence = confidence_of(is_sure=row.is_certain, is_proven=True)
         self._emit(row, id_, EMIT, 0, confidence, is_final=True)
 
     def show(
         self, current: Current, content: Shown, id_: str, *, is_final: bool, is_proven: bool
     ) -> None:
-        """Emit a row with a null if it is news.
+        """Emit a row with a null if it is new or has changed.
 
         `is_proven`: events have shown the row, not only the end of the input.
         """
@@ -81,7 +81,7 @@ class RowEmitter(ResultEmitter):
             self._emit(row, id_, op, current.revision, confidence, is_final=is_final)
 
     def retract(self, current: Current, id_: str) -> None:
-        """Retract a row that does not hold any more and will not hold again."""
+        """Retract a row that is no longer valid and cannot become valid again."""
         op = current.retract()
         row = current.content[0]
         self._emit(row, id_, op, current.revision, UNCERTAIN, is_final=True)

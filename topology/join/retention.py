@@ -1,4 +1,4 @@
-"""Decides how long an event is kept, and which event goes first if there is no room.
+"""Decides how long a join keeps an event, and which event is removed first without room.
 
 An event is kept until the finality horizons of all streams have passed the end of all that it may
 belong to. This includes its own stream: a further event there that is not expired is after that
@@ -39,12 +39,14 @@ class Retention:
         self._outlasts = query.condition.kind == INTERVAL
         self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
-        """A heap by age, made when the bound is first reached; some of its entries may have left.
+        """A heap of entries by age, made when the bound is first reached.
+
+        Some of its entries may have left the index.
         """
         self._pushed = 0
 
     def keep(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Decide how long an entry that is now in the index is kept.
+        """Decide how long to keep an entry that is now in the index, and arm its timer.
 
         `bonded` are the events that it may belong to (`rows`).
         """
@@ -54,10 +56,10 @@ class Retention:
             self._pushed += 1
             heappush(self._oldest, (entry.age, self._pushed, entry))
             if len(self._oldest) > 2 * self._most + SPARE:
-                self._oldest = None  # Few of its entries are still in the index.
+                self._oldest = None  # Few entries of the heap are still in the index.
 
     def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Compute how long the entry is kept, and keep others longer because of it."""
+        """Compute how long the entry is kept; it may also extend how long `bonded` ones are."""
         entry.until_ns = max(entry.until_ns, end_in(self._relation, -1, entry))
         if not self._outlasts:
             return
@@ -69,9 +71,10 @@ class Retention:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
     def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:
-        """Shorten the times of entries that might have belonged to an event that was given up.
+        """Shorten how long entries are kept that might have belonged to an event now given up.
 
-        That event is the oldest, so it rarely is the one that keeps another longest.
+        The event given up is the oldest one. So it is rarely the reason why another is kept so
+        long.
         """
         if self._outlasts:
             for cell, entry in bonded:
@@ -103,7 +106,7 @@ class Retention:
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> JoinEntry | None:
-        """Return the oldest entry if there are too many, else None."""
+        """Remove the oldest entry from the heap and return it if there are too many, else None."""
         if self._index.count <= self._most:
             return None
         if self._oldest is None:

@@ -2,8 +2,8 @@
 
 A row is a cell, and one event or null of each side. Rows with a null belong to an *owner*: an event
 of the first side in a cell. In a FULL join an event of another side is an owner too, and its only
-row is itself alone. The rows of an owner are a product over the other sides of its partners there,
-or null if there are none.
+row contains nothing but the event. On each other side, the owner has partners, or null if there are
+none. Its rows are all combinations of these.
 
 Rows without a null are found when the last of their events arrives (`joined`). Rows with a null are
 computed on demand (`lacking`), and again after each event that may have changed them.
@@ -56,7 +56,7 @@ class Rows:
     # -- Bonds -------------------------------------------------------------------------------------
 
     def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
-        """Return the events of a side that have at least this bond to the owner, in order."""
+        """Return, in order, the events of a side with at least the bond `least` to the owner."""
         relation = self._relation
         found = self._index.between(side, owner.key, *relation.reach(cell, owner))
         return [
@@ -66,14 +66,14 @@ class Rows:
         ]
 
     def _related(self, entry: JoinEntry) -> Sequence[int]:
-        """Return the sides on which the entry's partners are."""
+        """Return the sides on which the entry can have partners."""
         return (0,) if entry.side else range(1, self._sides)
 
     def bonded(self, entry: JoinEntry) -> list[Owner]:
-        """Return the first side's events that the entry may belong to; for a first, the others.
+        """Return the events of related sides that may be partners of the entry, with their cells.
 
-        Return none if all rows are emitted at once and have two events, as nothing reads them
-        again.
+        The first side is related to all others. Return none if all rows are emitted at once and
+        have two events, because nothing reads them again.
         """
         if not self._is_asked:
             return []
@@ -85,7 +85,7 @@ class Rows:
         ]
 
     def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
-        """Yield the owners among the bonded events."""
+        """Yield those of the `bonded` events that are owners, whose rows the entry may change."""
         if entry.side or self._is_full:
             for cell, other in bonded:
                 if cell in self._relation.cells(other, self._least):
@@ -151,12 +151,12 @@ class Rows:
             yield JoinRow(cell, members, is_certain, odds)
 
     def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
-        """Return the probability that none of the events is a partner."""
+        """Return the probability that none of the `possible` events is a partner of the owner."""
         odds_of = self._relation.odds_of_bond
         return prod([1.0 - odds_of(cell, owner, other) for other in possible], start=1.0)
 
     def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
-        """Return the row, or None if its events cannot be in one row.
+        """Return a row of these members, or None if they cannot be in one row.
 
         Without BOUNDS, corrected timestamps may still put them into one row, with the odds 0.
         """

@@ -1,8 +1,8 @@
 """Defines the settings of a join.
 
-`interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time after the first), `tumbling
-10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin with a
-side, `shot.payload.speed`.
+Conditions are written as `interval 2s` (within 2 s of each other), `interval -1s to 2s` (the time
+after the first), `tumbling 10s` or `sliding 10s every 2s`. Sides are names with sections; values
+are paths that begin with a side, like `shot.payload.speed`.
 
 A join has two or more *sides*; the others are related to the first. A row has one event of each
 side, all with one key, that belong together:
@@ -14,7 +14,7 @@ side, all with one key, that belong together:
 
 * INNER: they have no row.
 * LEFT: an event of the first side still has rows, with null for each side without a partner.
-* FULL: the same, and an event of another side without a first has a row by itself.
+* FULL: the same, and an event of another side without a partner on the first has its own row.
 
 `uncertainty`: IGNORE takes corrected timestamps as exact. EXPECTED, the default, emits the rows
 that hold by corrected timestamp, and whether they are certain. BOUNDS also emits rows that are
@@ -194,7 +194,7 @@ class JoinSettings(AnswerSettings):
 
     @property
     def condition(self) -> JoinCondition:
-        """The condition, which must be given."""
+        """The condition of the join; call this only if it is given."""
         assert self.join is not None
         return self.join
 
@@ -234,7 +234,7 @@ class JoinSettings(AnswerSettings):
 
     @property
     def play(self) -> Play:
-        """The widest play of its clocks."""
+        """The largest play of the clocks of the join's streams."""
         return Play(*map(max, zip(STEADY, *(clock.play for clock in self.clocks), strict=True)))
 
 

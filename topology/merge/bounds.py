@@ -7,14 +7,14 @@ gap, its newest time alone is its bound. A source is *keyed* if its newest time 
 A heap has the keyed sources. Its keys may be older than the newest times; a key is corrected when
 it reaches the top. A keyed source becomes led only when it limits all others. Among the led sources
 only the largest D counts. A led source with a smaller D stays led when it sends an event, because
-its bound counts neither before nor after. Its newest time is looked at when the largest D falls to
-its own.
+its bound counts neither before nor after. Its newest time is compared with the clock again when the
+largest D falls to its own D.
 
 D is a quantile of the source's own delays. For a source with too few delays it is twice the
 quantile of the pool. It is at most `max_wait`.
 
 A source that is silent for `idle_after` is no longer live. Its state becomes `OUT`, unless it has
-been silent for as long before and came back. Then its state is `DOZING`: it is expected until its
+come back from a silence like this before. Then its state is `DOZING`: MERGE expects it until its
 silence is twice the usual one. An expected source is not live, but its own delays still bound it,
 even if only `FEW_DELAYS` of them are known. So its next event is in time. MERGE thus waits for a
 source that sends once a minute, as long as its events usually take. It does not wait for one that
@@ -93,7 +93,7 @@ class SourceBounds(Kept):
         self.awaited_until_ns = NEVER
 
     def enter(self, progress: SourceProgress, newest_ns: int) -> None:
-        """Make the source live, with `newest_ns` as its newest time."""
+        """Make the source live, and set its newest time to `newest_ns`."""
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
             return  # The entry in the heap is older. It is corrected when it reaches the top.
@@ -123,7 +123,7 @@ class SourceBounds(Kept):
         )
 
     def _revive(self, progress: SourceProgress) -> None:
-        """Count the source as live if it was not."""
+        """Add the source to the live ones if it is not live."""
         self._known.revives(progress)
         self.live += progress.state >= OUT
         self.behind -= progress.state == BEHIND
@@ -135,7 +135,7 @@ class SourceBounds(Kept):
             heappush(self._keyed, (progress.newest_ns, progress.source))
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
-        """Wait for a source that a pause of the log cut off.
+        """Wait for a source that was cut off by a pause of the log.
 
         It is live, and its newest time is its bound until it is back or `until_ns` is reached.
         """
@@ -148,7 +148,7 @@ class SourceBounds(Kept):
         self._key(progress)
 
     def is_back(self, progress: SourceProgress) -> None:
-        """End the wait for a source that has caught up, or whose wait is over."""
+        """Stop awaiting a source that has caught up, or that has been awaited for long enough."""
         self.awaited.discard(progress.source)
         progress.state = KEYED
         self._known.mark(progress)
@@ -168,10 +168,10 @@ class SourceBounds(Kept):
             self.unblock(progress)
 
     def speak(self, progress: SourceProgress, newest_ns: int) -> None:
-        """Make the source live after a record that is no event.
+        """Make the source live after a heartbeat or a report of REORDER, which are no events.
 
-        If the source was out, `woke_ns` records this. An event that is late because of events
-        emitted before then has the cause `merge_idle`.
+        If the source was out, set `woke_ns` to its newest time. An event that is late because of
+        events emitted before then has the cause `merge_idle`.
         """
         if progress.state == OUT:
             progress.woke_ns = newest_ns
@@ -182,7 +182,7 @@ class SourceBounds(Kept):
         self.idle.arm(progress.source, progress.last_arrival_ns + self.idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
-        """Return whether MERGE may emit events before some source has sent one beyond them.
+        """Return whether there is a source whose newest time does not limit what MERGE may emit.
 
         Sources that sent an end-of-stream marker do not count.
         """
@@ -208,8 +208,8 @@ class SourceBounds(Kept):
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
         """Stop waiting for a source after a late event, until one of its events is in time.
 
-        The source stays live if the event took no longer than MERGE waits for it. Its next events
-        will be in time once the others wait for it. Otherwise one late event would make a source
+        The source stays live if `delay_ns` is no longer than MERGE waits for it. Its next events
+        will be in time, because MERGE waits for them. Otherwise one late event would make a source
         with longer delays late forever.
         """
         if delay_ns > self.wait_ns(progress):
@@ -218,7 +218,7 @@ class SourceBounds(Kept):
             self.enter(progress, progress.newest_ns)
 
     def resume(self, progress: SourceProgress) -> None:
-        """Give a restored source the bound of its state."""
+        """Set the bound of a restored source from its saved state."""
         self.departed += progress.said_bye
         self.blocked += progress.blocked
         self.behind += progress.state == BEHIND
@@ -263,7 +263,7 @@ class SourceBounds(Kept):
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, progress: SourceProgress) -> None:
-        """End the bound by the clock, if the source is led."""
+        """Stop using the clock as the source's bound, if the source is led."""
         wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
         if wait_ns == NOT_LED:
             return
@@ -289,8 +289,8 @@ class SourceBounds(Kept):
     def _put_right(self, now_ns: int) -> None:
         """Make sources keyed again after the largest distance has fallen.
 
-        This concerns sources led at the new largest distance if the clock, at that distance, has
-        not passed their newest time. Cost: one look at each source led at that distance.
+        This changes each source that is led at the new largest distance and has a newest time above
+        the clock minus that distance. Cost: one look at each source led at that distance.
         """
         sources = self._sources
         while self._has_fallen:
@@ -305,7 +305,7 @@ class SourceBounds(Kept):
                 self._key(progress)
 
     def wait_ns(self, progress: SourceProgress) -> int:
-        """Return D of a source; the pool decides for a source with too few delays."""
+        """Return D of a source, which comes from the pool if the source has too few delays."""
         if not progress.warm and progress.state != DOZING:
             return self.pool_wait_ns()
         wait_ns = progress.delays.edge_ns()
@@ -321,9 +321,9 @@ class SourceBounds(Kept):
     def refresh_cold(self, now_ns: int) -> None:
         """Adopt the pool's current wait for the sources that the pool leads.
 
-        They stay led at the new distance. If it has grown, sources whose newest time the clock has
-        not passed at it become keyed. Cost: one look at each of them if the wait has grown, else
-        none.
+        They stay led, at the new distance. If it has grown, a source becomes keyed if its newest
+        time is above the clock minus the new distance. Cost: one look at each of them if the wait
+        has grown, else none.
         """
         cold = self.led_cold
         if not cold:
@@ -343,7 +343,11 @@ class SourceBounds(Kept):
                 self.enter(sources[source], sources[source].newest_ns)
 
     def limit(self, now_ns: int) -> Bound:
-        """Return the smallest bound of the sources."""
+        """Return the smallest bound of the sources.
+
+        The bound names no source if it comes from the clock, and is `NO_BOUND` if nothing limits
+        MERGE.
+        """
         if self._has_fallen:
             self._put_right(now_ns)
         keyed = self._keyed
@@ -371,9 +375,9 @@ class SourceBounds(Kept):
                 self._lead(progress, wait_ns)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
-        """Return the first instant at which time alone allows the head to be emitted.
+        """Return the instant from which the head may be emitted if nothing arrives; NEVER if none.
 
-        `limit` is the value that `limit` has just returned, and the head is above it.
+        `limit` is the value that the method `limit` has just returned, and the head is above it.
         """
         wait_ns = self.led_max_ns
         if limit[1]:
@@ -386,7 +390,7 @@ class SourceBounds(Kept):
         return due_ns if due_ns > now_ns else now_ns + 1
 
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
-        """Return the sources that an event of this time waits for.
+        """Return the sources for which an event with this time waits.
 
         The list is for display. Cost: O(sources).
         """
@@ -414,8 +418,8 @@ class SourceBounds(Kept):
     def retire_idle(self, now_ns: int) -> bool:
         """Retire sources that became idle, and return whether this changes what may be emitted.
 
-        Mostly it does not. Most sources that are due have sent something since, or are still
-        expected and have the same bound.
+        Usually it changes nothing. Most sources that are due have sent something since, or are
+        still expected and have the same bound.
         """
         changed = False
         for source in self.idle.due(now_ns + 1):
@@ -433,9 +437,10 @@ class SourceBounds(Kept):
         return changed
 
     def _doze(self, progress: SourceProgress) -> bool:
-        """Mark a silent source as expected, and return whether its bound is of other delays now.
+        """Mark a silent source as expected, and return whether its bound may have changed.
 
-        This is so if its bound came from the pool's delays before.
+        It may have changed if it came from the pool's delays. The bound of an expected source comes
+        from its own.
         """
         if progress.state == COLD:
             self._unlead(progress)

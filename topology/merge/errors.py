@@ -8,7 +8,7 @@ and when the source becomes live or silent. If the error has fallen, the entry i
 reaches the top.
 
 Cost: O(log sources) for each entry that is added. Memory: at most two entries a source in each
-heap, and `SPARE`.
+heap, plus `SPARE` entries.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Final
 from topology.merge.source import OUT, SourceProgress
 
 SPARE: Final = 1_000
-"""The number of obsolete entries that are not worth removing."""
+"""The number of obsolete entries that a heap may have before they are removed."""
 
 
 class LargestErrors:
-    """The largest errors of the sources in the `table` of a `Merge`."""
+    """The largest time errors of the sources in the `table` of a `Merge`."""
 
     __slots__ = ("_live", "_silent", "_table")
 
@@ -34,11 +34,11 @@ class LargestErrors:
         self._silent: list[tuple[int, str]] = []
 
     def grows(self, progress: SourceProgress) -> None:
-        """Record that the error of a source is larger than its entry."""
+        """Record that the error of a source has become larger than its entry in the heap."""
         self.moves(progress, progress.state < OUT)
 
     def moves(self, progress: SourceProgress, is_live: bool) -> None:
-        """Record that a source becomes live, or ceases to be."""
+        """Add an entry for a source that becomes live or silent, or whose error has grown."""
         heap = self._live if is_live else self._silent
         if len(heap) > 2 * len(self._table) + SPARE:
             self._throw_out()

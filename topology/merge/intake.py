@@ -29,7 +29,10 @@ from topology.model.outcome import Duplicate, Step
 
 
 class Intake:
-    """The intake of a `Merge`. `numbered`: the sources number their events."""
+    """The part of a `Merge` that takes events in.
+
+    `numbered`: the sources number their events.
+    """
 
     def __init__(
         self,
@@ -53,10 +56,9 @@ class Intake:
     # -- Any event ---------------------------------------------------------------------------------
 
     def is_next(self, progress: SourceProgress, event: Event) -> bool:
-        """Return whether the event is the next one of its source, in time, with no other news.
+        """Return whether the event is its source's next data event, in time, with no other news.
 
-        Other news is anything besides the event's time and the fact that nothing of the source is
-        buffered behind a gap.
+        Other news is a change of anything besides the source's time, number and delays.
         """
         return (
             event.seq == progress.seq + 1
@@ -112,7 +114,7 @@ class Intake:
         self._queues.hold_late(progress, event, cause, now_ns)
 
     def _take_word(self, progress: SourceProgress, event: Event) -> None:
-        """Take in a record that is no event."""
+        """Take in a heartbeat, an end-of-stream marker, a dead letter or a report of REORDER."""
         kind = event.kind
         if kind == BLOCKED:
             self._bounds.block(progress)
@@ -140,9 +142,10 @@ class Intake:
     def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
         """Take in an event that REORDER has marked as late.
 
-        With the cause `gap`, REORDER had given up its number. It is not late here while its place
-        is open both by time and in its source's sequence. With `overtaken` (`rule: time`) there is
-        no such number, and it stays late, even if MERGE has not passed its time.
+        If the cause is `gap`, REORDER had given up the event's number. MERGE takes it as in time
+        while its place is still free, both by time and in its source's sequence. With `overtaken`
+        (`rule: time`) the event has no such number. It stays late, even if MERGE has not passed its
+        time.
         """
         fits = progress.fill(event)
         self._watermark.note(progress)
@@ -170,14 +173,14 @@ class Intake:
         if silent_ns > 0:
             progress.last_arrival_ns = event.arrival_ns
         elif progress.last_arrival_ns > event.at_ns:
-            # The source was expected, and counted as received until a later time than this.
+            # The source was expected, so its last arrival was set to a later time than this.
             progress.last_arrival_ns = event.arrival_ns
             self._bounds.watch(progress)
         self._take_error(progress, event)
         self._bounds.receive(progress, event.at_ns)
 
     def _take_error(self, progress: SourceProgress, event: Event) -> None:
-        """Set the source's error to the event's, but only raise it if events are buffered."""
+        """Set the source's time error to the event's. While events are queued, only raise it."""
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
             if progress.error_ns > progress.noted_error_ns:
@@ -188,7 +191,8 @@ class Intake:
     def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:
         """Return whether the next event of an unblocked source may change what is emitted.
 
-        `was_empty` and `led_max_ns` are the state of the queue and of the bound by time before it.
+        Before the event, `was_empty` told whether the source's queue was empty, and `led_max_ns`
+        was the largest distance of the led sources.
         """
         bounds = self._bounds
         if was_empty and self._queues.heads[0][1] == progress.source:

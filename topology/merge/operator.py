@@ -131,7 +131,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Merge(KeptOperator):
-    """The operator that brings the sources of one stream into one order."""
+    """The operator that emits the events of all sources of one stream in one order."""
 
     def __init__(self, stream: str, config: MergeConfig, position: int = 1) -> None:
         mixed, heartbeat_ns = config.reorder.is_mixed, config.heartbeat_ns
@@ -171,7 +171,7 @@ class Merge(KeptOperator):
         self._instant_open = False
         self._wake_ns = NEVER
         self._look_ns = 0
-        """The next instant at which more may be emitted, leaving idle sources aside.
+        """The next instant at which more may be emitted even if no source becomes idle.
 
         It is 0 before it is computed.
         """
@@ -182,7 +182,7 @@ class Merge(KeptOperator):
         self.overflows = 0
 
     def _new_bounds(self) -> SourceBounds:
-        """Return the object that finds the limit of what may be emitted."""
+        """Return a new object that finds the limit of what may be emitted."""
         return SourceBounds(self._known, self._config.max_wait_ns, self._config.idle_after_ns)
 
     def _progress_class(self) -> type[SourceProgress]:
@@ -280,7 +280,7 @@ class Merge(KeptOperator):
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         """Add a source; with the stream's first event, add all expected ones too.
 
-        An expected source counts as received, so that MERGE does not pass it before it has sent. If
+        MERGE treats an expected source as if it had been heard, and waits for its first event. If
         it sends nothing, it is idle after `max_wait`.
         """
         if not self._sources:
@@ -303,7 +303,7 @@ class Merge(KeptOperator):
     # -- Time --------------------------------------------------------------------------------------
 
     def _pass_time(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then fire what is due before `until_ns`."""
+        """End the open instant, then do what is due before `until_ns`."""
         if self._instant_open:
             self._instant_open = False
             if self._queues.late:
@@ -335,9 +335,9 @@ class Merge(KeptOperator):
         self._due_ns = min(self._wake_ns, self._next_beat())
 
     def _passes_idle(self) -> bool:
-        """Return whether the due checks of sources leave unchanged what may be emitted.
+        """Retire idle sources, and return whether this leaves unchanged what may be emitted.
 
-        It is False if anything else is due.
+        Return False if anything else is due.
         """
         bounds = self._bounds
         now_ns = self._now_ns
@@ -357,7 +357,7 @@ class Merge(KeptOperator):
         return True
 
     def _next_wake(self) -> int:
-        """Return when more may be emitted or a source become idle, if nothing arrives."""
+        """Return when, without input, the next event may be emitted or a source becomes idle."""
         bounds = self._bounds
         due_ns = min(bounds.idle.next_ns, self._look_ns)
         return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
@@ -402,7 +402,8 @@ class Merge(KeptOperator):
         limit = self._bounds.limit(now_ns)
         head = self._heads[0]
         if head <= limit and head[0] <= now_ns:
-            # Events ahead of the clock wait for it, so that the floor is never above any arrival.
+            # Events ahead of the clock wait for it, so that the floor is never above the arrival
+            # clock.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._passage.release(self._queues.take_until(until, now_ns), step)
         return limit
@@ -427,9 +428,9 @@ class Merge(KeptOperator):
     # -- Emission ----------------------------------------------------------------------------------
 
     def _overflow(self, step: Step) -> None:
-        """Make room at a bound.
+        """Emit or give up events because a bound is reached.
 
-        `topology.merge.queues` decides whose events yield.
+        `topology.merge.queues` decides which events these are.
         """
         self._let_late_go(step)
         if not self._queues.are_full():
@@ -455,7 +456,7 @@ class Merge(KeptOperator):
     def _speak_up(self, step: Step) -> None:
         """Announce a watermark if C no longer reaches the emitted events.
 
-        Otherwise readers would believe it until the next beat.
+        Otherwise readers would assume until the next beat that C follows each event.
         """
         if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)
@@ -475,7 +476,7 @@ class Merge(KeptOperator):
     # -- Diagnosis ---------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Return the figures of `FIGURES`.
+        """Return the values of the figures in `FIGURES`.
 
         `watermark_ns` is the larger of W as announced and the time of the last event.
         """
@@ -505,9 +506,9 @@ class Merge(KeptOperator):
         return figures
 
     def explain(self) -> dict[str, Any]:
-        """Return the figures, the head, and the sources for which it waits and until when.
+        """Return the figures, the first buffered event, and the sources that it waits for.
 
-        `late_by_cause` counts the events that were late here.
+        `late_by_cause` counts the events that MERGE found late.
         """
         heads = self._queues.heads
         return {

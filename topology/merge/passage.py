@@ -86,7 +86,7 @@ class Passage(Kept):
         return MERGE_WAIT
 
     def judge_filled(self, event: Event, fits: bool) -> str:
-        """Return the cause for an event whose number REORDER had declared missing.
+        """Return the cause for which an event with a number declared missing is late, or "".
 
         `fits`: its time is between those of its neighbours by number. An event in time is emitted
         in its place, unmarked.
@@ -95,12 +95,12 @@ class Passage(Kept):
         return event.late if passed or not fits else ""
 
     def count(self, progress: SourceProgress, cause: str) -> None:
-        """Count a late event of the source."""
+        """Count a late event of the source under its cause."""
         progress.late += 1
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
 
     def let_late_go(self, events: list[Event], step: Step) -> None:
-        """Emit the late events, or report them. They are marked with their causes."""
+        """Emit the late events, marked with their causes, or report them if they do not go on."""
         if self._pass_late:
             step.released += events
             return
@@ -110,7 +110,7 @@ class Passage(Kept):
             step.reports.append(Late(event.at_ns, event, cause, by_ns))
 
     def release(self, events: list[Event], step: Step) -> None:
-        """Emit these events, which are in order."""
+        """Emit events that are already in order, and move the position after the last of them."""
         if events:
             self.last = max(self.last, in_stream(events[-1]))
             self.floor_ns = max(self._watermark.ns, self.last[0])
@@ -121,5 +121,5 @@ class Passage(Kept):
         self._pushed_ns = self.last[0]
 
     def settled(self) -> None:
-        """Adopt a new last event, or a new watermark."""
+        """Update the floor after a change of the last event or of the watermark."""
         self.floor_ns = max(self._watermark.ns, self.last[0])

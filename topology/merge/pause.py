@@ -62,10 +62,10 @@ class Pause(Kept):
         self._until_ns = NEVER
 
     def gaps_in(self, batch: list[Event]) -> list[tuple[int, int]]:
-        """Return the gaps, the last one first.
+        """Return the gaps before the events of a batch, the last one first.
 
         A gap is given as the index of the event after it and the instant at which it began. Call
-        this before the first event is taken: an emitted event has a later instant.
+        this before the first event is taken, because emitted events get a later instant.
         """
         longest_ns = self.longest_silence_ns
         received_ns = self.received_ns
@@ -80,16 +80,16 @@ class Pause(Kept):
         return gaps
 
     def begin(self, received_ns: int, at_ns: int) -> None:
-        """Record a gap between the two instants."""
+        """Record a gap that began at `received_ns` and ended at `at_ns`."""
         self.since_ns = received_ns
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - received_ns))
 
     def receive(self, progress: SourceProgress, event: Event) -> None:
         """Judge an open gap by this record, and end the wait for its source if it has caught up.
 
-        This is called with each event in sequence and each heartbeat while a gap is to be judged.
-        It is also called with the records of an awaited source. The source must not have recorded
-        it yet.
+        Call this with each event in sequence and each heartbeat while a gap is to be judged. Call
+        it also with the records of an awaited source. In both cases the source's row must not
+        contain the record yet.
         """
         if self.since_ns != NEVER:
             self._judge(progress, event)
@@ -97,7 +97,7 @@ class Pause(Kept):
             self._bounds.is_back(progress)
 
     def _judge(self, progress: SourceProgress, event: Event) -> None:
-        """Decide whether the gap was a pause. O(sources) if it was."""
+        """Decide by this record whether the gap was a pause. Cost: O(sources) if it was."""
         since_ns = self.since_ns
         if event.at_ns >= self._until_ns:
             self.since_ns = NEVER
@@ -110,7 +110,7 @@ class Pause(Kept):
                     self._bounds.await_(each, self._until_ns)
 
     def _is_old(self, progress: SourceProgress, event: Event) -> bool:
-        """Return whether the event comes later than events of its source ever do."""
+        """Return whether the event took longer to arrive than MERGE would wait for its source."""
         usual_ns = self._max_wait_ns
         if progress.warm:
             usual_ns = max(usual_ns, progress.delays.edge_ns())

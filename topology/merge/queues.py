@@ -58,7 +58,7 @@ class Queues:
         return self.count > self.max_count or self.bytes > self.max_bytes
 
     def add(self, progress: SourceProgress, event: Event) -> None:
-        """Append an event that is not below the last one of its source.
+        """Append an event to the queue of its source; its time is not below that of the last one.
 
         Cost: O(log sources) at worst.
         """
@@ -68,7 +68,7 @@ class Queues:
         self._count(event)
 
     def insert(self, progress: SourceProgress, event: Event) -> None:
-        """Insert an event in its place by time and number.
+        """Insert an event into the queue of its source, by time and number.
 
         Cost: O(log sources + queue of its source).
         """
@@ -79,7 +79,7 @@ class Queues:
         self._count(event)
 
     def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
-        """Buffer a late event until the late ones of this instant are emitted."""
+        """Buffer an event that is late for `cause`, until the open instant is over."""
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
@@ -103,7 +103,7 @@ class Queues:
         return events
 
     def restoring(self, held: Iterable[Event]) -> Iterator[int]:
-        """Take back the events that were buffered here; those marked as late join the late ones."""
+        """Buffer restored events again, late ones beside the queues; yield 1 for each of them."""
         for event in sorted(held, key=in_sequence):
             progress = self._sources[event.source]
             if event.late:
@@ -116,7 +116,7 @@ class Queues:
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """Remove and return all events at or below `limit`, in order.
 
-        `now_ns` becomes their instant.
+        Their instant becomes `now_ns`.
         """
         heads = self.heads
         limit_ns, limiting = limit
@@ -158,10 +158,11 @@ class Queues:
     # -- At the bound ------------------------------------------------------------------------------
 
     def make_room(self, now_ns: int) -> tuple[list[Event], list[Event]]:
-        """Return (the events given up, by source in its order; those emitted in order).
+        """Remove events at a bound; return those given up, and those to be emitted in order.
 
-        Together they are a `CLEARED`th of the buffered events, at least one. Cost: O(sources) for
-        all of them, or O(buffered events) if the payload is too large.
+        The events given up are grouped by source. All together are a `CLEARED`th of the buffered
+        events, at least one. Cost: O(sources) for all of them, or O(buffered events) if the payload
+        is too large.
         """
         left = -(-self.count // CLEARED)
         size = self._bytes_of if self.count <= self.max_count else self._count_of
@@ -200,7 +201,7 @@ class Queues:
         return sum(size_of(event) for event in progress.queue)
 
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
-        """Remove and return the newest events of a source, at most `most`, in their order."""
+        """Remove and return, in order, the newest events of a source, at most `most` of them."""
         progress = self._sources[source]
         self._known.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
@@ -209,7 +210,7 @@ class Queues:
         return given_up[::-1]
 
     def _take_smallest(self, now_ns: int) -> Event:
-        """Remove and return the first event of all, even if an earlier one may still come."""
+        """Remove and return the smallest of all events, even if a smaller one may still arrive."""
         source = self.heads[0][1]
         progress = self._sources[source]
         event = progress.queue.popleft()
@@ -238,7 +239,7 @@ class Queues:
 
 
 def in_order(runs: list[list[Event]]) -> list[Event]:
-    """Return the events in order; each run is in order, and of another source."""
+    """Merge runs of different sources, each of which is in order, into one ordered list."""
     if len(runs) == 1:
         return runs[0]
     runs.sort(key=source_of_run)  # The sort by time is stable, so this settles ties.
@@ -252,9 +253,9 @@ def source_of_run(run: list[Event]) -> str:
 
 
 def in_sequence(event: Event) -> tuple[int, int, int]:
-    """Return the key that sorts the events of one source.
+    """Return the key that sorts the events of one source: by time, then by epoch and number.
 
-    Corrected timestamps do not fall within a source.
+    The corrected timestamps of a source never decrease from one number to the next.
     """
     return (event.ref_time_ns, event.epoch, event.seq)
 

@@ -58,23 +58,23 @@ NOT_LED: Final = -1
 LONGEST_SILENCE_NS: Final = 86_400_000_000_000
 """Longer silences count as this long."""
 SILENCES: Final = 2
-"""A source is still expected after this many times its longest silence."""
+"""A source is expected until it has been silent for this many times its usual silence."""
 FORGETS: Final = 4
-"""A shorter silence reduces the known one by one part in this many of the difference."""
+"""After a shorter silence, the usual one falls by the difference divided by this number."""
 
 
 MAX_MISSING: Final = 1_000
 """The largest number of ranges of missing numbers per source.
 
-At the bound the newest two are joined. C may then wait longer than necessary, but never says too
-much.
+At the bound the newest two are joined. C may then wait longer than necessary, but never promises
+too much.
 """
 
 
 class Missing:
-    """The missing numbers `first` to `last` of an epoch.
+    """A range of missing numbers of one epoch, from `first` to `last`.
 
-    They are between events at the times `before_ns` and `after_ns`.
+    The events before and after the range have the times `before_ns` and `after_ns`.
     """
 
     __slots__ = ("after_ns", "before_ns", "epoch", "first", "last")
@@ -87,13 +87,13 @@ class Missing:
         self.after_ns = after_ns
 
     def holds(self, ref_time_ns: int) -> bool:
-        """Return whether an event of that time has the place that its number gives it."""
+        """Return whether the time is between those of the events around the range."""
         return self.before_ns <= ref_time_ns <= self.after_ns
 
     def without(self, number: int, ref_time_ns: int) -> list[Missing]:
-        """Return the ranges that remain after `number` has come.
+        """Return the ranges that remain missing after `number` has arrived.
 
-        If its time fits, it bounds theirs.
+        If its time fits into the range, it becomes a limit of their times.
         """
         epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
         fits = self.holds(ref_time_ns)
@@ -132,14 +132,14 @@ SOURCE: Final = Shape(
 
 
 class SourceProgress(KnownSource):
-    """The progress of one source.
+    """The progress of one source in MERGE.
 
     Attributes:
         newest_ns: The newest corrected timestamp in sequence.
         error_ns: The largest time error of the buffered events and of the last one.
         epoch: The epoch of the newest number.
         seq: The newest number.
-        _missing: The numbers below it that never came, which C needs.
+        _missing: The smaller numbers that never came, which limit C.
     """
 
     SHAPE = SOURCE
@@ -198,7 +198,7 @@ class SourceProgress(KnownSource):
 
     @property
     def lasting_state(self) -> int:
-        """The state after a restore: all live sources begin as `KEYED`."""
+        """The state that a checkpoint saves: a live source is saved as `KEYED`, unless awaited."""
         return self.state if self.state >= AWAITED else KEYED
 
     @lasting_state.setter
@@ -207,7 +207,7 @@ class SourceProgress(KnownSource):
 
     @property
     def received(self) -> int:
-        """The number of events that have come.
+        """The number of events that MERGE has received from the source.
 
         It is part of the state, so that the emission of an event does not change the state.
         """
@@ -215,9 +215,10 @@ class SourceProgress(KnownSource):
 
     @received.setter
     def received(self, received: int) -> None:
-        """Restore `released`.
+        """Restore `released` from the number of events received.
 
-        This follows `late` and `duplicate`; the buffered events return later.
+        `late` and `duplicate` must be restored before this; the buffered events are restored after
+        it.
         """
         self.released = received - self.late - self.duplicate
 
@@ -235,13 +236,13 @@ class SourceProgress(KnownSource):
         return state in (KEYED, AWAITED) or (state == DOZING and self.led_wait_ns == NOT_LED)
 
     def own_queue(self) -> deque[Event]:
-        """Return a queue of its own, to which events may be added."""
+        """Return the source's own queue, to which events may be added; create it if needed."""
         if self.queue is NOTHING_QUEUED:
             self.queue = deque()
         return self.queue
 
     def fall_silent(self) -> None:
-        """Drop an empty queue, because no event of the source is likely to come soon."""
+        """Drop the queue if it is empty, because no event of the source is likely to come soon."""
         if not self.queue:
             self.queue = NOTHING_QUEUED
 
@@ -262,7 +263,7 @@ class SourceProgress(KnownSource):
         pool.add(delay_ns)
 
     def wake(self, silent_ns: int) -> None:
-        """Learn from a silence of more than `idle_after`, which has just ended."""
+        """Update the usual silence after a silence of more than `idle_after` has ended."""
         if silent_ns >= self.silence_ns:
             self.silence_ns = min(silent_ns, LONGEST_SILENCE_NS)
         else:
@@ -271,7 +272,7 @@ class SourceProgress(KnownSource):
     def is_expected(self, now_ns: int) -> bool:
         """Return whether MERGE should wait for the silent source.
 
-        This needs an expected end of its silence, and enough samples of its delays.
+        It should if the silence is expected to end after `now_ns`, and enough delays were measured.
         """
         return self.expected_until_ns > now_ns and self.delays.trials >= FEW_DELAYS
 
@@ -293,9 +294,9 @@ class SourceProgress(KnownSource):
         )
 
     def follow(self, event: Event, ref_time_ns: int) -> None:
-        """Record a number in sequence, and any missing ones between it and the last.
+        """Record the event's number, and any missing numbers between it and the last one.
 
-        Call this before its time raises `newest_ns`.
+        Call this before the event raises `newest_ns`.
         """
         if event.epoch == self.epoch and event.seq > self.seq + 1:
             if self._missing is None:
@@ -311,10 +312,10 @@ class SourceProgress(KnownSource):
         self.seq = event.seq
 
     def fill(self, event: Event) -> bool:
-        """Record that a lost number has come, and return whether its time fits.
+        """Record that a missing number has come, and return whether the event's time fits.
 
-        The time fits between those of its neighbours by number. Then the order by time is also that
-        of its source.
+        The time fits if it is between those of its neighbours by number. Then the order by time
+        agrees with the order by number. The result is also False if the number was not missing.
         """
         if self._missing is None:
             return False
@@ -325,7 +326,10 @@ class SourceProgress(KnownSource):
         return False
 
     def missing_around(self, number: int) -> list[int] | None:
-        """Return the range of missing numbers of this epoch around this one; None if it came."""
+        """Return the first and last number of the missing range around `number`, or None.
+
+        None means that no range of the current epoch contains the number.
+        """
         for missing in self._missing or ():
             if missing.epoch == self.epoch and missing.first <= number <= missing.last:
                 return [missing.first, missing.last]
@@ -333,7 +337,7 @@ class SourceProgress(KnownSource):
 
     @property
     def lost_ns(self) -> int:
-        """The time at which the numbers missing longest were lost; some must be missing."""
+        """The time of the event after the oldest missing range; call this only if there is one."""
         assert self._missing
         return self._missing[0].after_ns
 

@@ -47,7 +47,7 @@ class KnownSources(SourceTable[SourceProgress]):
         self._silent: list[tuple[int, str]] = []
 
     def put(self, key: str, row: SourceProgress) -> None:
-        """Add a source that was not known, or that a state names."""
+        """Add a new source, or one from a restored state."""
         super().put(key, row)
         self.falls_silent(row)
         if max(len(self._live), len(self._silent)) > 2 * len(self.rows) + SPARE:
@@ -58,7 +58,7 @@ class KnownSources(SourceTable[SourceProgress]):
         self.scattered.discard(key)
 
     def revives(self, progress: SourceProgress) -> None:
-        """Add a source to the live ones; its state changes afterwards."""
+        """Add a source to the live ones; the caller changes its state afterwards."""
         if progress.state >= OUT:
             self.errors.moves(progress, is_live=True)
         if not progress.in_live:
@@ -66,9 +66,9 @@ class KnownSources(SourceTable[SourceProgress]):
             heappush(self._live, (progress.newest_ns, progress.source))
 
     def falls_silent(self, progress: SourceProgress) -> None:
-        """Add a source to the silent ones.
+        """Add a source that is not live to the silent ones.
 
-        It is not live, and has perhaps sent no end-of-stream marker.
+        If it sent an end-of-stream marker, `least_ns` removes it again.
         """
         progress.fall_silent()
         self.errors.moves(progress, is_live=False)
@@ -99,7 +99,7 @@ class KnownSources(SourceTable[SourceProgress]):
         return NEVER
 
     def _throw_out(self) -> None:
-        """Remove duplicate entries, which a source has that was forgotten and came again."""
+        """Remove duplicate entries of sources that were forgotten and came again."""
         known = self.rows.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
         self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]

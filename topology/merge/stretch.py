@@ -25,7 +25,7 @@ from topology.model.event import DATA, Event
 
 
 class Stretches(Intake):
-    """An intake that takes plain events by stretches, and all others one by one."""
+    """An intake that takes runs of plain events together, and all other events one by one."""
 
     def take_plain(  # noqa: C901, PLR0912, PLR0915
         self, batch: list[Event], begin: int, end: int, now_ns: int, due_ns: int, is_open: bool

@@ -1,9 +1,9 @@
-"""Differences of MERGE after `topology.reorder.by_time`, for sources without sequence numbers.
+"""Adapts MERGE to sources without sequence numbers, ordered by `topology.reorder.by_time`.
 
 The order, the waits and W are those of `topology.merge.operator`. There are three differences:
 
 * Only `unblocked` shows that REORDER buffers no event of a source any more. There a source nearly
-  always has buffered events, and an emitted event says nothing of those after it.
+  always has buffered events, and an emitted event says nothing about later ones.
 * A late event gets a number of its own between those in order, and is not a missing number.
 * C is `correct_for` behind W. Without numbers, no instant is known to be received completely. An
   event may be under way even if its source has sent a newer one. So results that depend on C are
@@ -45,7 +45,7 @@ class UncertainWatermark(Watermark):
 
 
 class UncertainPassage(Passage):
-    """A passage that emits a watermark before the first event, if it `announces`."""
+    """A passage that, if `announces` is set, emits a watermark before the first event."""
 
     def __init__(self, watermark: UncertainWatermark, pass_late: bool, announces: bool) -> None:
         super().__init__(watermark, pass_late)

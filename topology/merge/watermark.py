@@ -74,9 +74,9 @@ class Watermark(Kept):
     ) -> tuple[int, int]:
         """Return the first and the last beat that one record can announce.
 
-        Nothing has changed since the last beat. `beats_ns` is the next beat, the interval, and two
-        instants before which the beats must be. The second instant counts only while W moves. If a
-        lost number is written off in between, its beat is announced separately.
+        Nothing must have changed since the last beat. `beats_ns` is the next beat, the interval,
+        and two instants before which the beats must be. The second instant counts only while W
+        moves. If a lost number is written off in between, its beat is announced separately.
         """
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
@@ -100,7 +100,7 @@ class Watermark(Kept):
         now_ns: int,
         beats_ns: tuple[int, int],
     ) -> Event | None:
-        """Return the control event if there is news since the last announcement.
+        """Return the control event that announces news since the last one; None if there is none.
 
         There is news if W or C moved, or if C no longer reaches W. One more announcement follows
         the last news. `beats_ns` is the first beat that this one announces, and the interval.
@@ -128,7 +128,7 @@ class Watermark(Kept):
         return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns)))
 
     def note(self, progress: SourceProgress) -> None:
-        """Record whether numbers of the source are missing."""
+        """Record whether the source has missing numbers, after this may have changed."""
         if progress.lacks_numbers:
             self.lacking.add(progress.source)
         else:
@@ -140,7 +140,7 @@ class Watermark(Kept):
         event.complete_ns = self.complete_ns
         errors = self._known.errors
         live_ns = errors.largest_ns(is_live=True)
-        # Some of them sent an end-of-stream marker.
+        # Some sources with missing numbers sent an end-of-stream marker.
         lacking = [self._sources[source].error_ns for source in self.lacking]
         event.error_ns, event.error_all_ns = (
             live_ns,
@@ -149,12 +149,12 @@ class Watermark(Kept):
         return event
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
-        """Return the time below which no event is expected any more."""
+        """Return the watermark that the sources allow at `now_ns`, whatever was announced."""
         most_ns, lag_ns = self._course(heads)
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """Return where W stops if nothing arrives, and its distance from the clock until then."""
+        """Return where W stops without input, and how far it is behind the clock until then."""
         least_ns = self._known.least_ns(is_live=True)
         if least_ns < NEVER:
             return min(least_ns, heads[0][0]) if heads else least_ns, 0
@@ -175,10 +175,10 @@ class Watermark(Kept):
         return complete_ns if complete_ns < NEVER else watermark_ns
 
     def _least_complete_ns(self) -> int:
-        """Return the time up to which every source is received without a gap.
+        """Return the time up to which the events of every source have arrived without a gap.
 
         Sources that sent an end-of-stream marker and lack no numbers do not count. The result is
-        NEVER if none counts.
+        NEVER if no source counts.
         """
         known = self._known
         least_ns = min(known.least_ns(is_live=True), known.least_ns(is_live=False))

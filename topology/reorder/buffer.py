@@ -1,4 +1,4 @@
-"""The buffers of REORDER, whether a source is put in order by number or by time.
+"""Defines the buffer of one source in REORDER, for order by number and for order by time.
 
 This module also finds the source that makes room when all buffers together are full.
 """
@@ -22,9 +22,9 @@ class Totals:
 
     Attributes:
         held: Events that are buffered.
-        held_bytes: Their payload.
-        overflows: How often a bound made room.
-        waited_ns: How long the emitted events had been buffered, added up.
+        held_bytes: The payload bytes of these events.
+        overflows: How often a source had to make room at a bound.
+        waited_ns: The total time for which the emitted events had been buffered.
         filled: Missing numbers that came in time.
         outlived: Missing numbers that came after their gap was declared.
     """
@@ -43,7 +43,8 @@ class Totals:
 class SourceBuffer(KnownSource):
     """The buffer of one source, with `held` events and `held_bytes` of payload.
 
-    `blocked`: MERGE knows that events are buffered here. The other fields are for the operator.
+    `blocked`: MERGE has been told that events are buffered here. The other fields are for the
+    operator.
     """
 
     __slots__ = ("armed_ns", "blocked", "held", "held_bytes", "is_open")
@@ -57,7 +58,7 @@ class SourceBuffer(KnownSource):
         self.is_open = False
 
     def busy(self) -> bool:
-        """Return whether events are buffered, so that the source must not be forgotten."""
+        """Return whether events are buffered, in which case the source must not be forgotten."""
         return self.held > 0
 
     def deadline_ns(self) -> int:
@@ -76,14 +77,14 @@ class SourceBuffer(KnownSource):
         raise NotImplementedError
 
     def hold_again(self, held: list[Event]) -> None:
-        """Take back the buffered events, in log order, after the state has been read."""
+        """Buffer the restored events `held` again, in log order, after the state has been read."""
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Remove the state of the source that is kept elsewhere."""
+        """Remove the part of the source's state that is kept outside this buffer."""
 
     def explained(self) -> dict[str, Any]:
-        """Return what the source waits for, since when and until when, to show to people."""
+        """Return, for display, what the source waits for, since when and until when."""
         raise NotImplementedError
 
 
@@ -92,7 +93,7 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Fullest(Generic[Buffer]):
-    """The search for the fullest source, which makes room when all together buffer too much.
+    """The search for the fullest source, which makes room when all sources buffer too much.
 
     There are two bounds, on events and on their payload. A source is measured by the bound that is
     reached. If two are equally full, the first by name makes room.

@@ -9,8 +9,8 @@ across sources, and the wait for it, are up to MERGE.
 Each source has its own order (`topology.reorder.time_buffer`) with its own waiting strategy.
 Emitted events get new numbers in epoch 0. The first number is the place of the source's first event
 in the log, and each event adds one. So the number rises with time, and later operators work as
-usual. A late event that goes on also takes the next number. Any other late event keeps its place in
-the log.
+usual. A late event that is emitted also takes the next number. A late event that is not emitted
+keeps its place in the log as its number.
 
 Guarantees
 * Unmarked events of a source are emitted strictly in the order (time, number on arrival).
@@ -61,7 +61,7 @@ PUSHED_OUT: Final = 8
 
 @cache
 def timed_shape(policy: Shape) -> Shape:
-    """Return the shape of a source whose waiting strategy has this shape."""
+    """Return the saved form of a source whose waiting strategy has the form `policy`."""
     return Shape(
         "reorder.timed_source",
         1,
@@ -73,7 +73,7 @@ def timed_shape(policy: Shape) -> Shape:
 
 
 class TimedBuffer(SourceBuffer):
-    """A source with its order and the number of its next event."""
+    """The buffer of a source that is ordered by time, with the number of its next event."""
 
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
@@ -85,7 +85,7 @@ class TimedBuffer(SourceBuffer):
         self._stream = stream
         self._max_wait_ns = max_wait_ns
         self._totals = totals
-        self._overflows = 0  # The part that the totals already count.
+        self._overflows = 0  # The overflows that the totals already count.
         self.next_number = 0
 
     def take(self, event: Event, step: Step) -> None:
@@ -111,7 +111,7 @@ class TimedBuffer(SourceBuffer):
         self._report(now_ns, step)
 
     def _follow(self, said: Step, step: Step) -> None:
-        """Give the emitted events their numbers, and add all results to the step."""
+        """Give the events emitted in `said` their numbers, and add all its results to `step`."""
         for event in said.released:
             event.epoch = 0
             event.seq = self.next_number
@@ -130,7 +130,7 @@ class TimedBuffer(SourceBuffer):
         self._overflows = self._order.overflows
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Report to MERGE whether events of this source are buffered here."""
+        """Tell MERGE if events of this source are now buffered here, or no longer are."""
         waits = self.held > 0
         if waits != self.blocked:
             self.blocked = waits
@@ -228,7 +228,7 @@ class ReorderByTime(Shell[TimedBuffer]):
             fullest.push_out(self._now_ns, step)
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """Return where an event is, by the number that it gets when it is emitted."""
+        """Return the location of an event, given the number that it gets when it is emitted."""
         buffer = self._table.get(source)
         if buffer is None:
             return None
@@ -236,7 +236,7 @@ class ReorderByTime(Shell[TimedBuffer]):
         return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
-        """Return the measure by which all sources buffer too much; None if there is room."""
+        """Return the measure of fill for the bound that is exceeded; None if there is room."""
         if self._totals.held > self._config.max_held_total:
             return count_held
         return bytes_held if self._totals.held_bytes > self._config.max_held_bytes else None

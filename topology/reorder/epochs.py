@@ -1,4 +1,4 @@
-"""Finds the epoch of an event, and its number if counters wrap.
+"""Finds the epoch of an event, and its full number if the source's counter wraps.
 
 An epoch header decides the epoch. Without one a restart is inferred (1.5). A late event has an
 older timestamp than its followers. So a small number with too new a timestamp contradicts one clock
@@ -22,8 +22,9 @@ These decisions go beyond the specification:
   `max_wait` of it (`until_ns`). Later, such a timestamp shows that the clock has been set back.
 * The last of the finished epochs is remembered. Events of earlier ones are late, reason
   `old_epoch`.
-* Numbers below 0 are not emitted. If the first events of a source come from both sides of a wrap,
-  its numbers are raised by one cycle. After the start, a number below 0 is before the start.
+* Events with a number below 0 are not emitted. If the first events of a source come from both sides
+  of a wrap, its numbers are raised by one cycle. Once the source has started, a number below 0 is
+  before its start.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Epochs(SourceBuffer):
         return self.later[-1].epoch if self.later else self.current.epoch
 
     def settle(self, event: Event) -> Sequence | None:
-        """Return the sequence of an event, after setting its epoch and number.
+        """Set the epoch and the number of an event, and return its sequence.
 
         The number is below 0 only if it is before the start. The result is None for a finished
         epoch, and for an epoch below the newest that was never seen.
@@ -116,7 +117,7 @@ class Epochs(SourceBuffer):
         return newest.epoch + 1
 
     def _is_of_before(self, event: Event) -> bool:
-        """Return whether the epoch before the last inferred restart sent the event.
+        """Return whether the event was sent in the epoch before the last inferred restart.
 
         The event is older than the one that revealed that restart.
         """
@@ -142,6 +143,6 @@ class Epochs(SourceBuffer):
 
 
 def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
-    """Return the full number of a sent one, or the sent one if no number is known yet."""
+    """Return the full number for a sent one; before any number is known, the sent one itself."""
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
     return extended(sent, modulus, near) if near >= 0 else sent

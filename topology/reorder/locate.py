@@ -23,7 +23,7 @@ from topology.reorder.source import NumberedBuffer
 
 
 def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
-    """Return where an event is; the epoch `NO_EPOCH` stands for the current one."""
+    """Return the location of an event; the epoch `NO_EPOCH` stands for the current one."""
     current = buffer.current
     wanted = current.epoch if epoch == NO_EPOCH else epoch
     for sequence in buffer.sequences():
@@ -68,7 +68,7 @@ def _held(event: Event) -> dict[str, Any]:
 
 
 def _behind(sequence: Sequence) -> dict[str, Any]:
-    """Return why the buffered events wait: the first gap, the start, or an earlier epoch."""
+    """Return what the buffered events wait for: the first gap, the start, or an earlier epoch."""
     if sequence.next == UNSTARTED:
         return {"reason": "start", "until": sequence.start_deadline_ns}
     if not sequence.holes:

@@ -43,7 +43,7 @@ NO_RANGES: Final[list[Lost]] = []
 
 
 class LostPages(Table[Page, list[Lost]]):
-    """The ranges of all ledgers with lost numbers, as pages, and the bounds of each ledger."""
+    """A table of the lost numbers of all ledgers, in pages, and the bounds of each ledger."""
 
     def __init__(self, max_ranges: int, memory_ns: int) -> None:
         super().__init__(LOST, RANGES)
@@ -141,10 +141,10 @@ class Ledger(Kept):
         self._pages.note((self._source, self.epoch, number >> PAGE_BITS))
 
     def forget_lost(self) -> None:
-        """Forget all ranges of this ledger, which is no longer used."""
+        """Remove all ranges of this ledger, because it is no longer used."""
         for lost in self._pages.ledgers.pop((self._source, self.epoch), NO_RANGES):
             self._note(lost.first)
 
     def find_ledger(self) -> None:
-        """Adopt the ranges of a restored state."""
+        """Take over the ranges of a restored state."""
         self._ranges = self._pages.ledgers.get((self._source, self.epoch), NO_RANGES)

@@ -5,8 +5,8 @@ A source is put in order by its numbers (`topology.reorder.operator`) or by its 
 of the other kind is a dead letter, reason `seq_mixed`, because its place among the others is
 unknown.
 
-An event without a number arrives with a `seq` below 0, the complement of its place in the log. From
-here on its `seq` is that place.
+An event without a number arrives with a `seq` below 0, the complement of its place in the log. This
+operator sets its `seq` to that place.
 
 Guarantees
 * Emitted events and reports of a source are those of a stream that has only sources of its kind.
@@ -52,7 +52,7 @@ class MixedReorder(Composite):
         super().__init__([CompositePart("", numbered, ""), CompositePart("", timed, BY_TIME)])
         self._numbered = numbered
         self._timed = timed
-        # The sources with numbers of which MERGE knows that events are buffered here.
+        # The sources with numbers of which MERGE has been told that events are buffered here.
         self._blocked: set[str] = set()
         self._before: Mapping[str, Plain] = {}  # The state during a restore.
 
@@ -89,7 +89,7 @@ class MixedReorder(Composite):
     def _takes(self, event: Event, is_timed: bool, step: Step) -> bool:
         """Return whether the event is of its source's kind, or the first of its source.
 
-        A dead letter has a place only among numbers.
+        If it is not, it is reported as a dead letter. A dead letter has a place only among numbers.
         """
         if not (self._numbered if is_timed else self._timed).knows(event.source):
             event.seq = ~event.seq if is_timed else event.seq

@@ -2,7 +2,7 @@
 
 In-order events are never delayed. An event after a gap waits until the gap is filled or its
 deadline passes. `topology.reorder.source` handles one source, and `topology.reorder.shell` all of
-them together. This module takes events in and keeps the bounds.
+them together. This module takes events in and enforces the bounds.
 
 Guarantees
 * Per (source, epoch) the emitted numbers rise, except those of events marked late.
@@ -44,7 +44,7 @@ REORDER: Final = Shape("reorder", 1, _now_ns=INT, _sources=SOURCES)
 
 
 class Pool(Table[str, Shared]):
-    """The values that all sources share, as one row of state that changes only with a source."""
+    """The values that all sources share, as a table of one row that changes only with a source."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("pool/", SHARED, {"": shared})
@@ -69,7 +69,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Reorder(Shell[NumberedBuffer]):
-    """The operator for sources with sequence numbers.
+    """The operator that orders sources by their sequence numbers.
 
     `position` is its place in the chain, from 1. `make` makes buffers whose state has that `shape`.
     """
@@ -93,8 +93,8 @@ class Reorder(Shell[NumberedBuffer]):
     def begin_amid(self) -> None:
         """Begin in the middle of the stream.
 
-        No new source then lacks the numbers before its first one, because other operators took
-        them.
+        A new source then does not lack the numbers before its first one, because other operators
+        have processed them.
         """
         self._shared.start = UNSTARTED
 
@@ -155,7 +155,7 @@ class Reorder(Shell[NumberedBuffer]):
             if not buffer.blocked or current.next < 0 or not current.holes:
                 self._take(buffer, event, step)
                 continue
-            # There is a gap that MERGE knows of.
+            # There is a gap, and MERGE has been told of it.
             if ahead == 1:  # The event follows the buffered ones.
                 current.holes[-1].behind.append(event)
                 current.hi = number

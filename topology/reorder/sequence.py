@@ -1,4 +1,4 @@
-"""The book-keeping of one source in one epoch: received, missing and buffered numbers.
+"""Records the received, missing and buffered numbers of one source in one epoch.
 
 `topology.reorder.source` decides and emits events. The invariants after the start are:
 
@@ -13,8 +13,8 @@ others in `behind` of the gap before them. So an event in order after a gap is a
 held back by a gap are emitted in one piece. After the start, only a gap holds back events of an
 active sequence, so its `front` is empty.
 
-Cost: O(1) for the number after the highest, and O(log gaps) to find another. To fill a gap also
-costs the events around it that are moved.
+Cost: O(1) for the number after the highest, and O(log gaps) to find another. Filling a gap also
+moves some of the events around it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSTARTED: Final = -1
 UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
 SEVERAL: Final = 3
-"""The distance between numbers of a start hold from which a smaller number begins a new epoch."""
+"""The least span of numbers in a start hold at which a smaller number begins a new epoch."""
 
 
 class Hole:
@@ -115,7 +115,7 @@ class Sequence(Ledger):
         self.floor = number
 
     def raise_by(self, amount: int) -> None:
-        """Add `amount` to all numbers so far, before the start."""
+        """Raise all numbers received so far by `amount`, before the start."""
         self.low += amount
         self.hi += amount
         for hole in self.holes:
@@ -137,11 +137,11 @@ class Sequence(Ledger):
             yield from hole.behind
 
     def last_piece(self) -> list[Event]:
-        """Return the piece to which the number after the highest is appended if it has to wait."""
+        """Return the piece that a buffered event joins if its number is next after the highest."""
         return self.holes[-1].behind if self.holes else self.front
 
     def waiting_as(self, number: int) -> Event | None:
-        """Return the buffered event of that number, or None."""
+        """Return the buffered event with that number, or None."""
         low = self.base
         if not low <= number <= self.hi:
             return None
@@ -157,7 +157,7 @@ class Sequence(Ledger):
         return self.low if self.next == UNSTARTED else self.next
 
     def fill(self, event: Event) -> int:
-        """Put the event in its place in a gap, and return since when the gap was known.
+        """Put the event in its place in a gap, and return the time since which the gap was known.
 
         If the number is not missing, nothing changes, and the result is UNKNOWN.
         """
@@ -195,9 +195,9 @@ class Sequence(Ledger):
         return hole.known_at_ns
 
     def pass_first(self) -> int:
-        """Take the first number out of the first gap, and return since when the gap was known.
+        """Take the first number out of the first gap, and return since when that gap was known.
 
-        Its event is emitted at once, and the events directly after it may follow.
+        The caller emits its event at once, and may then emit the events directly after it.
         """
         hole = self.holes[0]
         if hole.first == hole.last:
@@ -215,9 +215,9 @@ class Sequence(Ledger):
         return hole
 
     def take_from(self, at: int) -> list[Event]:
-        """Remove the gaps from index `at` on, as if no event after them had come.
+        """Remove the gaps from index `at` on, and the events after them; return these events.
 
-        Return the events after them, in the order of arrival.
+        The sequence is then as if they had not come. The events are in the order of arrival.
         """
         taken = [event for hole in self.holes[at:] for event in hole.behind]
         self.hi = self.holes[at].first - 1
@@ -235,10 +235,10 @@ class Sequence(Ledger):
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """Put the buffered events, by number, between the gaps, after a restore.
+        """Put the buffered events, given by number, between the gaps after a restore.
 
-        Numbers whose events are absent become gaps, too. Such a gap is due at once if none was
-        there.
+        The number of an absent event becomes part of a gap. If there was no gap at that place, the
+        new one is due at once.
         """
         holes, self.holes = deque(self.holes), []
         low = self.base
@@ -265,9 +265,9 @@ class Sequence(Ledger):
     def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
         """Return whether a number begins a new epoch although it is not the highest.
 
-        Its timestamp decides. With one clock and one counter, such a number has no newer timestamp
-        than all. It may have one if it is still missing, or was given up. A clock that was set back
-        a little gives older timestamps to the events that arrived before it.
+        Its timestamp decides. With one clock and one counter, such a number cannot have the newest
+        of all timestamps, unless it is still missing or was given up. A clock that was set back a
+        little gives older timestamps to the events that arrived before it.
         """
         if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
             return False
@@ -280,8 +280,8 @@ class Sequence(Ledger):
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """Return the last timestamp before a restart; None if nothing shows a restart.
 
-        A late number has an older timestamp than its followers. A number that is behind but too new
-        contradicts one clock and one counter: the source has restarted.
+        A late number has an older timestamp than its followers. A lower number with too new a
+        timestamp contradicts one clock and one counter, so the source has restarted.
         """
         last_ns = self.last_ts_ns
         if last_ns == NO_STAMP or number >= self.next or ts_ns <= last_ns + margin_ns:

@@ -1,6 +1,6 @@
 """The section `reorder` of a stream: the settings of REORDER.
 
-A key that the chosen rule ignores is refused, because its writer believes that it has an effect.
+A key that the chosen rule ignores is refused, because its author expects it to have an effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings, measurements and losses that the buffers of one REORDER operator share."""
+"""Defines the settings, measurements and losses that the buffers of one REORDER operator share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARED: Final = Shape("reorder.shared", 1, blocking_until_ns=INT, times=FILL_TIM
 class Shared(Totals):
     """The settings, measurements and losses that the buffers of one operator share.
 
-    `modulus` is that of the counters, or 0 if they are too wide to wrap.
+    `modulus` is the number of values of the counters, or 0 if they are too wide to wrap.
     """
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
@@ -37,7 +37,7 @@ class Shared(Totals):
 
 
 def size_of(event: Event) -> int:
-    """Return the known payload bytes that a buffered event keeps in memory."""
+    """Return how many payload bytes a buffered event keeps in memory, as far as known."""
     value = event.value
     return len(value) if isinstance(value, bytes) else 0
 

@@ -1,10 +1,10 @@
-"""The part of REORDER that is the same for sources ordered by number and by time.
+"""Implements the part of REORDER that is the same for order by number and order by time.
 
 A source is a buffer (`topology.reorder.buffer`) with a deadline. The shell is the table of the
 buffers. It knows when each is due, which are forgotten, and which have changed since the last
-checkpoint. It also reports the figures of all. Two operators build on it, take events in and keep
-the bounds: `topology.reorder.operator` by sequence numbers, `topology.reorder.by_time` by the
-sources' own times. `topology.reorder.mixed` has both.
+checkpoint. It also reports the figures of all. Two operators build on it, take events in and
+enforce the bounds: `topology.reorder.operator` by sequence numbers, `topology.reorder.by_time` by
+the sources' own times. `topology.reorder.mixed` combines the two.
 
 A buffer that decides at the end of the instant is *open* until then. At that end the open buffers
 fire first, in the order of their names. Then all due buffers fire, in the order of time.
@@ -35,7 +35,7 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
 
 class Shell(KeptOperator, Generic[Buffer]):
-    """An operator over a table of buffers, without its intake.
+    """An operator over a table of buffers; subclasses add the intake of events.
 
     `sources` has all buffers, and `totals` their counts. `shape` is that of the operator's own
     state. `tables` has further state of the sources.
@@ -59,7 +59,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         self._open: list[Buffer] = []
 
     def _begin(self, buffer: Buffer, event: Event) -> None:
-        """Prepare the buffer of a source whose first event this is."""
+        """Prepare the buffer of a source for `event`, the first one of the source."""
         raise NotImplementedError
 
     # -- Time --------------------------------------------------------------------------------------
@@ -115,14 +115,14 @@ class Shell(KeptOperator, Generic[Buffer]):
             self._due_ns = min(self._due_ns, self._now_ns)
 
     def _pass_time(self, now_ns: int, step: Step) -> None:
-        """Fire all that is due before `now_ns`, and make `now_ns` the current time."""
+        """Do all that is due before `now_ns`, and make `now_ns` the current time."""
         if self._due_ns < now_ns:
             self._fire(now_ns - 1, step)
         if now_ns > self._now_ns:
             self._now_ns = now_ns
 
     def _fire(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then fire all that is due up to `until_ns`."""
+        """End the open instant, then do all that is due up to `until_ns`."""
         if self._open:
             for buffer in sorted(self._open, key=name_of):
                 buffer.is_open = False
@@ -150,7 +150,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         return source in self._table
 
     def blocked(self) -> list[str]:
-        """Return the sources of which MERGE knows that events are buffered here."""
+        """Return the sources of which MERGE has been told that events are buffered here."""
         return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
@@ -175,7 +175,7 @@ class Shell(KeptOperator, Generic[Buffer]):
         }
 
     def explain(self) -> dict[str, Any]:
-        """Return the figures, and what each waiting source waits for, since when and until when."""
+        """Return the figures, and what each source waits for, since when and until when."""
         waiting = [buffer.explained() for _, buffer in sorted(self._table.items()) if buffer.held]
         return {**self.figures(), "waiting": waiting}
 

@@ -1,4 +1,4 @@
-"""REORDER for one source: its epochs, its gaps and its buffered events.
+"""Orders one source for REORDER, with its epochs, its gaps and its buffered events.
 
 For the number q of an arriving event:
 
@@ -19,10 +19,10 @@ one counter (`topology.reorder.epochs`).
 
 These decisions go beyond the specification:
 
-* During the start hold, the numbers so far are treated as if the start were before them. A gap is
-  known from the arrival that reveals it, below the lowest number as above the highest.
+* During the start hold, the source is treated as if it had started before all numbers received so
+  far. A gap is known from the arrival that reveals it. This holds below the lowest number, too.
 * The start hold of a source's first epoch holds back MERGE only in the stream's own first
-  `max_wait`, when all sources start together. Later new sources hold back no other.
+  `max_wait`, when all sources start together. Sources that appear later hold back no other.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ At the bound the oldest is given up.
 
 
 Named = tuple[int, int, int, bool]
-"""A buffered event: the index of its sequence, its offset, its number.
+"""A buffered event: the index of its sequence, its offset, its number, and one flag.
 
-The last value tells whether it is kept aside.
+The flag tells whether the event is kept aside.
 """
 
 NONE_NAMED: Final[list[Named]] = []
 
 
 def source_shape(name: str, measured: Shape) -> Shape:
-    """Return the shape of sources whose timeouts have measurements of the given shape."""
+    """Return the saved form of sources whose timeouts save measurements of the form `measured`."""
     return Shape(
         name,
         1,
@@ -184,7 +184,7 @@ class NumberedBuffer(Epochs):
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
         """Report an event whose number is below `next`, or whose epoch is over.
 
-        It is a duplicate or late, and here alone REORDER decides which, and why.
+        It is a duplicate or late. This is the only place where REORDER decides which, and why.
         """
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
@@ -230,7 +230,7 @@ class NumberedBuffer(Epochs):
     # -- Jumps of the number -----------------------------------------------------------------------
 
     def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
-        """Keep the event aside, or take it as confirmation of another one."""
+        """Keep an event with a jumping number aside, or let it confirm one that is kept aside."""
         max_jump = self.shared.max_jump
         for other in sequence.suspects:
             if other.seq == event.seq:
@@ -260,7 +260,7 @@ class NumberedBuffer(Epochs):
             self._take_again(sequence, event, now_ns, step)
 
     def _take_again(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
-        """Take the event as if it came now.
+        """Process a buffered or suspect event as if it had just arrived.
 
         `freed` tells the readers of the step that they must record the event again if it is
         buffered.
@@ -272,7 +272,7 @@ class NumberedBuffer(Epochs):
         self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up the oldest suspect, unless the sequence has come near it in the meantime."""
+        """Give up the oldest suspect, or take it in if the sequence has come near it by now."""
         event = sequence.suspects.pop(0)
         if event.seq - sequence.hi <= self.shared.max_jump:
             self._take_again(sequence, event, now_ns, step)
@@ -287,7 +287,7 @@ class NumberedBuffer(Epochs):
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Keep aside the numbers that jump, when a start hold ends; the hold takes any number."""
+        """Keep aside the numbers that jump, after a start hold, which accepts any number."""
         max_jump = self.shared.max_jump
         for at, hole in enumerate(sequence.holes):
             if hole.last - hole.first + 1 >= max_jump:
@@ -301,7 +301,7 @@ class NumberedBuffer(Epochs):
     # -- Gaps, buffering, emission -----------------------------------------------------------------
 
     def estimator(self) -> Timeout:
-        """Return the timeout, which is made at the first gap.
+        """Return the rule that decides how long to wait; it is made at the first gap.
 
         Most sources of a large fleet never need one.
         """
@@ -351,9 +351,10 @@ class NumberedBuffer(Epochs):
             self.released += 1
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Emit the events that no gap holds back.
+        """Emit the events that no gap holds back any more.
 
-        This equals `_release` for each, but counts once at the end.
+        The effect is that of `_release` for each event, but the events are counted together at the
+        end.
         """
         events = sequence.front
         if events:
@@ -391,7 +392,7 @@ class NumberedBuffer(Epochs):
         self._report(now_ns, step)
 
     def _report(self, now_ns: int, step: Step) -> None:
-        """Report to MERGE whether events of this source are buffered here.
+        """Tell MERGE if events of this source are now buffered here, or no longer are.
 
         To MERGE, an event in order means that none is. BLOCKED after it means that some still are.
         """
@@ -435,7 +436,7 @@ class NumberedBuffer(Epochs):
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
-        """Process the one thing that is due first, at `now_ns` >= its deadline."""
+        """Process the one thing that is due first; `now_ns` is at or after its deadline."""
         current = self.current
         due_ns = current.start_deadline_ns
         if current.next != UNSTARTED and current.holes:
@@ -450,7 +451,7 @@ class NumberedBuffer(Epochs):
         self._give_up(self.current.has_waiting(), why, now_ns, step)
 
     def _give_up(self, is_awaited: bool, why: str, now_ns: int, step: Step) -> None:
-        """Give up the first gap or the start hold if `is_awaited`, else the oldest suspect."""
+        """End the first gap or the start hold if `is_awaited`, else give up the oldest suspect."""
         current = self.current
         if is_awaited and current.next == UNSTARTED:
             self._start(current, now_ns, step)
@@ -469,7 +470,7 @@ class NumberedBuffer(Epochs):
             self._expire_overdue(sequence, now_ns, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Give up each gap whose deadline has passed while it waited for its turn."""
+        """Give up each gap whose deadline passed while earlier gaps or epochs came first."""
         while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
             self._expire(sequence, TIMEOUT, now_ns, step)
 
@@ -494,7 +495,7 @@ class NumberedBuffer(Epochs):
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
-        """Go on to the next epoch if the current one has no gap and is not in its start hold."""
+        """Go on to later epochs while the current one has no gap and is not in its start hold."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 self._give_up_suspect(self.current, now_ns, step)
@@ -523,7 +524,7 @@ class NumberedBuffer(Epochs):
 
     @measured.setter
     def measured(self, measured: Kept | None) -> None:
-        """Do nothing, because the state was read into the object of the timeout (`fresh`)."""
+        """Do nothing, because `fresh` has already read the state into the object of the timeout."""
 
     @property
     def named(self) -> list[Named]:
@@ -548,11 +549,11 @@ class NumberedBuffer(Epochs):
         return self.new_sequence(0, active=True)
 
     def hold_again(self, held: list[Event]) -> None:
-        """Take back the buffered events, after the state has been read.
+        """Buffer the restored events `held` again, after the state has been read.
 
-        An event that is not named belongs to the current sequence, in which each buffered number
-        occurs once. An event is not taken if the state does not have its number as buffered. A
-        buffered number is missing again if its event is absent from the log.
+        An event that is not in `named` belongs to the current sequence, in which each buffered
+        number occurs once. An event is left out if the state does not list its number as buffered.
+        A buffered number becomes missing again if its event is absent from the log.
         """
         current = self.current
         for each in self.sequences():

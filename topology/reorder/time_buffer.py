@@ -3,7 +3,7 @@
 The order is (ref_time, source, epoch, seq), and it is total. If nothing is numbered, the driver
 puts the place in the log into `seq`. An event is emitted at the end of the instant at which the
 waiting strategy (`topology.waiting`) expects no more events at or below its time. Any strategy is
-possible. It alone decides how long events wait and how reliable the order is.
+possible. The strategy alone decides how long events wait and how reliable the order is.
 
 The input may be a whole stream, as when published strategies are compared with each other. It may
 also be one source: REORDER uses it so under `rule: time` (`topology.reorder.by_time`).
@@ -22,7 +22,7 @@ arrival is malformed ("ahead"). The strategy does not observe it, because it wou
 late.
 
 Heartbeats and end-of-stream markers advance the strategy's clocks, and are not emitted. With
-`keeps_control` they wait and are emitted like events. A late one is then dropped, and an
+`keeps_control` they wait and are emitted like events. Then a late one is dropped, and an
 end-of-stream marker has no effect on earlier events that arrive after it. Control records of other
 operators are always dropped.
 
@@ -67,7 +67,7 @@ ORDER: Final = Shape(
 
 @cache
 def order_shape(policy: Shape) -> Shape:
-    """Return the shape of an order whose waiting strategy has this shape."""
+    """Return the saved form of an order whose waiting strategy has the form `policy`."""
     return ORDER.with_more("reorder.order_by", 1, _policy=policy)
 
 
@@ -103,7 +103,7 @@ class TimeBuffer(InstantOperator):
         self.heap: list[tuple[Key, Event]] = []
         self._keys: set[Key] = set()
         self.held_bytes = 0
-        # These are in order of arrival, and some are already emitted.
+        # The keys of events in order of arrival; some of the events are already emitted.
         self._arrivals: deque[tuple[int, Key]] = deque()
         self._last: Key = NO_KEY
         self._due_ns = NEVER
@@ -166,7 +166,7 @@ class TimeBuffer(InstantOperator):
 
     @property
     def instant_open(self) -> bool:
-        """Whether an event has arrived in the instant that is not over."""
+        """Whether an event has arrived in the current instant, which is not over yet."""
         return self._instant_open
 
     def push_out(self, count: int, now_ns: int, step: Step) -> None:
@@ -264,7 +264,7 @@ class TimeBuffer(InstantOperator):
         yield len(held)
 
     def hold_again(self, held: Iterable[Event]) -> None:
-        """Take back the buffered events, in log order."""
+        """Buffer the restored events `held` again, in log order."""
         for event in held:
             key = (event.ref_time_ns, event.source, event.epoch, event.seq)
             event.held_by = self._position

@@ -23,11 +23,11 @@ from topology.model.kept import FLAG, INT, Kept, Shape
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
 MOST_HOLES: Final = HALVE_EVERY // 2
-"""The largest number of gaps that can be required, because old counts are halved."""
+"""The largest number of gaps that a rule can require, because old counts are halved."""
 
 
 class Timeout(Kept):
-    """The interface of the rules, and the rule `fixed`."""
+    """The rule `fixed`, which is also the interface of all rules."""
 
     __slots__ = ("max_wait_ns",)
 
@@ -60,7 +60,7 @@ FILL_TIMES: Final = Shape(
 
 
 class FillTimes(Kept):
-    """Fill times of opened gaps, and whether there are enough of them."""
+    """The measured fill times of gaps, and whether there are enough of them."""
 
     SHAPE = FILL_TIMES
     __slots__ = (*FILL_TIMES.fields, "_enough")
@@ -86,7 +86,7 @@ class FillTimes(Kept):
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        """Return the edge of the tail plus a quarter, and more after few gaps.
+        """Return the wait: the edge of the tail plus a quarter, and more if few gaps are known.
 
         After few gaps the edge is the longest fill time so far, and the next may be longer. If the
         tail falls by the same factor in equal times, its reach grows with the logarithm of the
@@ -101,7 +101,7 @@ class FillTimes(Kept):
 
 
 class Miss(Timeout):
-    """The rule `miss`; `pool` is shared by all sources of the stream in the partition."""
+    """The rule `miss`, with a `pool` that all sources of the stream in the partition share."""
 
     __slots__ = ("_own", "_pool")
 

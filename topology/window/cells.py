@@ -21,7 +21,7 @@ Values = tuple[Any, ...]
 RowCells = tuple[AggregateCell, ...]
 
 THE_ROW: Final = -1
-"""Stands in for the index of a cell if a function reads the row itself."""
+"""A substitute for the index of a cell if a function reads the row itself."""
 
 
 class AggregateRow:
@@ -43,7 +43,7 @@ class AggregateRow:
                 cell.add(value, event)
 
     def take(self, events: int, columns: list[list[Any]]) -> None:
-        """Add a number of events, and the values for each cell; all cells must be tallies."""
+        """Add `events` events and, for each cell, a column of values; all cells must be tallies."""
         self.events += events
         for i, values in enumerate(columns):
             if values:
@@ -60,7 +60,7 @@ class AggregateRow:
 
 
 class CellPlan(NamedTuple):
-    """A plan for one cell of each row: how it is made, its field, and which values it takes."""
+    """A plan for one cell of each row: how to make it, which field it reads, and which values."""
 
     make: MakeCell
     path: Path
@@ -123,7 +123,7 @@ class Makers:
         return row
 
     def values(self, row: AggregateRow) -> list[Any]:
-        """Return the value of each aggregate."""
+        """Return the value of each aggregate for the row."""
         cells = row.cells
         return [
             function.value(row if place == THE_ROW else cells[place])
@@ -131,19 +131,19 @@ class Makers:
         ]
 
     def is_sure(self, row: AggregateRow) -> bool:
-        """Return whether the values are certain, given that it is certain which events belong."""
+        """Return whether the values are certain, if it is certain which events belong."""
         return self.is_tallied or all(
             function.is_sure(cell_in(row, place)) for function, place in self.parts
         )
 
 
 def cell_in(row: AggregateRow, place: int) -> Any:
-    """Return the cell that a function reads, or the row itself."""
+    """Return the cell at `place` that a function reads, or the row itself for `THE_ROW`."""
     return row if place == THE_ROW else row.cells[place]
 
 
 class CellsKind(ValueKind):
-    """The kind of cells that these makers make, for saving and loading them."""
+    """A description of the cells that the `makers` make, for saving and loading them."""
 
     def __init__(self, makers: Makers) -> None:
         super().__init__("cells", is_plain=False)
@@ -160,12 +160,12 @@ class CellsKind(ValueKind):
 
 
 def row_kind(makers: Makers) -> ValueKind:
-    """Return the kind of rows that these makers make, for saving and loading them."""
+    """Return a description of the rows that the makers make, for saving and loading them."""
     return record(AggregateRow, cells=CellsKind(makers), events=INT)
 
 
 def _unfailing(usable: Usable) -> Usable:
-    """Return a function that leaves out a value if the user's code raises."""
+    """Return `usable` changed so that it leaves out a value if the user's code raises."""
 
     def tried(value: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Keeps the events of one key for a count window, in order; the oldest may be folded into a row."""
+"""Stores the events of one key for a count window, in order; old ones may be folded into a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[int, str, int, int]
 
 @dataclass(slots=True, eq=False)
 class Counted:
-    """The events of one key.
+    """The events of one key in a query with count windows.
 
     Attributes:
         folded: The number of events that are final and folded. They come before all others.
@@ -30,7 +30,7 @@ class Counted:
         latest_ns: The latest possible time of the events in `row`.
         before_ns: The latest possible time of all events in earlier windows.
         kept: The other events, in order.
-        floor: A place that no kept event precedes.
+        floor: A place such that no kept event is before it.
         error_ns: The largest time error of any event.
         emitted: The number of windows, from the first on, that have been emitted.
         current: The results of emitted windows that are not final, by window.
@@ -74,7 +74,7 @@ class Counted:
         self.anew_from = min(self.anew_from, next(unsure, number))
 
     def members(self, number: int) -> Sequence[UnsureEvent]:
-        """Return the window's kept events; the first window may also have folded ones."""
+        """Return the kept events of the window; the first window may also have folded ones."""
         start = number * self.size - self.folded
         return self.kept[max(0, start) : start + self.size]
 
@@ -97,7 +97,7 @@ class Counted:
         return row
 
     def is_apart(self, number: int) -> bool:
-        """Return whether the window's events certainly follow all before and precede all after."""
+        """Return whether the window's events are certainly apart from earlier and later ones."""
         start = number * self.size - self.folded
         least_ns = min(earliest(event) for event in self.members(number))
         before_ns = self.before_ns
@@ -117,7 +117,7 @@ class Counted:
         )
 
     def passed(self, time_ns: int) -> int:
-        """Return how many of the kept events, from the first on, are certainly before the time."""
+        """Return the number of first kept events that are certainly before the time."""
         later = (at for at, event in enumerate(self.kept) if latest(event) >= time_ns)
         return next(later, len(self.kept))
 

@@ -94,7 +94,7 @@ class Counting(WindowKind):
         counted.is_touched = True
         self._counted.note(key)
         if len(counted.kept) > self._max_recount:
-            # There is no room, so the window is emitted before the frontier passes it.
+            # There is no room, so the window is emitted before the frontier has passed it.
             if self._foldable(counted) == 0:
                 counted.emitted += 1
             self._emit_due(key, counted)

@@ -42,7 +42,7 @@ class WindowKind:
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Emit what the frontier has closed, correct what has changed, and forget what is final.
+        """Emit closed windows, correct changed ones, and forget final ones.
 
         This is called when an instant is over.
         """
@@ -54,14 +54,14 @@ class WindowKind:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether anything is to be emitted early."""
+        """Whether any window has changed and may be emitted early."""
         return False
 
     def emit_early(self) -> None:
-        """Emit the open windows that have changed."""
+        """Emit the windows that are open and have changed."""
 
     def figures(self) -> Figures:
         return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
 
     def loaded(self) -> None:
-        """Go on after a restore; the frontier and the tables have been read back."""
+        """Continue after a restore, once the frontier and the tables have been read."""

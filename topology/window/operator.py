@@ -227,7 +227,7 @@ class Windows(QueryOperator):
         self._instant_open = True
 
     def _take_run(self, events: Sequence[Event], begun: int) -> int:
-        """Take the plain events (`run`) from there on; return their number.
+        """Take in the plain events (`run`) from the index `begun` on, and return their number.
 
         Their last instant stays open.
         """

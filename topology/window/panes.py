@@ -1,4 +1,4 @@
-"""Keeps a pane for each key and slice of time, and computes windows from panes.
+"""Stores a pane for each key and slice of time, and computes windows from panes.
 
 Sliding windows share the work of adding up their slices (`Sums`), by two stacks. For the slices
 before a turning point, a key has a sum from each slice up to that point. For the slices after it,
@@ -6,9 +6,9 @@ the key has one sum from that point on. A window merges one sum of each side, wh
 its slices. When windows begin after the turning point, the end of the requested window becomes the
 new one. So each slide costs a key three merges on average, not one per slice of the window.
 
-Only a merge is needed. An inverse is not, and min and max have none. If a late event changes a sum,
-all sums of its key are computed again. Memory: at most one row per pane. The sums are derived, and
-no part of the state.
+Only a merge is needed. An inverse is not needed, and min and max have none. If a late event changes
+a sum, all sums of its key are computed again. Memory: at most one row per pane. The sums are
+derived, and are not part of the state.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Held = list[tuple[int, Pane]]
 
 
 class Panes(Grid[Pane]):
-    """The panes of a query by slice and key; others may read `by_number`."""
+    """The panes of a query by slice and key; other parts may read `by_number`."""
 
     def __init__(self, query: WindowSettings, makers: Makers, slices: Slices) -> None:
         super().__init__("pane/", pane_kind(makers))
@@ -104,24 +104,24 @@ class Panes(Grid[Pane]):
         self.count += 1
 
     def drop(self, slice_ns: int) -> Iterable[str]:
-        """Forget a slice, and return its keys."""
+        """Forget the panes of a slice, and return their keys."""
         keys = self.by_number.pop(slice_ns)
         self.count -= len(keys)
         self._held_from_ns = None
         return keys
 
     def changed(self, key: str) -> None:
-        """Forget the sums of a key, because a slice of emitted windows has changed."""
+        """Forget the sums of a key, because one of its panes in emitted windows has changed."""
         self._sums.pop(key, None)
 
     def settled(self, closed_ns: int) -> None:
-        """Forget sums that only corrections may still read: those of windows long closed."""
+        """Forget the sums of windows closed long ago, which only corrections might still read."""
         time_ns = closed_ns - 2 * self._slices.size_ns
         for key in [key for key, sums in self._sums.items() if sums.start_ns < time_ns]:
             del self._sums[key]
 
     def keys(self, start_ns: int) -> Iterable[str]:
-        """Return the keys that have a pane in the window that starts there."""
+        """Return the keys that have a pane in the window that starts at `start_ns`."""
         found: set[str] = set()
         for slice_ns in self._within(start_ns):
             found.update(self.by_number[slice_ns])
@@ -162,11 +162,11 @@ class Panes(Grid[Pane]):
         return self._measure.plain(row)
 
     def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return the row of the key in [start, end); `held` are its panes there."""
+        """Return the row of the key in [start, end), computed from `held`, its panes there."""
         if not self._is_sliding:
             return held[0][1]
         sums = self._sums.get(key)
-        # It is an old window that is emitted again.
+        # This is an old window that is emitted again.
         if sums is not None and start_ns < sums.start_ns:
             together: AggregateRow = merged(held[0][1], [row for _, row in held[1:]])
             return together
@@ -175,7 +175,7 @@ class Panes(Grid[Pane]):
         return sums.window(held, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:
-        """Return the uncertain events, each only in the slice of its corrected timestamp."""
+        """Return the panes' uncertain events, each in the slice of its corrected timestamp."""
         return [
             event
             for slice_ns, pane in held
@@ -185,7 +185,7 @@ class Panes(Grid[Pane]):
 
 
 def each_once(held: Held) -> list[UnsureEvent]:
-    """Return the uncertain events, each once although it is in all panes that it may belong to."""
+    """Return the uncertain events of the panes, each once, though several panes may have it."""
     found = {event.number: event for _, pane in held for event in pane.unsure or ()}
     return list(found.values())
 
@@ -194,7 +194,7 @@ class Sums:
     """The running sums of one key.
 
     `front` has the sums from each slice to `turn_ns`, in descending order of slices. `back` is the
-    sum from there to `end_ns`.
+    sum from `turn_ns` to `end_ns`.
     """
 
     __slots__ = ("back", "end_ns", "front", "start_ns", "turn_ns")
@@ -211,7 +211,7 @@ class Sums:
             self.front.append((slice_ns, grown))
 
     def window(self, slices: Held, start_ns: int, end_ns: int) -> AggregateRow:
-        """Return the row of the key in [start, end); neither bound may fall from call to call.
+        """Return the row of the key in [start, end); neither may be smaller than in earlier calls.
 
         The caller must not change the row.
         """

@@ -1,10 +1,10 @@
-"""Reads from an event what a window query needs: its key, and a value for each cell of a row.
+"""Reads from an event the data that a window query needs: its key, and a value for each cell.
 
 A payload that cannot be read has no fields, and is counted in `unreadable`.
 
 A key is a scalar (`numbers`). An event without a key is left out of the query and counted in
-`unkeyed`. A value that is missing, null or of no use to its aggregate is left out there and counted
-in `skipped`.
+`unkeyed`. If a value is missing, null or unusable for its aggregate, that aggregate leaves it out,
+and it is counted in `skipped`.
 
 Events are read one by one (`read`). For queries that need only numbers and counts, many events are
 read at a time into columns by key (`columns`). The result is the same, at a third of the cost.
@@ -28,7 +28,7 @@ NO_FIELDS: Final[dict[str, Any]] = {}
 
 
 class Columns:
-    """The events of one key: their number `n`, and the usable values for each cell of a row."""
+    """The values of some events of one key: their number `n`, and a list of values per cell."""
 
     __slots__ = ("n", "values")
 
@@ -59,7 +59,7 @@ class WindowReading:
     def read(self, value: Any) -> tuple[str, Values] | None:
         """Return the key's text and the values, or None if the event has no key.
 
-        A value that is left out is None.
+        The list has None for a value that is left out.
         """
         if self._blind:
             return NO_KEY, ()

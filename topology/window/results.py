@@ -19,7 +19,7 @@ DIGEST_BYTES: Final = 6
 
 
 Current = CurrentResult[int]
-"""A current result; its content is a digest of all that the result has, besides its revision."""
+"""A current result; its content is a digest of everything in the result except its revision."""
 
 
 class WindowEmitter(ResultEmitter):
@@ -42,7 +42,7 @@ class WindowEmitter(ResultEmitter):
         self._frontier = frontier
         self.beginning = beginning
         self.prefix = ""
-        """Precedes the numbers that identify windows."""
+        """A prefix of the numbers that identify windows."""
 
     def emit(
         self,
@@ -56,7 +56,7 @@ class WindowEmitter(ResultEmitter):
         is_final: bool,
         is_proven: bool,
     ) -> Current:
-        """Emit the result of a window if it is news, and return the current result.
+        """Emit the result of a window if it is new or has changed; return the current result.
 
         `number` identifies the window among those of its key. `before` is its current result, which
         is changed and returned; if it is None, a new one is. `is_proven`: events have shown the
@@ -92,7 +92,7 @@ class WindowEmitter(ResultEmitter):
         named = self._named(start_ns)
         for key, said in zip(keys, values_of, strict=True):
             values = {name: said[i] for i, name in enumerate(self._names)}
-            result = WindowResult(  # For speed this is not done by `_put`.
+            result = WindowResult(  # For speed, `_put` is not called here.
                 self.now_ns,
                 self._stream,
                 self._query,
@@ -122,7 +122,7 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool = True,
     ) -> None:
-        """Retract a window whose events now belong to another, or that is open again.
+        """Retract the result of a window whose events now belong to another, or that is open again.
 
         If it is open again, the retraction is not final.
         """
@@ -143,7 +143,7 @@ class WindowEmitter(ResultEmitter):
         confidence: str,
         four: tuple[Named, Named, Named, Named],
     ) -> None:
-        """Add a result; `four` has its values, low, high and expected values."""
+        """Add a result to the step; `four` has its values, low, high and expected values."""
         values, low, high, expected = four
         self.counts[op] += 1
         self.results.append(
@@ -168,7 +168,7 @@ class WindowEmitter(ResultEmitter):
 
 
 def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
-    """Return the current result, not final, that `emit` would have made of a plain window."""
+    """Return the current result that `emit` would have made of a plain window, as not final."""
     return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 
 

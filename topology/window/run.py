@@ -29,7 +29,7 @@ from topology.window.settings import SLIDING, TUMBLING, WindowSettings
 
 
 class Room(NamedTuple):
-    """The limits of plain events: the slice [start, end), and a `limit_ns` that W stays below.
+    """The limits of plain events: the slice [start, end), and `limit_ns`, which W must not reach.
 
     At most `vacancies` of them may open a pane.
     """
@@ -53,7 +53,7 @@ def has_plain_case(query: WindowSettings, *, ordered: bool) -> bool:
 def plain_until(
     events: Sequence[Event], begun: int, room: Room, frontier: Frontier, *, heeds_errors: bool
 ) -> int:
-    """Return the index of the event that ends the run that begins at `begun`."""
+    """Return the index after the last event of the run of plain events that begins at `begun`."""
     start_ns, end_ns, limit_ns, vacancies = room
     watermark_ns, error_ns = frontier.watermark_ns, frontier.error_ns
     at = begun

@@ -33,7 +33,7 @@ Place = tuple[int, str, int, int]
 
 @dataclass(slots=True, eq=False)
 class Core:
-    """A set of events that are one session in every possible world.
+    """A set of events that are in one session in every possible world.
 
     Attributes:
         head: The place of its first event.
@@ -75,7 +75,7 @@ class Core:
 
 
 def core_of(event: Event, error_ns: int, row: AggregateRow) -> Core:
-    """Return the core of a single event, whose values are in the row."""
+    """Return a core of one event; `row` has the values of the event."""
     first = event.ref_time_ns
     head = first, event.source, event.epoch, event.seq
     lower, upper = first - error_ns, first + error_ns
@@ -101,7 +101,7 @@ head_of: Final = attrgetter("head")
 
 
 def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
-    """Return the cores of each session, as corrected timestamps join them, in order."""
+    """Return the sessions by corrected timestamps, in order, each as a list of its cores."""
     if len(cores) == 1:
         return [[*cores]]
     rows: list[Cores] = []

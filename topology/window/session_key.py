@@ -1,8 +1,8 @@
-"""Keeps the sessions of one key as envelopes that do not touch each other.
+"""Stores the sessions of one key as envelopes that do not touch each other.
 
-An event changes a single envelope, because those that it joins become one (`session_core`). So each
-envelope is emitted, saved and forgotten by itself. The envelopes that a key keeps for corrections
-cost an event nothing.
+An event changes a single envelope, because it joins all envelopes that it touches into one
+(`session_core`). So each envelope is emitted, saved and forgotten by itself. The envelopes that a
+key keeps for corrections do not make an event more expensive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.window.results import CURRENT, Current
 from topology.window.session_core import Core, Cores, core_kind, head_of, sessions_of
 
 Results = dict[int, tuple[Current, int, bool]]
-"""By start: the result that was emitted last, its end, and whether the session was closed then."""
+"""The last emitted results by start, each with its end and whether the session was closed then."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ class Envelope:
         self.upper = max([core.upper for core in cores])
 
     def absorb(self, other: Envelope) -> None:
-        """Merge another envelope, because an event may join the two."""
+        """Merge another envelope into this one, because an event may join the two."""
         self._hold([*self.cores, *other.cores])
         self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
@@ -67,7 +67,7 @@ class Envelope:
         self.is_touched = self.is_touched or other.is_touched
 
     def take(self, core: Core, gap_ns: int) -> None:
-        """Add a core, merged with all cores that it certainly joins."""
+        """Add a core to the envelope, after merging it with all cores that it certainly joins."""
         self.is_exact = self.is_exact and core.lower == core.upper
         apart = self.cores
         while True:
@@ -84,7 +84,7 @@ class Envelope:
         self._hold([*apart, core])
 
     def blur(self, gap_ns: int) -> None:
-        """Merge the cores of each session; from here on only corrected timestamps count."""
+        """Merge the cores of each session; after this only corrected timestamps count."""
         self.is_blurred = True
         merged: Cores = []
         for session in sessions_of(self.cores, gap_ns):
@@ -121,7 +121,7 @@ class KeySessions:
 
     Attributes:
         envelopes: The envelopes in order.
-        fresh: The envelopes that have something to be emitted, including open ones.
+        fresh: The envelopes that may have something to emit, including open ones.
         passed_ns: The end of the sessions that are final and released.
     """
 
@@ -130,13 +130,13 @@ class KeySessions:
     passed_ns: int = NOT_YET
 
     def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
-        """Return the slice of the envelopes that a core with these extremes may join."""
+        """Return the slice of the envelopes that a core with these extreme times may join."""
         first = bisect_left(self.envelopes, lower_ns - gap_ns, key=upper_of_envelope)
         after = bisect_right(self.envelopes, upper_ns + gap_ns, key=lower_of_envelope)
         return slice(first, max(first, after))
 
     def find(self, lower_ns: int) -> Envelope | None:
-        """Return the envelope that begins there, or None."""
+        """Return the envelope that begins at `lower_ns`, or None."""
         at = bisect_left(self.envelopes, lower_ns, key=lower_of_envelope)
         if at < len(self.envelopes) and self.envelopes[at].lower == lower_ns:
             return self.envelopes[at]

@@ -83,7 +83,7 @@ class Sessions(WindowKind):
             envelope = known.envelopes[-1]
             newest = envelope.cores[-1]
             if envelope.is_exact and newest.last <= ref_ns <= newest.last + self._gap_ns:
-                # In the plain case the event continues the newest session.
+                # This is the plain case: the event continues the newest session.
                 newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
                 newest.is_fresh = True
                 newest.row.add(values, event)
@@ -106,7 +106,7 @@ class Sessions(WindowKind):
         self._put(key, known, core_of(event, error_ns, row))
 
     def _put(self, key: str, known: KeySessions, core: Core) -> None:
-        """Put a core into its envelope; all envelopes that it may join become one."""
+        """Put a core into an envelope, after merging all envelopes that the core may join."""
         near = known.near(core.lower, core.upper, self._gap_ns)
         joined = known.envelopes[near]
         for each in joined:
@@ -138,7 +138,7 @@ class Sessions(WindowKind):
         self._note(key, envelope)
 
     def _make_room(self) -> None:
-        """Give up the sessions that have been closed for longest."""
+        """Give up the sessions that have been closed for the longest time."""
         self._settle_keys(sorted(self._touched))
         before = self.count
         while self.count >= self._max_windows:
@@ -195,7 +195,7 @@ class Sessions(WindowKind):
     def _whole_sessions(self, key: str, envelope: Envelope) -> list[Cores]:
         """Retract sessions that no longer exist, and return the current ones.
 
-        Return none if events from before the query may belong to them.
+        Return no sessions if events from before the query may belong to them.
         """
         sessions = sessions_of(envelope.cores, self._gap_ns)
         if envelope.lower < self._emitter.beginning.since_ns + self._gap_ns:
@@ -212,8 +212,8 @@ class Sessions(WindowKind):
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
         """Retract the results of sessions that are now part of another.
 
-        A session that was open again has been retracted already. Readers take a retraction as one
-        of a current result, so it is not retracted twice.
+        The result of a session that was open again has been retracted already. It is not retracted
+        twice, because readers expect a retraction to refer to a current result.
         """
         if not envelope.current:
             return

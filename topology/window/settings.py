@@ -94,7 +94,7 @@ class Aggregate(NamedTuple):
 
 
 def _share_text(ppm: Any) -> str:
-    """Return a share as a call spells it; for any other value, a text that is no share either."""
+    """Return a share as a call spells it; for any other value, a text that is not a valid share."""
     if type(ppm) is not int:
         return f"{ppm} millionths"
     return str(ppm // MILLION) if ppm in (0, MILLION) else f"{ppm / MILLION:f}"
@@ -113,9 +113,9 @@ _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCI
 
 
 def _aggregate(value: Any, info: ValidationInfo) -> Aggregate:
-    """Return the aggregate that a call means.
+    """Return the aggregate that `value` names, a call as text or an aggregate made in code.
 
-    In code, a call may name a function that will be given later.
+    An aggregate made in code may name a user's function that is given later.
     """
     own = (*user_functions_of(info).aggregates,)
     if isinstance(value, Aggregate):
@@ -190,7 +190,7 @@ class WindowSettings(AnswerSettings):
 
     @property
     def windows(self) -> Window:
-        """The query's windows, which must be given."""
+        """The windows of the query; call this only if they are given."""
         assert self.window is not None
         return self.window
 

@@ -1,11 +1,11 @@
-"""Computes where windows of a fixed size begin and end, and the slices that they consist of.
+"""Computes where windows of a fixed size begin and end, and which slices make them up.
 
 Windows [k every, k every + size) are aligned to the epoch. The edges of all windows cut time into
 slices, so each window is a row of whole slices. A slice belongs to size / every windows, rounded
 down or up if that is no whole number. A tumbling window is one slice.
 
-`SliceTimers` tells when windows end, so nothing is looked at before. Cost: O(log slices) for each
-window that closes or becomes final, and nothing for windows that are kept.
+`SliceTimers` tells when windows end, so that no window is looked at before its end. Cost: O(log
+slices) for each window that closes or becomes final, and nothing for windows that are kept.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Slices:
         return time_ns - since_ns
 
     def after(self, start_ns: int) -> int:
-        """Return the next slice."""
+        """Return the slice after the one that starts at `start_ns`."""
         since_ns = start_ns % self.every_ns
         if self._cut_ns and since_ns < self._cut_ns:
             return start_ns + self._cut_ns
         return start_ns - since_ns + self.every_ns
 
     def within(self, first_ns: int, last_ns: int, at_most: int) -> list[int]:
-        """Return the slices from the first instant to the last, but at most `at_most`."""
+        """Return the slices from the first instant to the last, at most `at_most` of them."""
         found = [self.at(first_ns)]
         while len(found) <= at_most and (following := self.after(found[-1])) <= last_ns:
             found.append(following)
         return found[:at_most]
 
     def held(self, slices: Collection[int], start_ns: int) -> list[int]:
-        """Return those of `slices` that are part of the window, ascending."""
+        """Return, ascending, those of `slices` that are part of the window at `start_ns`."""
         end_ns = start_ns + self.size_ns
         most = 2 * (self.size_ns // self.every_ns + 1)
         if len(slices) <= most:
@@ -77,7 +77,7 @@ class Slices:
 class SliceTimers:
     """The timers of a query's slices and windows, each named by its start.
 
-    Each of them is announced once, until it is taken.
+    A timer that has fired does not fire again until it is armed again.
     """
 
     __slots__ = ("_closing", "_slices", "emitted", "ending", "next_final_ns")
@@ -111,15 +111,15 @@ class SliceTimers:
         self.next_final_ns = min(self.next_final_ns, end_ns)
 
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
-        """Return whether anything closes or becomes final with these frontiers."""
+        """Return whether any window closes or becomes final at these times."""
         return closed_ns >= self._closing.next_ns or final_ns >= self.next_final_ns
 
     def room_ns(self, frontier: Frontier) -> int:
-        """Return an instant such that nothing is due while W is below it."""
+        """Return an instant such that nothing becomes due while W is below it."""
         return frontier.room_ns(self._closing.next_ns, self.next_final_ns)
 
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
-        """Return the starts of the windows that end in (before, closed]."""
+        """Return the starts of the windows that end in (`before_ns`, `closed_ns`]."""
         starts: set[int] = set()
         if closed_ns < self._closing.next_ns:
             return starts

@@ -56,7 +56,7 @@ computed from the pane, and is rarely needed.
 
 
 class Shown(Grid[Current]):
-    """The current results that are not final, by the start and key of their windows."""
+    """The current results that are not final, by the start and the key of their windows."""
 
     def __init__(self, panes: Panes, size_ns: int) -> None:
         super().__init__("shown/", CURRENT)
@@ -64,7 +64,7 @@ class Shown(Grid[Current]):
         self._size_ns = size_ns
 
     def own(self, start_ns: int, key: str) -> Current | None:
-        """Return the current result of a window, after replacing a placeholder by a result."""
+        """Return the current result of a window; replace a placeholder by a real result."""
         current = self.find((start_ns, key))
         if current in AS_ITS_PANE:
             current = self.by_number[start_ns][key] = self._spelled(start_ns, key, current)
@@ -105,7 +105,7 @@ class Spans(WindowKind):
         self._touched = self._changed.rows
         self.tables = [self._panes, self._shown, self._changed]
         self._closed_ns = NOT_YET
-        self._emitted_ns = NOT_YET  # This is the latest end of an emitted window.
+        self._emitted_ns = NOT_YET  # The latest end of an emitted window.
         self._timers = SliceTimers(self._slices)
 
     # -- Input -------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Spans(WindowKind):
     def room(self, ref_time_ns: int) -> Room | None:
         """Return the limits of plain events (`run`) in the slice that contains the instant.
 
-        Return None if no event there can be plain.
+        The result is None if no event in the slice can be plain.
         """
         slice_ns = self._slices.at(ref_time_ns)
         if self._touched or slice_ns not in self._panes.by_number:
@@ -173,7 +173,7 @@ class Spans(WindowKind):
             self.expired += 1
 
     def _pane(self, slice_ns: int, key: str) -> Pane | None:
-        """Return a pane that may be changed, or None if the event is expired or refused."""
+        """Return the pane of an event, to be changed; None if the event is expired or refused."""
         pane = self._panes.find((slice_ns, key))
         if pane is None:
             return self._open(slice_ns, key)
@@ -205,9 +205,10 @@ class Spans(WindowKind):
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str) -> bool:
-        """Mark what must be saved and emitted, and return whether the event is expired.
+        """Mark a changed pane and its windows, and return whether any of these windows is final.
 
-        An event is expired if a window that it belongs to is final.
+        A marked pane is saved, and its marked windows are emitted. If a window is final, the event
+        is expired.
         """
         self._panes.note((slice_ns, key))
         closed_ns = self._closed_ns
@@ -267,7 +268,7 @@ class Spans(WindowKind):
             self._emit(window, is_closed=is_closed)
 
     def _close(self, start_ns: int) -> None:
-        """Emit the windows that start there, by key; plain ones are emitted together."""
+        """Emit the windows that start at `start_ns`, by key; plain ones are emitted together."""
         panes = self._panes.by_number.get(start_ns, {})
         keys: list[str] = []
         for key in sorted(panes):
@@ -335,7 +336,7 @@ class Spans(WindowKind):
     # -- Cleanup -----------------------------------------------------------------------------------
 
     def _retire(self) -> None:
-        """Forget what is final; before that, emit it as final if the query asks for finals."""
+        """Forget final windows; before that, emit them as final if the query asks for finals."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.taken(self._timers.emitted, final_ns):
             if self._emits_finals or self._shown.is_followed:

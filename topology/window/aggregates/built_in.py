@@ -1,4 +1,4 @@
-"""Lists the aggregates that a query may name, one row each.
+"""Lists the aggregates that a query may name, with one row for each.
 
 To add an aggregate, write a cell and a function (`cell`) and add a row here. The reader of topology
 files, the windows, the SQL views and the property tests read this list. Only some tests have lists
@@ -18,7 +18,7 @@ from topology.window.aggregates.sums import Average, Count, Deviation, Largest, 
 from topology.window.aggregates.tally import Squares, Tally
 
 Usable = Callable[[Any], Any]
-"""Returns the value to add for a value of the payload, or None if that is left out."""
+"""A function that returns the value to add for a value of the payload, or None to leave it out."""
 
 MakeCell = Callable[..., AggregateCell]
 

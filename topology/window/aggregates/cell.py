@@ -10,12 +10,12 @@ a cell for each of these events, or for each group of events that belongs as a w
 event in the window. A bound that cannot be known is None. A value may overflow to None, and may be
 rounded; the bounds must then still be ordered.
 
-If each choice has a probability, `weighted` is the value of the weighted sums. A function without
-`weighs` uses corrected timestamps alone.
+If each choice has a probability, `weighted` computes the value from sums weighted by it. A function
+without `weighs` uses corrected timestamps alone.
 
-A function is `additive` if each event adds its size to the value, whatever else is there. The
-errors of clocks limit the choices for such functions (`shifts`). `within` turns the smallest and
-the largest sum into bounds.
+A function is `additive` if each event adds its size to the value, whatever other events are there.
+The errors of clocks limit the choices for such functions (`shifts`). `within` turns the smallest
+and the largest sum into bounds.
 
 Values are JSON values. `json_number` and `quotient` of `topology.query.numbers` return None for a
 number that is too large.
@@ -42,7 +42,7 @@ class Placed(Protocol):
 
 
 class AggregateCell:
-    """The values of one field, as far as one or several aggregates need them.
+    """The values of one field, in the form that one or several aggregates need.
 
     A cell implements `value`, `is_sure` and `bounds` only if it serves a single function.
     """
@@ -50,7 +50,7 @@ class AggregateCell:
     __slots__ = ()
 
     def add(self, value: Any, event: Placed) -> None:
-        """Add a value of the event, which gives its time and source."""
+        """Add a value of `event`, which provides its time and source."""
         raise NotImplementedError
 
     def take(self, values: list[Any]) -> None:
@@ -69,7 +69,7 @@ class AggregateCell:
         raise NotImplementedError
 
     def is_sure(self) -> bool:
-        """Return whether the value is certain, provided that it is certain which events belong."""
+        """Return whether the value is certain, if it is certain which events belong."""
         return True
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
@@ -84,7 +84,7 @@ class AggregateCell:
 
 
 def merged(one: Any, others: Iterable[Any]) -> Any:
-    """Return a new cell, or a new row of cells, that merges all of them."""
+    """Return a new cell, or a new row of cells, that merges `one` and all `others`."""
     together = one.copy()
     for other in others:
         together.merge(other)
@@ -113,11 +113,11 @@ class AggregateFunction:
         return bounds
 
     def weighted(self, cell: Any, possibles: Sequence[tuple[Any, int]]) -> Any:
-        """Return the value if each possible cell has a weight, in units of 1 / WHOLE_WEIGHT."""
+        """Return the value with each possible cell weighted, in units of 1 / WHOLE_WEIGHT."""
         raise NotImplementedError
 
     def sizes(self, cell: Any, possibles: Sequence[Any]) -> list[int]:
-        """Return the size that each possible cell would add, in the unit that `within` takes."""
+        """Return the amount that each possible cell would add, in the unit that `within` takes."""
         raise NotImplementedError
 
     def within(self, cell: Any, possibles: Sequence[Any], low: int, high: int) -> Bounds:

@@ -1,4 +1,4 @@
-"""Runs aggregates that users bring along and register by name.
+"""Runs the aggregates that users write and register by name.
 
 No inverse is needed: sliding windows share their work by combining states alone
 (`topology.window.panes`).
@@ -19,15 +19,15 @@ def as_it_is(state: Plain) -> Plain:
 
 
 class Function(NamedTuple):
-    """An aggregate of a user's own.
+    """An aggregate that a user has written.
 
     States are plain values and are not changed in place. `add` and `combine` must not depend on the
     order of events; otherwise results depend on it too.
 
     Attributes:
         init: Returns the state without values.
-        add: Returns the state with one more value.
-        combine: Returns the state of two states together.
+        add: Returns the state after one more value.
+        combine: Returns the state that combines two states.
         value: Returns the value that results show for a state.
         usable: Returns the value to pass to `add` for a value of the payload, None to leave it out.
     """

@@ -24,7 +24,7 @@ MAX_DISTINCT: Final = 10_000
 class First(AggregateCell):
     """The first value of a field, and how certain it is.
 
-    Times are as `first` sees them; `last` sees them mirrored.
+    The attributes use the times that `first` compares; for `last` these are mirrored.
 
     Attributes:
         best: The place of the first event so far.

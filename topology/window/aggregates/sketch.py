@@ -31,13 +31,13 @@ GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 SMALLEST: Final = 1e-300
 _LOG_GAMMA: Final = log(GAMMA)
 _OFFSET: Final = 1 << 20
-"""Keeps the indices of positive numbers above 0; larger than any exponent."""
+"""An offset that keeps the indices of positive numbers above 0; larger than any exponent."""
 MAX_BUCKETS: Final = 4 * ceil(710 / _LOG_GAMMA)
 _PPM: Final = 1_000_000
 
 
 def bucket_of(value: float) -> int:
-    """Return the index of the bucket: it ascends with the value, and 0 has index 0."""
+    """Return the index of the value's bucket; it ascends with the value, and is 0 for 0."""
     size = abs(value)
     if size < SMALLEST:
         return 0
@@ -56,7 +56,7 @@ def value_in(bucket: int) -> float:
 
 
 class Quantile(AggregateCell):
-    """A sketch with `counts` by bucket, for the quantile of `ppm` millionths."""
+    """A sketch with `counts` by bucket, for the quantile at `ppm` millionths."""
 
     __slots__ = ("counts", "ppm")
 

@@ -181,7 +181,8 @@ class Least(AggregateFunction):
     ) -> Bounds:
         """Return the value over all possible events, and the value over the certain ones.
 
-        Without certain values the second one is the `innermost` value of the possible cells.
+        If there are no certain values, the second one is the `innermost` of the values of the
+        possible cells.
         """
         inner = self.value(cell)
         if not cell.n:
@@ -235,5 +236,5 @@ def weighed(cell: Tally, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int
 
 
 def deviation(n: int, total: int, squares: int, shift: int) -> Any:
-    """Return the root of the mean square distance from the mean, or None without values."""
+    """Return the standard deviation, from the number and the sums of values; None if none."""
     return root(n * squares - total * total, (n * n) << (2 * shift)) if n else None

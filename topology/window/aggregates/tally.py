@@ -95,7 +95,7 @@ class Tally(AggregateCell):
         self._reach(min(values), max(values))
 
     def _reach(self, low: Any, high: Any) -> None:
-        """Extend the extremes by the smallest and the largest of some more values."""
+        """Extend the smallest and largest values to include `low` and `high`."""
         least, largest = self.least, self.largest
         if least is None or low < least or (low == least and type(low) is int):
             self.least = low
@@ -125,7 +125,7 @@ class Tally(AggregateCell):
 
 
 class Squares(Tally):
-    """A tally that also has the sum of the `squares`, in units of 2^-(2 shift)."""
+    """A tally that also has the sum of the squares of the values, in units of 2^-(2 shift)."""
 
     __slots__ = ("squares",)
 
@@ -165,7 +165,10 @@ class Squares(Tally):
 
 
 def scale_of(shift: int) -> float:
-    """Return 2^shift, or NaN beyond the range of doubles, so that no product is whole."""
+    """Return 2^shift, or NaN beyond the range of doubles.
+
+    No product with NaN is a whole number.
+    """
     return SCALES[shift] if shift < len(SCALES) else nan
 
 

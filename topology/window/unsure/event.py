@@ -1,7 +1,7 @@
-"""Keeps an event that may be on either side of a window's edge, because its time is uncertain.
+"""Defines an event that may be on either side of a window's edge, because its time is uncertain.
 
-The event is kept with its values, but without its payload, while the window is kept. Bounds need
-its time, its clock, and the error of its time.
+Its values are kept as long as the window, but its payload is not. To compute bounds, its time, its
+clock, and the error of its time are needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.cells import Values
 
 Span = tuple[int, int]
-"""The times from the first instant up to the second, which is excluded."""
+"""A range of time, from the first instant up to the second, which is excluded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +33,12 @@ class UnsureEvent:
 
     @property
     def number(self) -> tuple[str, int, int]:
-        """Unique within the stream."""
+        """The coordinates of the event, which are unique within the stream."""
         return self.source, self.epoch, self.seq
 
     @property
     def clock(self) -> tuple[str, int, int]:
-        """Equal for events that one clock stamped without a jump between them."""
+        """A key that is equal for events that one clock stamped without a jump between them."""
         return self.source, self.epoch, self.segment
 
     def is_inside(self, span: Span) -> bool:
@@ -56,8 +56,8 @@ class UnsureEvent:
     def weight(self, span: Span) -> int:
         """Return the probability that the event was in the span, in units of 1 / WHOLE_WEIGHT.
 
-        All times within its error are equally likely. Over adjacent windows the weights add up to
-        the whole.
+        All times within its error are equally likely. Over adjacent windows that cover its error,
+        the weights add up to the whole.
         """
         if self.error_ns == 0:
             return WHOLE_WEIGHT if self.is_inside(span) else 0

@@ -75,9 +75,9 @@ class Measure:
         return self._measured(values, dict(values), row, (), free_spread)
 
     def span(self, row: AggregateRow, unsure: Sequence[UnsureEvent], span: Span) -> Measured:
-        """Return the values of a span.
+        """Return the values of a span and their bounds.
 
-        `row` has the events far from its edges, and `unsure` those near them.
+        `row` has the events far from the edges of the span, and `unsure` those near them.
         """
         certain = row.copy()
         possibles: list[UnsureEvent] = []
@@ -105,7 +105,7 @@ class Measure:
         return self._measured(values, expected, certain, rows, spread_of)
 
     def blurred(self, row: AggregateRow, inside: Iterable[UnsureEvent]) -> Measured:
-        """Return the values by corrected timestamp, after too many events were uncertain."""
+        """Return the values by corrected timestamp, for a window with too many uncertain events."""
         values = self._with(row, inside)
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, nothing, values, is_sure=False)
@@ -115,13 +115,13 @@ class Measure:
     ) -> Measured:
         """Return the values of `row`, and bounds over the groups that may belong.
 
-        `certain` belongs in any case, and each of `possibles` may.
+        The events of `certain` belong in any case, and each group of `possibles` may belong.
         """
         values = self._named(row)
         return self._measured(values, dict(values), certain, possibles, free_spread)
 
     def is_possible(self, unsure: Iterable[UnsureEvent], span: Span) -> bool:
-        """Return whether any of them may belong to the window."""
+        """Return whether any of the `unsure` events may belong to the span."""
         if self._uncertainty == IGNORE:
             return any(event.is_inside(span) for event in unsure)
         return any(event.is_possible(span) for event in unsure)
@@ -156,10 +156,11 @@ class Measure:
         possibles: Sequence[AggregateRow],
         spread_of: Callable[[Sequence[int]], Spread],
     ) -> Measured:
-        """Return the values, moved into their bounds.
+        """Return the values, moved into their bounds, and the bounds.
 
-        `certain` belongs, and each of `possibles` may. `spread_of` returns the smallest and the
-        largest sum of such sizes over all possible worlds.
+        The events of `certain` belong, and each group of `possibles` may. `spread_of` takes the
+        sizes that the groups add. It returns the smallest and the largest sum over all possible
+        worlds.
         """
         low: Named = {}
         high: Named = {}
@@ -199,7 +200,7 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """Return the mean of the numbers among them, or the middle one if it is something else."""
+    """Return the mean of the numbers among the three, or the middle one if it is no number."""
     middle = three[1]
     known = [value for value in three if number(value) is not None]
     if not known or (middle is not None and number(middle) is None):

@@ -66,12 +66,12 @@ def _of_clock(events: Sequence[Sized], span: Span, play: Play) -> Spread:
 
 
 def _free(events: Sequence[Sized]) -> Spread:
-    """Return the extremes if each event chooses freely."""
+    """Return the smallest and the largest sum if each event chooses freely whether it belongs."""
     return free_spread([size for _, size in events])
 
 
 def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
-    """Return the extremes if all events share one theta, apart from the slack."""
+    """Return the smallest and the largest sum if all events share one theta, but for the slack."""
     least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
     most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
     if least > most:
@@ -88,7 +88,10 @@ def _together(events: Sequence[Sized], span: Span, slack_ns: int) -> Spread:
 
 
 def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
-    """Return the smallest value on [first, last] of the function that changes by `size` at `at`."""
+    """Return the smallest value on [first, last] of a step function that starts at 0.
+
+    Each step (`at`, `size`) adds `size` from `at` on.
+    """
     level = lowest = sum(size for at, size in steps if at <= first)
     inside = sorted(step for step in steps if first < step[0] <= last)
     for (at, size), (following, _) in pairwise([*inside, (last + 1, 0)]):
