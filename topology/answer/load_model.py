@@ -82,7 +82,9 @@ class LoadModel(Kept):
         self._unpaid += again
 
     def ahead_ns(self, watermark_ns: int) -> int:
-        """Return how far the newest event is after W; 0 before there is one."""
+        """Return how far the newest event is ahead of the watermark, or 0 if there is no watermark
+        yet.
+        """
         return max(0, self.newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
 
     def goal_ns(self, watermark_ns: int) -> int:

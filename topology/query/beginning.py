@@ -89,7 +89,7 @@ class QueryBeginning:
 
 
 class Beginnings(ValueKind):
-    """The kind of a list of beginnings. It writes nothing if all queries have seen all events."""
+    """The stored form of a list of `QueryBeginning`; empty if every query has seen all events."""
 
     def dump(self, value: Sequence[QueryBeginning]) -> Plain:
         is_amid = any(beginning.is_amid for beginning in value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 Edge = Literal["strict", "next", "any"]
-"""How a step follows the one before: directly, as the first that is eligible, or freely."""
+"""The way a step follows the one before: directly, as the first eligible event, or freely."""
 
 Strategy = Literal["strict", "partition", "next", "any"]
 Matches = Literal["one", "best", "maximal", "all"]

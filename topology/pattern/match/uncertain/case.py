@@ -213,7 +213,10 @@ class Case:
     def _is_in_place(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
-        """Grade the entry by the order of components, which ties do not keep, and by the window."""
+        """Grade whether the entry is in its place: after earlier components, and within the window.
+
+        Equal times are not in order, unless the layout orders by key.
+        """
         layout, grade = self.layout, YES
         for i in range(layout.count):
             for one in sure[i]:
