@@ -82,9 +82,7 @@ class LoadModel(Kept):
         self._unpaid += again
 
     def ahead_ns(self, watermark_ns: int) -> int:
-        """Return how far the newest event is ahead of the watermark, or 0 if there is no watermark
-        yet.
-        """
+        """Return how far the newest event is ahead of the watermark; 0 without a watermark."""
         return max(0, self.newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
 
     def goal_ns(self, watermark_ns: int) -> int:

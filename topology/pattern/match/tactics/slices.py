@@ -98,7 +98,7 @@ class Cutting:
         self.budget.steps += line.count
 
     def behind(self, p: int, entry: Entry | None) -> int:
-        """Return the index of the first entry of place `p`, in range, that may come after `entry`."""
+        """Return the index of the first entry of place `p`, in range, that may follow `entry`."""
         low = self.lows[p]
         if entry is None:
             return low
