@@ -61,7 +61,7 @@ class PlainJobs:
         self._least_ns = NEVER_NS
 
     def take(self, ts_ns: int, partition: int, *, copy: bool) -> int:
-        """Count a row, and return the number of jobs that drop it: those with the smallest bounds."""
+        """Count a row, and return how many jobs drop it; these have the smallest bounds."""
         window = ts_ns // self.length_ns
         if copy:
             self.copies[window] += 1

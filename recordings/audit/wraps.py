@@ -75,7 +75,7 @@ class Wraps(NamedTuple):
     by_source: Mapping[str, int] = {}
 
     def modulus(self, source: str) -> int:
-        """Return the number at which a source begins again; it exceeds all numbers without wraps."""
+        """Return the number at which a source begins again; without wraps it exceeds all."""
         bits = self.bits or self.by_source.get(source, NEVER)
         return 1 << (bits if bits < NEVER else 2 * NEVER)
 
