@@ -43,7 +43,7 @@ DRIFTS_NS: Final = 200_000_000
 NOISY: Final = 8
 """A jump or a drift exceeds the usual difference of neighbouring readings by this factor."""
 FEW: Final = 4
-"""A stretch is skipped if it has less than one in this many of the usual number of readings."""
+"""A stretch is skipped if it has fewer readings than the usual number divided by this."""
 LEAST_STRETCHES: Final = 8
 """The minimum number of stretches to find a drift; a clock's pace is measured over such a part."""
 

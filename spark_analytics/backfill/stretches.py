@@ -26,7 +26,7 @@ from topology.wire.checker import Reading
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, Content, LineReader, Row
 
 NEVER: Final = 1 << 62
-"""The number that stands for no line; as a number it is larger than that of any line."""
+"""A number larger than that of any line, used if there is no such line."""
 
 
 class PieceStretch(NamedTuple):

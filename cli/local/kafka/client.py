@@ -14,7 +14,7 @@ from cli.local.poll import wait_until
 ASK_TIMEOUT_S = 2.0
 CREATE_TIMEOUT_S = 30.0
 BROKERS_DEFAULT = -1
-"""The number of replicas that stands for the brokers' own setting."""
+"""The value that leaves the number of replicas to the brokers' own setting."""
 
 _silent = logging.getLogger("cli.local.kafka.client")
 _silent.addHandler(logging.NullHandler())
